@@ -1,0 +1,13 @@
+//! All of plimsoll's unsafe code behind a safe face: kernels, clocks, pinned threads, memory, asynchronous I/O.
+//!
+//! It knows nothing of plans, statistics or printing: it does a stated amount of work and says how long it took.
+
+pub mod arch;
+pub mod buffer;
+pub mod chase;
+pub mod clock;
+pub mod isa;
+pub mod kernel;
+pub mod stream;
+pub mod team;
+pub mod uring;
