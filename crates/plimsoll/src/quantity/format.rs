@@ -1,0 +1,342 @@
+//! Writing quantities for people, and sizes and durations for case ids.
+//!
+//! Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times from ps to s, bytes by 1024 (`4 KiB`), each
+//! with its unit. Canonical form (`4K`, `200ms`) is exact and reads back to the same value with [`super::parse`].
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use super::{Quantity, Unit};
+
+/// Significant digits where nothing else is asked for.
+pub const DIGITS: usize = 3;
+
+/// One step of a scale: its size in base units and the text put before (or in place of) the unit.
+struct Step {
+    size: f64,
+    prefix: &'static str,
+}
+
+const fn step(size: f64, prefix: &'static str) -> Step {
+    Step { size, prefix }
+}
+
+/// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1: "0.5 IO/s" reads
+/// better than "500 mIO/s".
+const RATE: &[Step] = &[
+    step(1e18, "E"),
+    step(1e15, "P"),
+    step(1e12, "T"),
+    step(1e9, "G"),
+    step(1e6, "M"),
+    step(1e3, "k"),
+    step(1.0, ""),
+];
+/// Times. Picoseconds are there for costs per byte.
+const TIME: &[Step] = &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
+/// IEC 80000-13 binary prefixes of sizes.
+const BYTES: &[Step] = &[
+    step((1u64 << 60) as f64, "Ei"),
+    step((1u64 << 50) as f64, "Pi"),
+    step((1u64 << 40) as f64, "Ti"),
+    step((1u64 << 30) as f64, "Gi"),
+    step((1u64 << 20) as f64, "Mi"),
+    step((1u64 << 10) as f64, "Ki"),
+    step(1.0, ""),
+];
+/// A plain number is never scaled.
+const PLAIN: &[Step] = &[step(1.0, "")];
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.human(DIGITS))
+    }
+}
+
+impl Quantity {
+    /// Human form with `digits` significant digits (taken as 1 to 17), the unit always printed (a plain number has
+    /// none). Any `f64` reads sensibly: `0 B/s`, `-1.20 GB/s`, `NaN s`, `inf IO/s`.
+    pub fn human(&self, digits: usize) -> String {
+        let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
+        match (self.unit, prefix) {
+            (Unit::One, _) => number,
+            // "k1/s" would be misread: the prefix goes to the number.
+            (Unit::PerSecond, "") => format!("{number} /s"),
+            (Unit::PerSecond, prefix) => format!("{number} {prefix}/s"),
+            (unit, prefix) => format!("{number} {prefix}{}", unit.name()),
+        }
+    }
+
+    /// `58.8 GFLOP/s ± 0.31 %`: the value and the half-width of its interval, relative to the value; where the
+    /// value is zero or not finite, the half-width is printed in the value's own unit.
+    pub fn with_half_width(&self, half_width: f64, digits: usize) -> String {
+        let value = self.human(digits);
+        match relative_half_width(self.value, half_width) {
+            Some(relative) => format!("{value} ± {relative}"),
+            None => format!("{value} ± {}", Quantity::new(half_width, self.unit).human(2)),
+        }
+    }
+}
+
+/// `0.31 %`: the half-width of an interval relative to the value it surrounds, two significant digits and not
+/// more than two decimals. `None` where the value is zero or either is not finite.
+pub fn relative_half_width(value: f64, half_width: f64) -> Option<String> {
+    let relative = (half_width / value).abs() * 100.0;
+    if !relative.is_finite() || !value.is_finite() || value == 0.0 {
+        return None;
+    }
+    let text = match relative {
+        0.0 => "0 %".to_owned(),
+        r if r < 0.005 => "< 0.01 %".to_owned(),
+        r if r < 0.995 => format!("{r:.2} %"),
+        r if r < 9.95 => format!("{r:.1} %"),
+        r if r < 1e6 => format!("{r:.0} %"),
+        r => format!("{r:.1e} %"),
+    };
+    Some(text)
+}
+
+/// A share as a percentage with `digits` significant digits: `0.998` gives `99.8 %`.
+pub fn percent(share: f64, digits: usize) -> String {
+    format!("{} %", significant(share * 100.0, digits))
+}
+
+/// `value` with `digits` significant digits (taken as 1 to 17). Whole digits are never rounded away below 10⁹;
+/// beyond that, and below 10⁻⁴, it is written with an exponent.
+pub fn significant(value: f64, digits: usize) -> String {
+    let digits = digits.clamp(1, 17);
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    // The exponent after rounding: 9.996 becomes 10.0, not 10.00.
+    let rounded = format!("{value:.*e}", digits - 1);
+    let exponent: i32 = rounded.rsplit('e').next().and_then(|e| e.parse().ok()).unwrap_or(0);
+    if !(-4..9).contains(&exponent) {
+        return rounded;
+    }
+    let decimals = (digits as i32 - 1 - exponent).max(0);
+    format!("{value:.*}", decimals as usize)
+}
+
+/// The canonical text of a size in bytes, as in case ids: the largest of `K`, `M`, `G`, `T`, `P`, `E` (powers of
+/// 1024) that divides it, else plain digits.
+pub fn format_size(bytes: u64) -> String {
+    let found =
+        ["E", "P", "T", "G", "M", "K"].into_iter().zip((1..=6u32).rev()).find_map(|(suffix, power)| {
+            let size = 1u64 << (10 * power);
+            (bytes != 0 && bytes.is_multiple_of(size)).then(|| format!("{}{suffix}", bytes / size))
+        });
+    found.unwrap_or_else(|| bytes.to_string())
+}
+
+/// The canonical text of a duration, as in case ids: in the largest of `h`, `m`, `s`, `ms`, `us`, `ns` that divides
+/// it.
+pub fn format_duration(duration: Duration) -> String {
+    const UNITS: [(u128, &str); 5] = [
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+    ];
+    let nanos = duration.as_nanos();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
+    let found = UNITS.iter().find(|(size, _)| nanos.is_multiple_of(*size));
+    found.map_or_else(|| format!("{nanos}ns"), |(size, suffix)| format!("{}{suffix}", nanos / size))
+}
+
+/// A short, safe rendering of text that came from outside: control characters escaped, cut at 40 characters.
+pub(crate) fn shown(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    for c in chars.by_ref().take(40) {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{}", c.escape_debug());
+    }
+    if chars.next().is_some() {
+        out.push('…');
+    }
+    out
+}
+
+struct Scaled {
+    number: String,
+    prefix: &'static str,
+}
+
+const fn steps(unit: Unit) -> &'static [Step] {
+    match unit {
+        Unit::Second => TIME,
+        Unit::One => PLAIN,
+        Unit::Byte => BYTES,
+        Unit::BytePerSecond
+        | Unit::BitPerSecond
+        | Unit::FlopPerSecond
+        | Unit::OpPerSecond
+        | Unit::IoPerSecond
+        | Unit::PerSecond
+        | Unit::Hertz => RATE,
+    }
+}
+
+/// Picks the largest step that leaves at least 1 after rounding, so that 999.96 MB/s reads 1.00 GB/s.
+fn scale(value: f64, steps: &[Step], digits: usize, unit: Unit) -> Scaled {
+    let unscaled = Step { size: 1.0, prefix: "" };
+    let size = value.abs();
+    let chosen = if !value.is_finite() || value == 0.0 {
+        &unscaled
+    } else {
+        let reaches = |step: &&Step| round_to(size / step.size, digits) >= 1.0;
+        steps.iter().find(reaches).or(steps.last()).unwrap_or(&unscaled)
+    };
+    let scaled = value / chosen.size;
+    // Sizes that are whole are written whole: "4 KiB", not "4.00 KiB".
+    let whole = unit == Unit::Byte && scaled.fract() == 0.0 && scaled.abs() < 1e9;
+    let number = if whole { format!("{scaled:.0}") } else { significant(scaled, digits) };
+    Scaled { number, prefix: chosen.prefix }
+}
+
+/// `value` rounded to `digits` significant digits.
+fn round_to(value: f64, digits: usize) -> f64 {
+    format!("{value:.*e}", digits.clamp(1, 17) - 1).parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(value: f64, unit: Unit) -> String {
+        Quantity::new(value, unit).to_string()
+    }
+
+    #[test]
+    fn rates_scale_by_thousands() {
+        assert_eq!(text(58.8e9, Unit::FlopPerSecond), "58.8 GFLOP/s");
+        assert_eq!(text(12.3e9, Unit::BytePerSecond), "12.3 GB/s");
+        assert_eq!(text(31.4e9, Unit::BitPerSecond), "31.4 Gbit/s");
+        assert_eq!(text(152_000.0, Unit::IoPerSecond), "152 kIO/s");
+        assert_eq!(text(17_250.0, Unit::PerSecond), "17.2 k/s");
+        assert_eq!(text(3.0, Unit::PerSecond), "3.00 /s");
+        assert_eq!(text(3.684e9, Unit::Hertz), "3.68 GHz");
+        assert_eq!(text(0.25, Unit::IoPerSecond), "0.250 IO/s");
+        assert_eq!(text(1e6, Unit::OpPerSecond), "1.00 MOP/s");
+    }
+
+    #[test]
+    fn rounding_moves_to_the_next_prefix() {
+        assert_eq!(text(999.96e6, Unit::BytePerSecond), "1.00 GB/s");
+        assert_eq!(text(999.4e6, Unit::BytePerSecond), "999 MB/s");
+        assert_eq!(text(0.99996, Unit::Second), "1.00 s");
+        assert_eq!(text(1023.9 * 1024.0, Unit::Byte), "1.00 MiB");
+    }
+
+    #[test]
+    fn times_run_from_picoseconds_to_seconds() {
+        assert_eq!(text(52.1e-12, Unit::Second), "52.1 ps");
+        assert_eq!(text(89e-9, Unit::Second), "89.0 ns");
+        assert_eq!(text(57e-6, Unit::Second), "57.0 µs");
+        assert_eq!(text(4.2e-3, Unit::Second), "4.20 ms");
+        assert_eq!(text(125.0, Unit::Second), "125 s");
+        assert_eq!(text(1e-15, Unit::Second), "0.00100 ps");
+    }
+
+    #[test]
+    fn bytes_scale_by_1024_and_whole_sizes_stay_whole() {
+        assert_eq!(text(4096.0, Unit::Byte), "4 KiB");
+        assert_eq!(text(1_073_741_824.0, Unit::Byte), "1 GiB");
+        assert_eq!(text(1500.0, Unit::Byte), "1.46 KiB");
+        assert_eq!(text(512.0, Unit::Byte), "512 B");
+    }
+
+    #[test]
+    fn odd_values_read_sensibly() {
+        assert_eq!(text(0.0, Unit::BytePerSecond), "0 B/s");
+        assert_eq!(text(-0.0, Unit::Second), "0 s");
+        assert_eq!(text(-1.2e9, Unit::BytePerSecond), "-1.20 GB/s");
+        assert_eq!(text(f64::NAN, Unit::Second), "NaN s");
+        assert_eq!(text(f64::INFINITY, Unit::IoPerSecond), "inf IO/s");
+        assert_eq!(text(f64::NEG_INFINITY, Unit::One), "-inf");
+        assert_eq!(text(1e300, Unit::BytePerSecond), "1.00e282 EB/s");
+        assert_eq!(text(0.998, Unit::One), "0.998");
+    }
+
+    #[test]
+    fn digits_are_configurable() {
+        let rate = Quantity::new(58.8123e9, Unit::FlopPerSecond);
+        assert_eq!(rate.human(5), "58.812 GFLOP/s");
+        assert_eq!(rate.human(1), "59 GFLOP/s");
+        assert_eq!(rate.human(0), rate.human(1));
+    }
+
+    #[test]
+    fn shares_read_as_percent() {
+        assert_eq!(percent(0.998, 3), "99.8 %");
+        assert_eq!(percent(0.9996, 3), "100 %");
+        assert_eq!(percent(0.38, 2), "38 %");
+        assert_eq!(percent(0.0, 3), "0 %");
+        assert_eq!(percent(f64::NAN, 3), "NaN %");
+    }
+
+    #[test]
+    fn half_widths_are_relative_where_they_can_be() {
+        let rate = Quantity::new(100e9, Unit::FlopPerSecond);
+        assert_eq!(rate.with_half_width(0.31e9, 3), "100 GFLOP/s ± 0.31 %");
+        assert_eq!(rate.with_half_width(0.0, 3), "100 GFLOP/s ± 0 %");
+        assert_eq!(rate.with_half_width(1e3, 3), "100 GFLOP/s ± < 0.01 %");
+        assert_eq!(rate.with_half_width(1.2e9, 3), "100 GFLOP/s ± 1.2 %");
+        assert_eq!(rate.with_half_width(25e9, 3), "100 GFLOP/s ± 25 %");
+        let zero = Quantity::new(0.0, Unit::BytePerSecond);
+        assert_eq!(zero.with_half_width(1e3, 3), "0 B/s ± 1.0 kB/s");
+        assert_eq!(zero.with_half_width(f64::NAN, 3), "0 B/s ± NaN B/s");
+    }
+
+    #[test]
+    fn sizes_and_durations_have_canonical_texts() {
+        assert_eq!(format_size(4096), "4K");
+        assert_eq!(format_size(1_048_576), "1M");
+        assert_eq!(format_size(1 << 30), "1G");
+        assert_eq!(format_size(1500), "1500");
+        assert_eq!(format_size(0), "0");
+        assert_eq!(format_size(u64::MAX), "18446744073709551615");
+        assert_eq!(format_duration(Duration::from_millis(200)), "200ms");
+        assert_eq!(format_duration(Duration::from_secs(90)), "90s");
+        assert_eq!(format_duration(Duration::from_secs(600)), "10m");
+        assert_eq!(format_duration(Duration::from_nanos(1_500)), "1500ns");
+        assert_eq!(format_duration(Duration::ZERO), "0s");
+    }
+
+    #[test]
+    fn outside_text_is_cut_and_escaped() {
+        assert_eq!(shown("a\u{1b}[31m\n\u{202e}"), "a\\u{1b}[31m\\n\\u{202e}");
+        assert_eq!(shown(&"x".repeat(100)).chars().count(), 41);
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_formats_with_its_unit(bits in any::<u64>(), digits in 0usize..40, index in 0..Unit::ALL.len()) {
+            let unit = Unit::ALL[index];
+            let text = Quantity::new(f64::from_bits(bits), unit).human(digits);
+            let tail = match unit { Unit::One => "", Unit::PerSecond => "/s", other => other.name() };
+            prop_assert!(text.ends_with(tail));
+            prop_assert!(!text.starts_with(' '));
+        }
+
+        #[test]
+        fn scaled_text_is_near_the_value(value in 1.0f64..1e18) {
+            let text = text(value, Unit::BytePerSecond);
+            let (number, unit) = text.split_once(' ').unwrap();
+            let factor = match unit { "B/s" => 1.0, "kB/s" => 1e3, "MB/s" => 1e6, "GB/s" => 1e9, "TB/s" => 1e12, "PB/s" => 1e15, _ => 1e18 };
+            let back = number.parse::<f64>().unwrap() * factor;
+            prop_assert!((back / value - 1.0).abs() <= 0.00501, "{value} printed as {text}");
+        }
+    }
+}

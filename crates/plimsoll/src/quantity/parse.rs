@@ -1,0 +1,425 @@
+//! Reading what people type: sizes, durations, rates, counts and shares.
+//!
+//! Numbers are read as exact decimals and scaled in whole units, so nothing depends on floating-point rounding,
+//! and any string gives a value or a one-line error that shows what is right. Nothing here panics.
+
+use std::time::Duration;
+
+use super::error::{ParseError, What};
+use super::format::shown;
+
+/// Reads a size in bytes: plain digits, `4K` = `4k` = `4KiB` = 4096 (also `M`, `G`, `T`, `P`, `E`), `4kB` = 4000
+/// (also `MB`, `GB`, `TB`, `PB`, `EB`), `4096B`. Fractions are allowed where they come out whole (`1.5M`). Zero is a
+/// size; whether it makes sense is for the caller to say.
+///
+/// # Errors
+/// [`ParseError`] for anything else, for `4KB` (ambiguous) and for sizes past 2⁶⁴ − 1.
+pub fn parse_size(text: &str) -> Result<u64, ParseError> {
+    let input = Input::split(What::Size, text)?;
+    let multiplier: u64 = match input.suffix {
+        "" | "B" => 1,
+        "K" | "k" | "KiB" => 1 << 10,
+        "M" | "m" | "MiB" => 1 << 20,
+        "G" | "g" | "GiB" => 1 << 30,
+        "T" | "t" | "TiB" => 1 << 40,
+        "P" | "p" | "PiB" => 1 << 50,
+        "E" | "EiB" => 1 << 60,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "PB" => 1_000_000_000_000_000,
+        "EB" => 1_000_000_000_000_000_000,
+        "KB" | "kb" | "Kb" => return Err(ParseError::Ambiguous { text: shown(text) }),
+        _ => return Err(input.unknown_suffix()),
+    };
+    input.whole(multiplier, "bytes")
+}
+
+/// Reads a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`) or `h`; fractions down to a
+/// nanosecond (`1.5s`).
+///
+/// # Errors
+/// [`ParseError`] for anything else, a missing unit included, and past 2⁶⁴ − 1 ns (584 years).
+pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
+    let input = Input::split(What::Duration, text)?;
+    let nanos: u64 = match input.suffix {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "" => return Err(ParseError::NoUnit { text: shown(text) }),
+        _ => return Err(input.unknown_suffix()),
+    };
+    input.whole(nanos, "nanoseconds").map(Duration::from_nanos)
+}
+
+/// Reads a rate per second with SI prefixes (`100M` = 10⁸, `1.5G`, `1e8`); what it counts (bits, requests) is the
+/// flag's matter. Always finite and above zero.
+///
+/// # Errors
+/// [`ParseError`] for anything else; `m` (milli or mega?) is not accepted.
+pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
+    let input = Input::split(What::Rate, text)?;
+    let exponent = match input.suffix {
+        "" => 0,
+        "k" | "K" => 3,
+        "M" => 6,
+        "G" => 9,
+        "T" => 12,
+        "P" => 15,
+        "E" => 18,
+        _ => return Err(input.unknown_suffix()),
+    };
+    let rate = input.number.shifted(exponent).to_f64();
+    match rate {
+        r if !r.is_finite() => Err(input.too_large()),
+        0.0 => Err(ParseError::Zero { what: What::Rate, text: shown(text) }),
+        r => Ok(r),
+    }
+}
+
+/// Reads a whole number, `1000` or `1e12`. Zero is a count; whether it makes sense is for the caller to say.
+///
+/// # Errors
+/// [`ParseError`] for anything else and past 2⁶⁴ − 1.
+pub fn parse_count(text: &str) -> Result<u64, ParseError> {
+    let input = Input::split(What::Count, text)?;
+    if !input.suffix.is_empty() {
+        return Err(input.unknown_suffix());
+    }
+    input.whole(1, "pieces")
+}
+
+/// Reads a share: `1%` or `0.01`, both 0.01; from 0 to 1 (0 % to 100 %). A bare `1` or more is refused, for who
+/// types it means per cent.
+///
+/// # Errors
+/// [`ParseError`] for anything else.
+pub fn parse_share(text: &str) -> Result<f64, ParseError> {
+    let input = Input::split(What::Share, text)?;
+    let (exponent, fits): (i32, fn(f64) -> bool) = match input.suffix {
+        "" => (0, |share| share < 1.0),
+        "%" => (-2, |share| share <= 1.0),
+        _ => return Err(input.unknown_suffix()),
+    };
+    let share = input.number.shifted(exponent).to_f64();
+    if fits(share) { Ok(share) } else { Err(input.too_large()) }
+}
+
+/// A text split into its number and what follows.
+struct Input<'a> {
+    what: What,
+    text: &'a str,
+    number: Decimal,
+    suffix: &'a str,
+}
+
+impl<'a> Input<'a> {
+    fn split(what: What, text: &'a str) -> Result<Self, ParseError> {
+        let body = text.trim();
+        if body.is_empty() {
+            return Err(ParseError::Empty { what });
+        }
+        if body.starts_with(['-', '−']) {
+            return Err(ParseError::Negative { what, text: shown(text) });
+        }
+        let end = number_end(body);
+        let (number, suffix) = body.split_at(end);
+        match Decimal::read(number) {
+            Some(number) => Ok(Input { what, text, number, suffix: suffix.trim_start() }),
+            None => Err(ParseError::NotANumber { what, text: shown(text) }),
+        }
+    }
+
+    /// The number times `multiplier`, if that is a whole number of at most 64 bits.
+    fn whole(&self, multiplier: u64, unit: &'static str) -> Result<u64, ParseError> {
+        match self.number.scaled(multiplier) {
+            Whole::Is(value) => Ok(value),
+            Whole::TooLarge => Err(self.too_large()),
+            Whole::Fraction => Err(ParseError::NotWhole { what: self.what, text: shown(self.text), unit }),
+        }
+    }
+
+    fn too_large(&self) -> ParseError {
+        ParseError::TooLarge { what: self.what, text: shown(self.text) }
+    }
+
+    fn unknown_suffix(&self) -> ParseError {
+        ParseError::UnknownSuffix { what: self.what, text: shown(self.text), suffix: shown(self.suffix) }
+    }
+}
+
+/// Where the leading `digits[.digits][e[+-]digits]` of `text` ends. An `e` or `E` without digits after it is no
+/// exponent: `4E` is four exbibytes.
+fn number_end(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
+    let mut end = digits(0);
+    if bytes.get(end) == Some(&b'.') {
+        end += 1 + digits(end + 1);
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent = digits(end + 1 + sign);
+        if exponent > 0 {
+            end += 1 + sign + exponent;
+        }
+    }
+    end
+}
+
+/// An exact decimal number: `digits` × 10^`exponent`, `digits` without trailing zeros unless 0.
+#[derive(Debug, Clone, Copy)]
+struct Decimal {
+    digits: u128,
+    exponent: i32,
+}
+
+/// What becomes of a decimal that should be a whole number of 64 bits.
+enum Whole {
+    Is(u64),
+    TooLarge,
+    Fraction,
+}
+
+impl Decimal {
+    /// Exponents past this are held at it: nothing that large or small is accepted anyway.
+    const EXPONENT_CAP: i32 = 100_000;
+
+    /// `None` where `text` is not a decimal number, or has more than 38 significant digits.
+    fn read(text: &str) -> Option<Self> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            // Too long for an i32 is still only "very large" or "very small".
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().unwrap_or(saturated(exponent))),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        if whole.is_empty() || (mantissa.contains('.') && fraction.is_empty()) {
+            return None;
+        }
+        let joined = format!("{whole}{fraction}");
+        let significant = joined.trim_end_matches('0');
+        let dropped = i32::try_from(joined.len() - significant.len()).ok()?;
+        let places = i32::try_from(fraction.len()).ok()?;
+        if significant.is_empty() {
+            return Some(Decimal { digits: 0, exponent: 0 });
+        }
+        let cap = Self::EXPONENT_CAP;
+        let exponent = exponent.clamp(-cap, cap).checked_add(dropped)?.checked_sub(places)?;
+        Some(Decimal { digits: significant.parse().ok()?, exponent })
+    }
+
+    const fn shifted(self, by: i32) -> Self {
+        Decimal { digits: self.digits, exponent: self.exponent.saturating_add(by) }
+    }
+
+    /// The nearest `f64`, through the standard library's correctly rounded parser; infinite when too large.
+    fn to_f64(self) -> f64 {
+        format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::INFINITY)
+    }
+
+    /// This number times `multiplier` as a whole number.
+    fn scaled(self, multiplier: u64) -> Whole {
+        if self.digits == 0 {
+            return Whole::Is(0);
+        }
+        let Some(product) = self.digits.checked_mul(u128::from(multiplier)) else {
+            return Whole::TooLarge;
+        };
+        let Some(power) = 10u128.checked_pow(self.exponent.unsigned_abs()) else {
+            return if self.exponent > 0 { Whole::TooLarge } else { Whole::Fraction };
+        };
+        let value = if self.exponent >= 0 {
+            product.checked_mul(power)
+        } else if product.is_multiple_of(power) {
+            Some(product / power)
+        } else {
+            return Whole::Fraction;
+        };
+        value.and_then(|v| u64::try_from(v).ok()).map_or(Whole::TooLarge, Whole::Is)
+    }
+}
+
+fn saturated(exponent: &str) -> i32 {
+    if exponent.starts_with('-') { -Decimal::EXPONENT_CAP } else { Decimal::EXPONENT_CAP }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::{format_duration, format_size};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_binary_unless_they_say_si() {
+        let good = [
+            ("4K", 4096),
+            ("4k", 4096),
+            ("4KiB", 4096),
+            ("4 KiB", 4096),
+            ("4kB", 4000),
+            ("1M", 1 << 20),
+            ("1MB", 1_000_000),
+            ("1G", 1 << 30),
+            ("1.5M", 1_572_864),
+            ("0.1kB", 100),
+            ("4096", 4096),
+            ("512B", 512),
+            ("1e3", 1000),
+            ("4E", 1 << 62),
+            ("0", 0),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, bytes) in good {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_sizes_say_what_is_right() {
+        let bad = [
+            ("", "empty"),
+            ("  ", "empty"),
+            ("-1", "negative"),
+            ("NaN", "not a size"),
+            ("inf", "not a size"),
+            ("1e999", "too large"),
+            ("1e99999999999999999999", "too large"),
+            ("16E", "too large"),
+            ("18446744073709551616", "too large"),
+            ("4Q", "\"Q\" is no unit"),
+            ("4KB", "could mean"),
+            ("0.1K", "not a whole number of bytes"),
+            ("1e-999", "not a whole number of bytes"),
+            ("1.", "not a size"),
+            (".5K", "not a size"),
+            ("+4K", "not a size"),
+            ("0x10", "no unit"),
+            ("1,000", "no unit"),
+            ("4K4K", "no unit"),
+        ];
+        for (text, part) in bad {
+            let message = parse_size(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
+            assert!(message.contains("4K"), "no example in: {message}");
+            assert_eq!(message.lines().count(), 1);
+        }
+    }
+
+    #[test]
+    fn durations_need_their_unit() {
+        assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(parse_duration("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(parse_duration("50us"), Ok(Duration::from_micros(50)));
+        assert_eq!(parse_duration("50µs"), Ok(Duration::from_micros(50)));
+        for (text, part) in [
+            ("10", "has no unit"),
+            ("10M", "no unit of it"),
+            ("0.5ns", "not a whole number of nanoseconds"),
+            ("6000000h", "too large"),
+            ("-1s", "negative"),
+            ("NaNs", "not a duration"),
+            ("", "empty"),
+        ] {
+            let message = parse_duration(text).unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains("200ms"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn rates_are_si() {
+        assert_eq!(parse_rate("100M"), Ok(1e8));
+        assert_eq!(parse_rate("1.5G"), Ok(1.5e9));
+        assert_eq!(parse_rate("0.5"), Ok(0.5));
+        assert_eq!(parse_rate("1e8"), Ok(1e8));
+        for text in ["0", "0k", "-1", "1e999", "NaN", "inf", "", "10m", "10Mi", "1e-999"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_are_whole() {
+        assert_eq!(parse_count("1e12"), Ok(1_000_000_000_000));
+        assert_eq!(parse_count("1000"), Ok(1000));
+        assert_eq!(parse_count("1.5e3"), Ok(1500));
+        assert_eq!(parse_count("0"), Ok(0));
+        for text in ["1.5", "1e-1", "1K", "1e20", "-3", "", "NaN", "1e", "٣"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_are_per_cent_or_parts_of_one() {
+        assert_eq!(parse_share("1%"), Ok(0.01));
+        assert_eq!(parse_share("0.01"), Ok(0.01));
+        assert_eq!(parse_share("100%"), Ok(1.0));
+        assert_eq!(parse_share("0.5 %"), Ok(0.005));
+        assert_eq!(parse_share("0"), Ok(0.0));
+        for text in ["1", "2", "101%", "-1%", "NaN", "", "1e999%", "%", "1%%"] {
+            assert!(parse_share(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_escaped_in_the_message() {
+        let message = parse_size("4\u{1b}[31m\nQ").unwrap_err().to_string();
+        assert!(!message.contains('\u{1b}') && !message.contains('\n'), "{message}");
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_round_trip(bytes in any::<u64>()) {
+            prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn round_sizes_round_trip(count in 0u64..1 << 20, power in 0u32..5) {
+            let bytes = count << (10 * power);
+            prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn durations_round_trip(nanos in any::<u64>()) {
+            let duration = Duration::from_nanos(nanos);
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn counts_round_trip(count in any::<u64>()) {
+            prop_assert_eq!(parse_count(&count.to_string()), Ok(count));
+        }
+
+        #[test]
+        fn no_string_panics(text in any::<String>()) {
+            read_all(&text);
+        }
+
+        #[test]
+        fn no_number_like_string_panics(text in "[-+]?[0-9.]{0,25}[eE]?[-+]?[0-9]{0,12} ?[A-Za-zµ%]{0,4}") {
+            read_all(&text);
+        }
+    }
+
+    /// Whatever is accepted is in range; whatever is refused is refused in one line.
+    fn read_all(text: &str) {
+        let rate = parse_rate(text);
+        assert!(rate.as_ref().is_ok_and(|r| *r > 0.0 && r.is_finite()) || rate.is_err());
+        let share = parse_share(text);
+        assert!(share.as_ref().is_ok_and(|s| (0.0..=1.0).contains(s)) || share.is_err());
+        let errors = [
+            parse_size(text).err(),
+            parse_count(text).err(),
+            parse_duration(text).err(),
+            rate.err(),
+            share.err(),
+        ];
+        for error in errors.into_iter().flatten() {
+            assert_eq!(error.to_string().lines().count(), 1);
+        }
+    }
+}
