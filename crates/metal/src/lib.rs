@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of plans, statistics or printing: it does a stated amount of work and says how long it took.
 
-pub mod arch;
+mod arch;
 pub mod buffer;
 pub mod chase;
 pub mod clock;

@@ -1,1 +1,13 @@
-//! (being written)
+//! What differs between instruction sets. This file alone asks for the target architecture.
+//!
+//! Each architecture folder offers the same items, so the rest of the crate names `arch::native` and nothing else.
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64/mod.rs"]
+pub(crate) mod native;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64/mod.rs"]
+pub(crate) mod native;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "other.rs"]
+pub(crate) mod native;
