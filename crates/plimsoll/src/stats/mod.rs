@@ -1,1 +1,20 @@
-//! (being written)
+//! Statistics over samples: pure functions of the samples and a seed, so that a stored run can be summarised again
+//! to the same digits on any machine.
+//!
+//! [`Samples`] proves that there is at least one finite point; what needs more says so by returning an `Option`.
+
+mod bootstrap;
+mod convergence;
+mod outlier;
+mod samples;
+mod scaling;
+mod seed;
+mod summary;
+
+pub use bootstrap::{RESAMPLES, median_interval};
+pub use convergence::{Decision, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
+pub use outlier::{lag1_autocorrelation, outlier_count};
+pub use samples::{NotSamples, Samples};
+pub use scaling::{Rate, Scaling, scaling};
+pub use seed::Seed;
+pub use summary::Summary;

@@ -1,0 +1,160 @@
+//! When a case has been sampled enough: exactly N times if the user said so, else until its median is known to the
+//! wanted precision, within bounds.
+//!
+//! The least number of samples does not depend on how good they look, because stopping at the first narrow interval
+//! favours lucky ones.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use super::{Samples, Seed, Summary};
+
+/// Samples taken at least, unless the user fixed the number.
+pub const MIN_SAMPLES: usize = 6;
+/// Samples taken at most, unless the user fixed the number.
+pub const MAX_SAMPLES: usize = 30;
+
+/// How sampling of one case ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum StopRule {
+    /// `--samples N`: this many, whatever they say and however long they take.
+    Exactly(NonZeroUsize),
+    /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`], until the relative half-width of the interval is at most `precision`.
+    Converge {
+        /// Wanted relative half-width: 0.01 is ±1 %.
+        precision: f64,
+        /// Wall time for this case. When it is used up sampling ends at [`MIN_SAMPLES`]; at twice the budget it
+        /// ends with what there is, so that a case whose single sample outlasts its budget holds nobody for six.
+        budget: Duration,
+    },
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Decision {
+    /// Take another sample.
+    Continue,
+    /// Enough.
+    Stop(Outcome),
+}
+
+/// How sampling ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Outcome {
+    /// The fixed number was taken; precision was not asked for.
+    Fixed,
+    /// The interval is as narrow as was wanted.
+    Converged,
+    /// It is not, and [`MAX_SAMPLES`] were taken or the budget is used.
+    NotConverged {
+        /// The relative half-width reached; none with too few samples or a median of zero.
+        half_width: Option<f64>,
+    },
+}
+
+impl StopRule {
+    /// Decides after each sample. `samples` are those of the headline metric so far, `used` the wall time since the
+    /// first one began.
+    pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Decision {
+        match *self {
+            StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(Outcome::Fixed),
+            StopRule::Exactly(_) => Decision::Continue,
+            StopRule::Converge { precision, budget } => {
+                converge(samples, seed, precision, spent(used, budget))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Spent {
+    Within,
+    Once,
+    Twice,
+}
+
+fn spent(used: Duration, budget: Duration) -> Spent {
+    match used {
+        used if used >= budget.saturating_mul(2) => Spent::Twice,
+        used if used >= budget => Spent::Once,
+        _ => Spent::Within,
+    }
+}
+
+fn converge(samples: &Samples, seed: Seed, precision: f64, spent: Spent) -> Decision {
+    let enough = samples.count() >= MIN_SAMPLES;
+    if !enough && spent < Spent::Twice {
+        return Decision::Continue;
+    }
+    let half_width = Summary::new(samples, seed).relative_half_width();
+    if enough && half_width.is_some_and(|width| width <= precision) {
+        Decision::Stop(Outcome::Converged)
+    } else if samples.count() >= MAX_SAMPLES || spent >= Spent::Once {
+        Decision::Stop(Outcome::NotConverged { half_width })
+    } else {
+        Decision::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Duration = Duration::from_secs(10);
+    const RULE: StopRule = StopRule::Converge { precision: 0.01, budget: BUDGET };
+
+    fn steady(n: usize) -> Samples {
+        Samples::new((0..n).map(|i| 100.0 + 0.01 * (i % 3) as f64).collect()).unwrap()
+    }
+
+    fn noisy(n: usize) -> Samples {
+        Samples::new((0..n).map(|i| 100.0 + 40.0 * (i * 7 % 5) as f64).collect()).unwrap()
+    }
+
+    fn decide(rule: StopRule, samples: &Samples, used: Duration) -> Decision {
+        rule.decide(samples, Seed::new(0, "case", "metric"), used)
+    }
+
+    #[test]
+    fn a_fixed_number_is_taken_exactly() {
+        for n in [1, 2, 50] {
+            let rule = StopRule::Exactly(NonZeroUsize::new(n).unwrap());
+            if n > 1 {
+                assert_eq!(decide(rule, &noisy(n - 1), BUDGET * 100), Decision::Continue);
+            }
+            assert_eq!(decide(rule, &noisy(n), Duration::ZERO), Decision::Stop(Outcome::Fixed));
+        }
+    }
+
+    #[test]
+    fn steady_samples_stop_at_the_least_number() {
+        assert_eq!(decide(RULE, &steady(5), BUDGET / 2), Decision::Continue);
+        assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Decision::Stop(Outcome::Converged));
+    }
+
+    #[test]
+    fn noisy_samples_go_on_to_the_greatest_number() {
+        assert_eq!(decide(RULE, &noisy(29), Duration::ZERO), Decision::Continue);
+        let Decision::Stop(Outcome::NotConverged { half_width: Some(width) }) =
+            decide(RULE, &noisy(30), Duration::ZERO)
+        else {
+            panic!("30 noisy samples must end without convergence");
+        };
+        assert!(width > 0.01);
+    }
+
+    #[test]
+    fn a_used_budget_ends_it_at_six_and_twice_the_budget_at_once() {
+        assert_eq!(decide(RULE, &noisy(5), BUDGET), Decision::Continue);
+        assert!(matches!(decide(RULE, &noisy(6), BUDGET), Decision::Stop(Outcome::NotConverged { .. })));
+        let alone = decide(RULE, &steady(1), BUDGET * 2);
+        assert_eq!(alone, Decision::Stop(Outcome::NotConverged { half_width: None }));
+        assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Decision::Stop(Outcome::Converged));
+    }
+
+    #[test]
+    fn all_zero_samples_converge() {
+        let zeros = Samples::new(vec![0.0; 6]).unwrap();
+        assert_eq!(decide(RULE, &zeros, Duration::ZERO), Decision::Stop(Outcome::Converged));
+    }
+}

@@ -1,0 +1,100 @@
+//! Signs that samples are not independent draws from one distribution: outliers and autocorrelation.
+
+use super::Samples;
+use super::samples::median_of_sorted;
+
+/// Modified Z-scores past this are outliers (Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993).
+const THRESHOLD: f64 = 3.5;
+/// For normal samples MAD = 0.6745 σ, and the mean absolute deviation = σ / 1.2533.
+const MAD_OVER_SIGMA: f64 = 0.6745;
+const SIGMA_OVER_MEAN_DEVIATION: f64 = 1.253_314;
+
+/// How many samples have a modified Z-score, 0.6745 × |x − median| ÷ MAD, above 3.5. Where MAD is zero (more than
+/// half are equal) the mean absolute deviation stands in for it; equal samples have no outlier.
+pub fn outlier_count(samples: &Samples) -> usize {
+    let median = samples.median();
+    let deviations: Vec<f64> = samples.points().iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
+    let mut sorted = deviations.clone();
+    sorted.sort_by(f64::total_cmp);
+    let mad = median_of_sorted(&sorted);
+    let n = samples.count() as f64;
+    // Divided before adding, so that the sum cannot overflow.
+    let mean_deviation: f64 = deviations.iter().map(|d| d / n).sum();
+    let sigma = if mad > 0.0 { mad / MAD_OVER_SIGMA } else { mean_deviation * SIGMA_OVER_MEAN_DEVIATION };
+    if sigma > 0.0 { deviations.iter().filter(|d| **d / sigma > THRESHOLD).count() } else { 0 }
+}
+
+/// The correlation of each sample with the one before, −1 to 1: high where a drift, a throttle or a garbage
+/// collection spans samples, and then intervals are too narrow. None below 3 samples or where all are equal.
+///
+/// r₁ = Σ (xᵢ − m)(xᵢ₊₁ − m) ÷ Σ (xᵢ − m)² (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 2).
+pub fn lag1_autocorrelation(samples: &Samples) -> Option<f64> {
+    let points = samples.points();
+    if points.len() < 3 {
+        return None;
+    }
+    let largest = points.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    if largest == 0.0 {
+        return None;
+    }
+    // Brought to −1 … 1 first: squares neither overflow nor vanish.
+    let scaled: Vec<f64> = points.iter().map(|x| x / largest).collect();
+    let mean = scaled.iter().sum::<f64>() / scaled.len() as f64;
+    let squares: f64 = scaled.iter().map(|x| (x - mean).powi(2)).sum();
+    let products: f64 = scaled.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    // Differences of the order of rounding are no signal.
+    let noise = scaled.len() as f64 * f64::EPSILON.powi(2) * 16.0;
+    (squares > noise).then(|| (products / squares).clamp(-1.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn samples(points: &[f64]) -> Samples {
+        Samples::new(points.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn one_wild_sample_is_one_outlier() {
+        assert_eq!(outlier_count(&samples(&[10.0, 10.1, 9.9, 10.2, 9.8, 50.0])), 1);
+        assert_eq!(outlier_count(&samples(&[10.0, 10.1, 9.9, 10.2, 9.8])), 0);
+        assert_eq!(outlier_count(&samples(&[1.0; 20])), 0);
+        assert_eq!(outlier_count(&samples(&[1.0])), 0);
+    }
+
+    #[test]
+    fn a_spike_among_equal_samples_is_an_outlier() {
+        let mut points = vec![1.0; 19];
+        points.push(2.0);
+        assert_eq!(outlier_count(&samples(&points)), 1);
+    }
+
+    #[test]
+    fn drift_correlates_and_alternation_anticorrelates() {
+        let drift: Vec<f64> = (0..30).map(f64::from).collect();
+        assert!(lag1_autocorrelation(&samples(&drift)).unwrap() > 0.8);
+        let alternating: Vec<f64> = (0..30).map(|i| f64::from(i % 2)).collect();
+        assert!(lag1_autocorrelation(&samples(&alternating)).unwrap() < -0.9);
+        // By hand: mean 2.5, products −0.75 − 0.25 … of 1, 4, 2, 3.
+        let known = lag1_autocorrelation(&samples(&[1.0, 4.0, 2.0, 3.0])).unwrap();
+        assert!((known - -0.65).abs() < 1e-12, "{known}");
+    }
+
+    #[test]
+    fn too_few_or_equal_samples_have_no_correlation() {
+        assert_eq!(lag1_autocorrelation(&samples(&[1.0, 2.0])), None);
+        assert_eq!(lag1_autocorrelation(&samples(&[0.1; 10])), None);
+        assert_eq!(lag1_autocorrelation(&samples(&[0.0; 10])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_samples_give_sane_answers(points in prop::collection::vec(any::<f64>().prop_filter("finite", |x| x.is_finite()), 1..20)) {
+            let samples = samples(&points);
+            prop_assert!(outlier_count(&samples) <= points.len() / 2);
+            prop_assert!(lag1_autocorrelation(&samples).is_none_or(|r| (-1.0..=1.0).contains(&r)));
+        }
+    }
+}

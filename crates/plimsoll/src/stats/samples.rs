@@ -1,0 +1,118 @@
+//! The raw points of one metric of one case, in the order they were taken.
+
+use serde::{Deserialize, Serialize};
+
+/// At least one finite number. Order is kept, for autocorrelation and drift.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<f64>", into = "Vec<f64>")]
+pub struct Samples(Vec<f64>);
+
+/// Why a list of numbers is not [`Samples`].
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum NotSamples {
+    /// There is no number.
+    #[error("no sample was taken: give the case more time or a smaller size")]
+    Empty,
+    /// A number is infinite or not a number.
+    #[error("sample {} is {value}: a figure must be finite, so the measurement is void", .index + 1)]
+    NotFinite {
+        /// Its place, from 0.
+        index: usize,
+        /// What it is.
+        value: f64,
+    },
+}
+
+impl Samples {
+    /// Takes the points if they are samples.
+    ///
+    /// # Errors
+    /// [`NotSamples`] if there is none, or one is not finite.
+    pub fn new(points: Vec<f64>) -> Result<Self, NotSamples> {
+        if points.is_empty() {
+            return Err(NotSamples::Empty);
+        }
+        match points.iter().position(|point| !point.is_finite()) {
+            Some(index) => Err(NotSamples::NotFinite { index, value: points[index] }),
+            None => Ok(Samples(points)),
+        }
+    }
+
+    /// The points in the order they were taken.
+    pub fn points(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// How many points; at least 1.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The points in ascending order.
+    pub fn sorted(&self) -> Vec<f64> {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+
+    /// The middle point, or the midpoint of the two in the middle.
+    pub fn median(&self) -> f64 {
+        median_of_sorted(&self.sorted())
+    }
+}
+
+impl TryFrom<Vec<f64>> for Samples {
+    type Error = NotSamples;
+
+    fn try_from(points: Vec<f64>) -> Result<Self, NotSamples> {
+        Samples::new(points)
+    }
+}
+
+impl From<Samples> for Vec<f64> {
+    fn from(samples: Samples) -> Self {
+        samples.0
+    }
+}
+
+/// The median of points in ascending order; 0 for none, which [`Samples`] excludes.
+pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
+    let upper = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[upper],
+        // `midpoint` neither overflows for huge values nor loses denormal ones.
+        _ => sorted[upper - 1].midpoint(sorted[upper]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_finite_points_are_samples() {
+        assert_eq!(Samples::new(vec![]), Err(NotSamples::Empty));
+        assert!(matches!(Samples::new(vec![1.0, f64::NAN]), Err(NotSamples::NotFinite { index: 1, .. })));
+        assert!(Samples::new(vec![f64::INFINITY]).is_err());
+        assert_eq!(Samples::new(vec![3.0, 1.0]).unwrap().points(), [3.0, 1.0]);
+        let message = Samples::new(vec![1.0, f64::NAN]).unwrap_err().to_string();
+        assert!(message.starts_with("sample 2 is NaN"), "{message}");
+    }
+
+    #[test]
+    fn reading_back_proves_it_again() {
+        assert!(serde_json::from_str::<Samples>("[]").is_err());
+        let samples: Samples = serde_json::from_str("[2.0,1.0]").unwrap();
+        assert_eq!(serde_json::to_string(&samples).unwrap(), "[2.0,1.0]");
+    }
+
+    #[test]
+    fn median_of_odd_and_even_counts() {
+        assert_eq!(Samples::new(vec![3.0, 1.0, 2.0]).unwrap().median(), 2.0);
+        assert_eq!(Samples::new(vec![4.0, 1.0, 2.0, 3.0]).unwrap().median(), 2.5);
+        assert_eq!(Samples::new(vec![f64::MAX, f64::MAX]).unwrap().median(), f64::MAX);
+        let least = f64::from_bits(1);
+        assert_eq!(Samples::new(vec![least, least]).unwrap().median(), least);
+    }
+}

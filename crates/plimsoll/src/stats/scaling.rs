@@ -1,0 +1,85 @@
+//! Speed-up and parallel efficiency of a rate over thread counts.
+
+/// A rate reached with a number of threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Threads that worked.
+    pub threads: u32,
+    /// What they did together per second, in any one unit.
+    pub rate: f64,
+}
+
+/// How one rate compares with that of the fewest threads measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scaling {
+    /// Threads that worked.
+    pub threads: u32,
+    /// Threads of the point it is compared with; 1 where that was measured.
+    pub base_threads: u32,
+    /// rate(threads) ÷ rate(base).
+    pub speed_up: f64,
+    /// speed-up ÷ (threads ÷ base threads): 1 is perfect.
+    pub efficiency: f64,
+}
+
+/// Compares each rate with that of the fewest threads; ascending in threads, the base itself first with 1 and 1.
+/// Of several rates at one thread count the first stands. Points without threads or without a positive finite rate
+/// are left out; empty where fewer than two thread counts remain.
+pub fn scaling(rates: &[Rate]) -> Vec<Scaling> {
+    let usable = |r: &&Rate| r.threads > 0 && r.rate.is_finite() && r.rate > 0.0;
+    let mut rates: Vec<Rate> = rates.iter().filter(usable).copied().collect();
+    rates.sort_by_key(|r| r.threads);
+    rates.dedup_by_key(|r| r.threads);
+    let &[base, _, ..] = rates.as_slice() else {
+        return Vec::new();
+    };
+    let compare = |r: &Rate| {
+        let speed_up = r.rate / base.rate;
+        let efficiency = speed_up * f64::from(base.threads) / f64::from(r.threads);
+        Scaling { threads: r.threads, base_threads: base.threads, speed_up, efficiency }
+    };
+    // A quotient of extreme rates may still overflow.
+    rates.iter().map(compare).filter(|s| s.speed_up.is_finite() && s.efficiency.is_finite()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(threads: u32, rate: f64) -> Rate {
+        Rate { threads, rate }
+    }
+
+    #[test]
+    fn speed_up_is_relative_to_one_thread() {
+        let found = scaling(&[rate(4, 300.0), rate(1, 100.0), rate(2, 198.0)]);
+        assert_eq!(found.iter().map(|s| s.threads).collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!(found.iter().map(|s| s.speed_up).collect::<Vec<_>>(), [1.0, 1.98, 3.0]);
+        assert_eq!(found.iter().map(|s| s.efficiency).collect::<Vec<_>>(), [1.0, 0.99, 0.75]);
+    }
+
+    #[test]
+    fn without_one_thread_the_fewest_are_the_base() {
+        let found = scaling(&[rate(2, 100.0), rate(8, 300.0)]);
+        assert_eq!((found[1].base_threads, found[1].speed_up, found[1].efficiency), (2, 3.0, 0.75));
+    }
+
+    #[test]
+    fn one_point_or_none_scales_nothing() {
+        assert!(scaling(&[]).is_empty());
+        assert!(scaling(&[rate(1, 5.0)]).is_empty());
+        assert!(scaling(&[rate(1, 0.0), rate(2, 5.0)]).is_empty());
+        assert!(scaling(&[rate(0, 1.0), rate(2, 5.0), rate(4, f64::NAN)]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_rates_give_a_number_that_is_none(points in prop::collection::vec((any::<u32>(), any::<f64>()), 0..8)) {
+            let rates: Vec<Rate> = points.iter().map(|&(t, r)| rate(t, r)).collect();
+            for s in scaling(&rates) {
+                prop_assert!(s.speed_up.is_finite() && s.efficiency.is_finite() && s.threads >= s.base_threads);
+            }
+        }
+    }
+}
