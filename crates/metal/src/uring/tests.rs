@@ -1,0 +1,277 @@
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use proptest::prelude::*;
+use rustix::io::Errno;
+
+use super::*;
+
+/// A temporary file whose byte at `i` is `i` mixed, so that a misplaced read cannot look right.
+fn patterned(len: usize) -> File {
+    use std::io::Write;
+    let mut file = tempfile::tempfile().expect("temporary file");
+    let bytes: Vec<u8> = (0..len).map(byte_at).collect();
+    file.write_all(&bytes).expect("fill");
+    file
+}
+
+fn byte_at(i: usize) -> u8 {
+    (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[0]
+}
+
+fn read(slot: usize, offset: u64, len: usize) -> Request {
+    Request { slot, op: Op::Read, offset, start: 0, len }
+}
+
+/// A ring, or the reason that there is none on this machine, which is then the answer under test.
+fn ring<F: AsFd>(file: F, depth: usize, block: usize) -> Option<Ring<F>> {
+    match Ring::new(file, depth, block) {
+        Ok(ring) => Some(ring),
+        Err(RingError::Unavailable(reason)) => {
+            assert!(!reason.to_string().is_empty());
+            None
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn reads_back_what_the_file_holds_in_every_slot() {
+    let file = patterned(64 * 4096);
+    let Some(mut ring) = ring(&file, 8, 4096) else { return };
+    let mut done = Vec::new();
+    for round in 0..8 {
+        for slot in 0..8 {
+            ring.push(read(slot, ((round * 8 + slot) * 4096) as u64, 4096)).expect("push");
+        }
+        ring.wait(8, &mut done).expect("wait");
+        assert_eq!(done.len(), 8);
+        for finished in done.drain(..) {
+            assert_eq!(finished.outcome, Ok(4096));
+            assert!(finished.submitted_ns <= finished.accepted_ns);
+            assert!(finished.accepted_ns <= finished.completed_ns);
+            let base = finished.request.offset as usize;
+            let buffer = ring.buffer(finished.request.slot).expect("idle again");
+            assert!(buffer.iter().enumerate().all(|(i, &byte)| byte == byte_at(base + i)));
+        }
+    }
+    assert_eq!(ring.in_flight(), 0);
+}
+
+#[test]
+fn writes_arrive_where_they_were_sent_and_a_data_sync_completes() {
+    let file = tempfile::tempfile().expect("temporary file");
+    let Some(mut ring) = ring(&file, 2, 512) else { return };
+    ring.buffer_mut(0).expect("idle").fill(0xA5);
+    ring.buffer_mut(1).expect("idle").fill(0x5A);
+    ring.push(Request { slot: 0, op: Op::Write, offset: 512, start: 0, len: 512 }).expect("push");
+    ring.push(Request { slot: 1, op: Op::Write, offset: 0, start: 256, len: 256 }).expect("push");
+    let mut done = Vec::new();
+    ring.wait(2, &mut done).expect("wait");
+    done.sort_by_key(|finished| finished.request.slot);
+    assert_eq!(done.iter().map(|finished| finished.outcome).collect::<Vec<_>>(), [Ok(512), Ok(256)]);
+    ring.push(Request { slot: 0, op: Op::DataSync, offset: 0, start: 0, len: 0 }).expect("push");
+    done.clear();
+    ring.wait(1, &mut done).expect("wait");
+    assert_eq!(done[0].outcome, Ok(0));
+    let mut expected = vec![0_u8; 1024];
+    expected[..256].fill(0x5A);
+    expected[512..].fill(0xA5);
+    let mut found = vec![0; 1024];
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut found, 0).expect("read");
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_slot_in_use_lends_nothing_and_takes_nothing() {
+    let file = patterned(4096);
+    let Some(mut ring) = ring(&file, 1, 4096) else { return };
+    ring.push(read(0, 0, 4096)).expect("push");
+    assert!(ring.buffer(0).is_none());
+    assert!(ring.buffer_mut(0).is_none());
+    assert_eq!(ring.push(read(0, 0, 4096)), Err(RingError::Slot { slot: 0, depth: 1 }));
+    assert_eq!(ring.submit(), Ok(1));
+    assert!(ring.buffer(0).is_none());
+    let mut done = Vec::new();
+    ring.wait(1, &mut done).expect("wait");
+    assert!(ring.buffer(0).is_some());
+    assert!(ring.buffer(1).is_none());
+    assert_eq!(ring.push(read(1, 0, 1)), Err(RingError::Slot { slot: 1, depth: 1 }));
+}
+
+#[test]
+fn a_pipe_nobody_writes_to_keeps_the_whole_depth_in_flight_until_it_is_written() {
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let Some(mut ring) = ring(reader, 4, 8) else { return };
+    for slot in 0..4 {
+        ring.push(read(slot, u64::MAX, 8)).expect("push");
+    }
+    assert_eq!(ring.submit(), Ok(4));
+    assert_eq!(ring.in_flight(), 4);
+    let mut done = Vec::new();
+    assert_eq!(ring.wait(0, &mut done), Ok(0));
+    for _ in 0..4 {
+        rustix::io::write(&writer, &[7; 8]).expect("write");
+    }
+    ring.wait(4, &mut done).expect("wait");
+    assert_eq!(done.iter().filter(|finished| finished.outcome == Ok(8)).count(), 4);
+}
+
+#[test]
+fn the_end_of_the_file_is_a_short_read_and_beyond_it_none() {
+    let file = patterned(5000);
+    let Some(mut ring) = ring(&file, 2, 4096) else { return };
+    ring.push(read(0, 4096, 4096)).expect("push");
+    ring.push(read(1, 8192, 4096)).expect("push");
+    let mut done = Vec::new();
+    ring.wait(2, &mut done).expect("wait");
+    done.sort_by_key(|finished| finished.request.slot);
+    assert_eq!(done.iter().map(|finished| finished.outcome).collect::<Vec<_>>(), [Ok(904), Ok(0)]);
+}
+
+#[test]
+fn a_descriptor_without_the_right_reports_ebadf_and_a_directory_eisdir() {
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    let write_only = File::options().write(true).open(file.path()).expect("open");
+    let directory = File::open(std::env::temp_dir()).expect("open");
+    for (file, errno) in [(write_only, Errno::BADF), (directory, Errno::ISDIR)] {
+        let Some(mut ring) = ring(file, 1, 512) else { return };
+        ring.push(read(0, 0, 512)).expect("push");
+        let mut done = Vec::new();
+        ring.wait(1, &mut done).expect("wait");
+        assert_eq!(done[0].outcome, Err(errno));
+    }
+}
+
+#[test]
+fn dropping_a_ring_waits_for_what_is_in_flight() {
+    let file = patterned(1 << 20);
+    for _ in 0..50 {
+        let Some(mut ring) = ring(&file, 16, 65_536) else { return };
+        for slot in 0..16 {
+            ring.push(read(slot, (slot * 65_536) as u64, 65_536)).expect("push");
+        }
+        ring.submit().expect("submit");
+        ring.push(read(0, 0, 1)).expect_err("in use");
+        drop(ring);
+    }
+    // A read that only a later write can finish: the drop must return after it, not before, and not never.
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let Some(mut waiting) = ring(reader, 1, 8) else { return };
+    waiting.push(read(0, u64::MAX, 8)).expect("push");
+    waiting.submit().expect("submit");
+    let writing = std::thread::spawn(move || rustix::io::write(&writer, &[1; 8]));
+    drop(waiting);
+    assert_eq!(writing.join().expect("thread"), Ok(8));
+}
+
+#[test]
+fn dropping_a_ring_does_not_perform_what_was_only_queued() {
+    let file = tempfile::tempfile().expect("temporary file");
+    let Some(mut queued) = ring(&file, 1, 512) else { return };
+    queued.push(Request { slot: 0, op: Op::Write, offset: 0, start: 0, len: 512 }).expect("push");
+    drop(queued);
+    assert_eq!(file.metadata().expect("metadata").len(), 0);
+}
+
+#[test]
+fn impossible_shapes_and_ranges_are_refused() {
+    let file = patterned(4096);
+    for (depth, block) in
+        [(0, 4096), (MAX_DEPTH + 1, 4096), (1, 0), (1, MAX_BLOCK + 1), (usize::MAX, MAX_BLOCK)]
+    {
+        assert_eq!(Ring::new(&file, depth, block).err(), Some(RingError::Geometry { depth, block }));
+    }
+    let Some(mut ring) = ring(&file, 1, 4096) else { return };
+    for (start, len) in [(0, 4097), (4096, 1), (usize::MAX, 1), (1, usize::MAX)] {
+        let request = Request { slot: 0, op: Op::Read, offset: 0, start, len };
+        assert_eq!(ring.push(request), Err(RingError::Range { start, len, block: 4096 }));
+    }
+    ring.push(read(0, 0, 4096)).expect("the slot was left idle");
+}
+
+#[test]
+fn without_locked_memory_the_buffers_are_not_registered_and_it_says_so() {
+    // 64 MiB: more than the usual limit; whoever may lock everything gets it registered.
+    let file = patterned(4096);
+    let Some(mut ring) = ring(&file, 64, 1 << 20) else { return };
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    if let Err(errno) = ring.granted().buffers {
+        assert_eq!(errno, Errno::NOMEM);
+        assert!(limit.is_some_and(|bytes| bytes < 64 << 20));
+    }
+    // Either way it reads.
+    ring.push(read(63, 0, 4096)).expect("push");
+    let mut done = Vec::new();
+    ring.wait(1, &mut done).expect("wait");
+    assert_eq!(done[0].outcome, Ok(4096));
+    assert!(
+        ring.buffer(63).is_some_and(|buffer| buffer
+            .iter()
+            .take(4096)
+            .enumerate()
+            .all(|(i, b)| *b == byte_at(i)))
+    );
+}
+
+#[test]
+fn each_refusal_of_the_kernel_is_named() {
+    let cases = [
+        (Errno::NOSYS, None, Unavailable::Absent),
+        (Errno::PERM, Some("2\n"), Unavailable::Sysctl(2)),
+        (Errno::PERM, Some("1"), Unavailable::Sysctl(1)),
+        (Errno::PERM, Some("0\n"), Unavailable::Forbidden(Errno::PERM)),
+        (Errno::PERM, Some("garbage \u{1b}[31m"), Unavailable::Forbidden(Errno::PERM)),
+        (Errno::ACCESS, None, Unavailable::Forbidden(Errno::ACCESS)),
+        (Errno::NOMEM, None, Unavailable::Memory),
+        (Errno::MFILE, None, Unavailable::Descriptors),
+        (Errno::IO, None, Unavailable::Other(Errno::IO)),
+    ];
+    for (errno, sysctl, expected) in cases {
+        assert_eq!(Unavailable::classify(errno, sysctl), expected);
+    }
+}
+
+#[test]
+fn an_aligned_buffer_is_zeroed_aligned_and_writable() {
+    for len in [1, 511, 4096, (1 << 20) + 1] {
+        let mut buffer = AlignedBuffer::new(len).expect("memory");
+        assert_eq!(buffer.as_ptr() as usize % rustix::param::page_size(), 0);
+        assert!(buffer.len() == len && buffer.iter().all(|&byte| byte == 0));
+        buffer.fill(9);
+        assert!(buffer.iter().all(|&byte| byte == 9));
+    }
+    assert_eq!(AlignedBuffer::new(0).err(), Some(Errno::INVAL));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is asked within the file comes back from there, whole or cut at its end.
+    #[test]
+    fn any_read_returns_the_bytes_of_its_range(
+        requests in prop::collection::vec((0_usize..20_000, 0_usize..=4096, 0_usize..=4096), 1..16),
+    ) {
+        let file = patterned(16_384);
+        let Some(mut ring) = ring(&file, 16, 4096) else { return Ok(()) };
+        let mut expected = Vec::new();
+        for (slot, &(offset, a, b)) in requests.iter().enumerate() {
+            let (start, end) = (a.min(b), a.max(b));
+            ring.push(Request { slot, op: Op::Read, offset: offset as u64, start, len: end - start })?;
+            expected.push((end - start).min(16_384_usize.saturating_sub(offset)));
+        }
+        let mut done = Vec::new();
+        ring.wait(requests.len(), &mut done)?;
+        prop_assert_eq!(done.len(), requests.len());
+        for finished in done {
+            let Request { slot, offset, start, .. } = finished.request;
+            let bytes = expected[slot];
+            prop_assert_eq!(finished.outcome, Ok(bytes));
+            let buffer = ring.buffer(slot).expect("idle");
+            for (i, &byte) in buffer[start..start + bytes].iter().enumerate() {
+                prop_assert_eq!(byte, byte_at(offset as usize + i));
+            }
+            prop_assert!(buffer[..start].iter().chain(&buffer[start + bytes..]).all(|&byte| byte == 0));
+        }
+    }
+}
