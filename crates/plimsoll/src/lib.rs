@@ -7,3 +7,4 @@
 pub mod machine;
 pub mod quantity;
 pub mod stats;
+pub mod text;

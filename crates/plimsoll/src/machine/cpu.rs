@@ -1,0 +1,248 @@
+//! Processors: what they are, how they are numbered, which may be used, at what clock.
+//!
+//! Sources: `/proc/cpuinfo` for names and flags, `/sys/devices/system/cpu` (Linux
+//! `Documentation/ABI/testing/sysfs-devices-system-cpu`) for topology and clock, `/proc/self/status` for affinity.
+
+mod cache;
+mod clock;
+mod cpuinfo;
+
+pub use cache::{Cache, CacheKind};
+pub use clock::Clock;
+pub use cpuinfo::ArmId;
+pub(super) use cpuinfo::architecture as architecture_by_cpuinfo;
+
+use super::root::garbled;
+use super::{CpuSet, Survey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The processors of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// As the processor (x86) or firmware names itself.
+    pub model_name: Option<String>,
+    /// CPUID vendor: `GenuineIntel`, `AuthenticAMD` (x86 only).
+    pub vendor: Option<String>,
+    /// Family, extended family included (x86 only).
+    pub family: Option<u32>,
+    /// Model, extended model included (x86 only).
+    pub model: Option<u32>,
+    /// Stepping (x86 only).
+    pub stepping: Option<u32>,
+    /// Microcode revision, as the kernel shows it.
+    pub microcode: Option<String>,
+    /// Identification of an Arm core (of the first allowed CPU).
+    pub arm: Option<ArmId>,
+    /// Feature flags, as the kernel names them.
+    pub flags: BTreeSet<String>,
+    /// CPUs that are running.
+    pub online: CpuSet,
+    /// CPUs that this process may use: online and in its affinity.
+    pub allowed: CpuSet,
+    /// Packages that hold online CPUs.
+    pub sockets: Option<usize>,
+    /// Physical cores that hold online CPUs.
+    pub cores: Option<usize>,
+    /// Online CPUs (hardware threads).
+    pub threads: usize,
+    /// Each present CPU, in ascending order.
+    pub logical: Vec<Logical>,
+    /// Kinds of core, where there is more than one (big.LITTLE, performance and efficiency cores): what is said of
+    /// one CPU here then does not hold for all.
+    pub kinds: Vec<CoreKind>,
+    /// Caches of the online CPUs, alike ones together.
+    pub caches: Vec<Cache>,
+    /// Clock limits and policy.
+    pub clock: Clock,
+}
+
+/// One CPU as the kernel numbers it: a hardware thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logical {
+    /// The kernel's number.
+    pub id: usize,
+    /// Number of its core, unique within the package.
+    pub core: Option<u32>,
+    /// Number of its package (socket).
+    pub package: Option<u32>,
+    /// The hardware threads of its core, itself among them; empty when unknown.
+    pub siblings: CpuSet,
+    /// Whether it is running.
+    pub online: bool,
+}
+
+/// CPUs of one kind, on a machine with several kinds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreKind {
+    /// The kernel's name for the kind: `cpu_core`, `cpu_atom`, or the Arm `midr_el1` value.
+    pub name: String,
+    /// The CPUs of this kind.
+    pub cpus: CpuSet,
+}
+
+impl Cpu {
+    /// Whether the kernel reports the flag for the first CPU.
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// The CPU with this number.
+    pub fn logical(&self, id: usize) -> Option<&Logical> {
+        self.logical.iter().find(|cpu| cpu.id == id)
+    }
+
+    /// The distinct cores that these CPUs belong to; `None` if that is not known of all.
+    pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
+        distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))
+    }
+
+    /// The sum over the distinct last-level caches of the allowed CPUs, in bytes; `None` if a size or the sharing
+    /// is not known.
+    pub fn last_level_bytes(&self) -> Option<u64> {
+        cache::last_level_bytes(&self.caches, &self.allowed)
+    }
+
+    /// The data (or unified) cache of this level that `cpu` uses.
+    pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&Cache> {
+        self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.serves(cpu))
+    }
+
+    pub(super) fn discover(s: &mut Survey) -> Self {
+        let info = cpuinfo::read(s);
+        let (present, online) = present_and_online(s, &info.processors);
+        let allowed = allowed(s, &online);
+        let logical: Vec<Logical> = present.iter().map(|id| Logical::discover(s, id, &online)).collect();
+        let running = || logical.iter().filter(|cpu| cpu.online);
+        let packages: Option<BTreeSet<u32>> = running().map(|cpu| cpu.package).collect();
+        let sockets = packages.map(|set| set.len()).filter(|&n| n > 0);
+        let cores = distinct_cores(running());
+        if sockets.is_none() {
+            s.note("cpu.sockets", "the kernel does not tell the package of every CPU");
+        }
+        if cores.is_none() {
+            s.note("cpu.cores", "the kernel does not tell the core of every CPU");
+        }
+        let first = allowed.first().or(online.first()).unwrap_or(0);
+        Self {
+            arm: cpuinfo::arm_id(s, &info, first),
+            kinds: kinds(s, &online),
+            caches: cache::discover(s, &online),
+            clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
+            threads: online.len(),
+            model_name: info.model_name,
+            vendor: info.vendor,
+            family: info.family,
+            model: info.model,
+            stepping: info.stepping,
+            microcode: info.microcode,
+            flags: info.flags,
+            online,
+            allowed,
+            sockets,
+            cores,
+            logical,
+        }
+    }
+}
+
+impl Logical {
+    fn discover(s: &mut Survey, id: usize, online: &CpuSet) -> Self {
+        let topology = sys_cpu(id).join("topology");
+        // An Arm kernel writes -1 where the firmware tells nothing; such a number does not parse.
+        let number = |name: &str| s.root.parse::<u32>(topology.join(name), "a number").ok();
+        let siblings = s
+            .root
+            .parse::<CpuSet>(topology.join("core_cpus_list"), "a CPU list")
+            .or_else(|_| s.root.parse(topology.join("thread_siblings_list"), "a CPU list"))
+            .ok()
+            .filter(|set| set.contains(id));
+        Self {
+            id,
+            core: number("core_id"),
+            package: number("physical_package_id"),
+            siblings: siblings.unwrap_or_default(),
+            online: online.contains(id),
+        }
+    }
+}
+
+/// Where the kernel describes a CPU.
+fn sys_cpu(id: usize) -> PathBuf {
+    PathBuf::from(format!("sys/devices/system/cpu/cpu{id}"))
+}
+
+/// What tells a core from another.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum CoreKey<'a> {
+    Siblings(&'a CpuSet),
+    Numbers { package: u32, core: u32 },
+}
+
+/// How many cores these CPUs are on, by their siblings or else by package and core number.
+fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
+    let cores: Option<BTreeSet<CoreKey<'_>>> = cpus
+        .map(|cpu| match cpu.siblings.is_empty() {
+            false => Some(CoreKey::Siblings(&cpu.siblings)),
+            true => Some(CoreKey::Numbers { package: cpu.package?, core: cpu.core? }),
+        })
+        .collect();
+    cores.map(|set| set.len()).filter(|&n| n > 0)
+}
+
+/// The CPUs that exist and those that run; `listed` is what cpuinfo has, which is the running ones.
+fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
+    let read = |name: &str| s.root.parse::<CpuSet>(format!("sys/devices/system/cpu/{name}"), "a CPU list");
+    let (present, online) = (read("present"), read("online"));
+    let online = match online {
+        Ok(set) if !set.is_empty() => set,
+        other => {
+            let why =
+                other.err().unwrap_or_else(|| garbled("sys/devices/system/cpu/online", "", "a CPU list"));
+            if listed.is_empty() {
+                s.note("cpu.online", why);
+            }
+            listed.clone()
+        }
+    };
+    let present = present.unwrap_or_default().iter().chain(online.iter()).collect();
+    (present, online)
+}
+
+/// The online CPUs in this process's affinity; all of them when that cannot be read.
+fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
+    const STATUS: &str = "proc/self/status";
+    let affinity = s.root.text(STATUS).and_then(|text| {
+        let value = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+        match value.parse::<CpuSet>() {
+            Ok(set) if !set.is_empty() => Ok(set),
+            _ => Err(garbled(STATUS, value, "a CPU list in Cpus_allowed_list")),
+        }
+    });
+    match s.keep("cpu.allowed", affinity) {
+        Some(affinity) if affinity.meets(online) => affinity.common(online),
+        Some(affinity) if online.is_empty() => affinity,
+        _ => online.clone(),
+    }
+}
+
+/// The kinds of core, if there is more than one.
+fn kinds(s: &Survey, online: &CpuSet) -> Vec<CoreKind> {
+    let mut kinds: Vec<CoreKind> = Vec::new();
+    for name in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
+        if let Ok(cpus) = s.root.parse::<CpuSet>(format!("sys/devices/{name}/cpus"), "a CPU list") {
+            kinds.push(CoreKind { name: name.into(), cpus: cpus.common(online) });
+        }
+    }
+    for id in online.iter() {
+        let Some(midr) = cpuinfo::midr(s.root, id) else { continue };
+        let name = format!("midr {midr:#018x}");
+        match kinds.iter_mut().find(|kind| kind.name == name) {
+            Some(kind) => kind.cpus.insert(id),
+            None => kinds.push(CoreKind { name, cpus: CpuSet::single(id) }),
+        }
+    }
+    kinds.retain(|kind| !kind.cpus.is_empty());
+    if kinds.len() > 1 { kinds } else { Vec::new() }
+}

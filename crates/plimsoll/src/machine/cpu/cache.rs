@@ -1,0 +1,157 @@
+//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+
+use super::sys_cpu;
+use crate::machine::{CpuSet, Survey};
+use serde::{Deserialize, Serialize};
+
+/// The most caches that one CPU can have.
+const MAX_INDEX: usize = 16;
+
+/// Caches that are alike, wherever they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u8,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Size of one of them, in bytes.
+    pub size_bytes: Option<u64>,
+    /// Line size in bytes.
+    pub line_bytes: Option<u32>,
+    /// Associativity.
+    pub ways: Option<u32>,
+    /// The distinct caches, each by the CPUs that share it.
+    pub instances: Vec<CpuSet>,
+    /// CPUs that have such a cache of which it is not known who shares it.
+    pub sharing_unknown: CpuSet,
+}
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+impl Cache {
+    /// Whether data is cached here.
+    pub fn holds_data(&self) -> bool {
+        self.kind != CacheKind::Instruction
+    }
+
+    /// Whether `cpu` has such a cache.
+    pub fn serves(&self, cpu: usize) -> bool {
+        self.sharing_unknown.contains(cpu) || self.instances.iter().any(|set| set.contains(cpu))
+    }
+}
+
+/// The sum over the distinct last-level caches of `cpus`: of each CPU, its cache of the highest level.
+pub(super) fn last_level_bytes(caches: &[Cache], cpus: &CpuSet) -> Option<u64> {
+    let mut total = 0_u64;
+    let mut counted: Vec<(usize, usize)> = Vec::new();
+    for cpu in cpus.iter() {
+        let (kind, cache) = caches
+            .iter()
+            .enumerate()
+            .filter(|(_, cache)| cache.holds_data() && cache.serves(cpu))
+            .max_by_key(|(_, cache)| cache.level)?;
+        let instance = cache.instances.iter().position(|set| set.contains(cpu))?;
+        if !counted.contains(&(kind, instance)) {
+            counted.push((kind, instance));
+            total = total.checked_add(cache.size_bytes?)?;
+        }
+    }
+    Some(total).filter(|&bytes| bytes > 0)
+}
+
+/// All caches of these CPUs, alike ones together, ordered by level and kind.
+pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
+    let mut caches: Vec<Cache> = Vec::new();
+    for cpu in online.iter() {
+        for index in 0..MAX_INDEX {
+            match one(s, cpu, index) {
+                Some((found, sharers)) => add(&mut caches, found, cpu, sharers),
+                None => break,
+            }
+        }
+    }
+    if caches.is_empty() {
+        s.note("cpu.caches", "/sys/devices/system/cpu/cpu*/cache is not there");
+    }
+    for cache in &caches {
+        let what = format!("cpu.caches.L{}", cache.level);
+        if cache.size_bytes.is_none() {
+            s.note(&format!("{what}.size"), "no usable \"size\" in /sys/devices/system/cpu/cpu*/cache");
+        }
+        if !cache.sharing_unknown.is_empty() {
+            let why = "no usable \"shared_cpu_list\" in /sys/devices/system/cpu/cpu*/cache";
+            s.note(&format!("{what}.sharing"), why);
+        }
+    }
+    caches.sort_by_key(|cache| (cache.level, cache.kind));
+    caches
+}
+
+/// The cache `index` of `cpu`, and who shares it. `None` ends the list of this CPU's caches.
+fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet>)> {
+    let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
+    if !s.root.exists(&dir) {
+        return None;
+    }
+    let found = s.root.parse::<u8>(dir.join("level"), "a cache level");
+    let level = s.keep("cpu.caches", found)?;
+    let kind = match s.root.text(dir.join("type")).as_deref() {
+        Ok("Data") => CacheKind::Data,
+        Ok("Instruction") => CacheKind::Instruction,
+        _ => CacheKind::Unified,
+    };
+    let number = |name: &str| s.root.parse::<u32>(dir.join(name), "a number").ok().filter(|&n| n > 0);
+    let cache = Cache {
+        level,
+        kind,
+        size_bytes: s.root.text(dir.join("size")).ok().and_then(|text| parse_size(&text)),
+        line_bytes: number("coherency_line_size"),
+        ways: number("ways_of_associativity"),
+        instances: Vec::new(),
+        sharing_unknown: CpuSet::default(),
+    };
+    let sharers = s.root.parse::<CpuSet>(dir.join("shared_cpu_list"), "a CPU list").ok();
+    Some((cache, sharers.filter(|set| set.contains(cpu))))
+}
+
+/// Puts a CPU's cache among the alike ones.
+fn add(caches: &mut Vec<Cache>, found: Cache, cpu: usize, sharers: Option<CpuSet>) {
+    let alike = |c: &Cache| {
+        (c.level, c.kind, c.size_bytes, c.line_bytes, c.ways)
+            == (found.level, found.kind, found.size_bytes, found.line_bytes, found.ways)
+    };
+    let place = caches.iter().position(alike).unwrap_or_else(|| {
+        caches.push(found);
+        caches.len() - 1
+    });
+    let Some(cache) = caches.get_mut(place) else { return };
+    match sharers {
+        // Two instances cannot have a CPU in common: lists that contradict each other are no knowledge.
+        Some(set) if cache.instances.contains(&set) => {}
+        Some(set) if !cache.instances.iter().any(|other| other.meets(&set)) => cache.instances.push(set),
+        _ => cache.sharing_unknown.insert(cpu),
+    }
+}
+
+/// A size as the kernel writes it, `32K`, in bytes. Nothing is 0 or above 1 TiB.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, unit) = match text.char_indices().last()? {
+        (end, 'K') => (&text[..end], 1_u64 << 10),
+        (end, 'M') => (&text[..end], 1 << 20),
+        (end, 'G') => (&text[..end], 1 << 30),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some(bytes).filter(|bytes| (1..=1 << 40).contains(bytes))
+}

@@ -1,0 +1,33 @@
+//! A hash of the hardware, to tell kinds of machine apart in the history.
+
+use super::Machine;
+
+/// 16 hexadecimal digits of what a reboot, another kernel or another affinity does not change: processor, topology,
+/// caches, memory to the GiB, hypervisor and product. Disks and interfaces come and go, so they are not in it; no name,
+/// serial or address is, so machines of one kind share it.
+pub(super) fn of(machine: &Machine) -> String {
+    let cpu = &machine.cpu;
+    let mut facts = vec![
+        format!("{:?}", machine.kernel.architecture),
+        format!("{:?} {:?} {:?} {:?} {:?}", cpu.model_name, cpu.vendor, cpu.family, cpu.model, cpu.stepping),
+        format!("{:?}", cpu.arm),
+        format!("{:?} {:?} {}", cpu.sockets, cpu.cores, cpu.logical.len()),
+        format!("{:?}", machine.memory.total_bytes.map(|bytes| (bytes + (1 << 29)) >> 30)),
+        format!("{:?}", machine.memory.nodes.len()),
+        format!("{:?} {:?}", machine.virtualisation.hypervisor, machine.virtualisation.product),
+    ];
+    let caches = cpu
+        .caches
+        .iter()
+        .map(|c| format!("{} {:?} {:?} {}", c.level, c.kind, c.size_bytes, c.instances.len()));
+    facts.extend(caches);
+    let hash = facts
+        .iter()
+        .flat_map(|fact| fact.bytes().chain([0]))
+        .fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    format!("{hash:016x}")
+}
+
+/// FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. Nothing relies on it being hard to invert.
+const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,0 +1,217 @@
+//! What else the machine is doing: load, steal, pressure, throttling, swapping.
+//!
+//! A [`Snapshot`] is a handful of small reads; two of them around a case make a [`Change`]. A [`State`] is the
+//! snapshot at discovery in words that can be stored.
+
+mod change;
+
+pub use change::Change;
+
+use super::cgroup::{self, Throttling};
+use super::root::{ReadError, Root, garbled};
+use super::{Cpu, CpuSet, Survey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What the machine was doing at discovery.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Load averages.
+    pub load: Option<Load>,
+    /// Share of the time since boot that a hypervisor took from the allowed CPUs, 0 to 1.
+    pub steal_since_boot: Option<f64>,
+    /// Shares of the last 10 s in which something waited.
+    pub pressure: Pressure,
+    /// Whether the clock may rise above nominal.
+    pub turbo: Option<bool>,
+}
+
+/// The mean number of runnable or disk-waiting threads (proc_loadavg(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Over 1 minute.
+    pub minute_1: f64,
+    /// Over 5 minutes.
+    pub minutes_5: f64,
+    /// Over 15 minutes.
+    pub minutes_15: f64,
+}
+
+/// Pressure stall information (Linux `Documentation/accounting/psi.rst`): shares, 0 to 1, of the last 10 s.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Some thread waited for a CPU.
+    pub cpu: Option<f64>,
+    /// Some thread waited for memory.
+    pub memory: Option<f64>,
+    /// Some thread waited for I/O.
+    pub io: Option<f64>,
+}
+
+/// Knows where to look, so that a snapshot is cheap.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    root: Root,
+    groups: Option<cgroup::Groups>,
+}
+
+/// Counters at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    at: Instant,
+    load: Option<Load>,
+    times: BTreeMap<usize, CpuTime>,
+    stalls: [Option<Stall>; 3],
+    throttling: Option<Throttling>,
+    pages_swapped: Option<u64>,
+}
+
+/// Time of one CPU, in ticks (of 10 ms, but only shares are used).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct CpuTime {
+    total: u64,
+    idle: u64,
+    steal: u64,
+}
+
+/// One resource's pressure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stall {
+    share_10s: f64,
+    total_us: u64,
+}
+
+/// Files of the resources, in the order of [`Snapshot::stalls`].
+const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"];
+
+impl Watch {
+    /// Finds this process's control groups.
+    pub fn new(root: &Root) -> Self {
+        Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
+    }
+
+    /// Reads the counters now.
+    pub fn snapshot(&self) -> Snapshot {
+        let root = &self.root;
+        Snapshot {
+            at: Instant::now(),
+            load: load(root).ok(),
+            times: cpu_times(root),
+            stalls: PRESSURE.map(|path| stall(root, path).ok()),
+            throttling: self.groups.as_ref().and_then(|groups| cgroup::throttling(root, groups)),
+            pages_swapped: pages_swapped(root),
+        }
+    }
+}
+
+impl Snapshot {
+    /// The share of the time since boot that was stolen from `cpus`.
+    pub fn steal_since_boot(&self, cpus: &CpuSet) -> Option<f64> {
+        let mut sum = CpuTime::default();
+        for (_, time) in self.times.iter().filter(|(cpu, _)| cpus.contains(**cpu)) {
+            sum.total = sum.total.saturating_add(time.total);
+            sum.steal = sum.steal.saturating_add(time.steal);
+        }
+        share(sum.steal, sum.total)
+    }
+
+    /// The share of the last 10 s in which something waited for each resource.
+    pub fn pressure(&self) -> Pressure {
+        let [cpu, memory, io] = self.stalls.map(|stall| Some(stall?.share_10s));
+        Pressure { cpu, memory, io }
+    }
+}
+
+impl State {
+    pub(super) fn discover(s: &mut Survey, snapshot: &Snapshot, cpu: &Cpu) -> Self {
+        if snapshot.load.is_none() {
+            let why = load(s.root).err().map_or_else(String::new, |e| e.to_string());
+            s.note("state.load", why);
+        }
+        let steal_since_boot = snapshot.steal_since_boot(&cpu.allowed);
+        if steal_since_boot.is_none() {
+            s.note("state.steal", "/proc/stat has no usable lines of the allowed CPUs");
+        }
+        if snapshot.stalls == [None; 3] {
+            s.note(
+                "state.pressure",
+                "/proc/pressure is not there: the kernel was built or booted without it",
+            );
+        }
+        let turbo = turbo(s.root);
+        if turbo.is_none() {
+            s.note("state.turbo", "neither intel_pstate/no_turbo nor cpufreq/boost is there");
+        }
+        Self { load: snapshot.load, steal_since_boot, pressure: snapshot.pressure(), turbo }
+    }
+}
+
+/// `part` of `whole`; `None` when nothing passed.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
+}
+
+/// `0.89 0.43 0.24 2/105 9765`
+fn load(root: &Root) -> Result<Load, ReadError> {
+    const LOADAVG: &str = "proc/loadavg";
+    let text = root.text(LOADAVG)?;
+    let mut numbers =
+        text.split(' ').map_while(|n| n.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0));
+    match (numbers.next(), numbers.next(), numbers.next()) {
+        (Some(minute_1), Some(minutes_5), Some(minutes_15)) => Ok(Load { minute_1, minutes_5, minutes_15 }),
+        _ => Err(garbled(LOADAVG, &text, "three load averages")),
+    }
+}
+
+/// The `cpuN` lines of `/proc/stat` (proc_stat(5)). They come first, so the rest need not be read.
+fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
+    let head = root.head(Path::new("proc/stat"), 4 << 20).unwrap_or_default();
+    let text = String::from_utf8_lossy(&head);
+    text.lines()
+        .take_while(|line| line.starts_with("cpu"))
+        .filter_map(|line| {
+            let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+            let id = fields.next()?.parse().ok().filter(|&id: &usize| id < super::cpuset::MAX_CPUS)?;
+            // The machine-wide line has no number, but would parse its first field as one.
+            if line.starts_with("cpu ") {
+                return None;
+            }
+            let times: Vec<u64> = fields.map_while(|n| n.parse().ok()).collect();
+            // user nice system idle iowait irq softirq steal; guest times are within user and nice.
+            let total = times.iter().take(8).try_fold(0_u64, |sum, &n| sum.checked_add(n))?;
+            let idle = times.get(3)?.saturating_add(*times.get(4)?);
+            Some((id, CpuTime { total, idle, steal: times.get(7).copied().unwrap_or(0) }))
+        })
+        .collect()
+}
+
+/// `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760`
+fn stall(root: &Root, path: &str) -> Result<Stall, ReadError> {
+    let text = root.text(path)?;
+    let some = text.lines().find_map(|line| line.strip_prefix("some ")).unwrap_or_default();
+    let field = |key: &str| some.split(' ').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
+    let percent = field("avg10").and_then(|n| n.parse::<f64>().ok()).filter(|n| (0.0..=100.0).contains(n));
+    let total = field("total").and_then(|n| n.parse().ok());
+    match (percent, total) {
+        (Some(percent), Some(total_us)) => Ok(Stall { share_10s: percent / 100.0, total_us }),
+        _ => Err(garbled(path, &text, "pressure averages")),
+    }
+}
+
+/// Pages moved to or from swap since boot.
+fn pages_swapped(root: &Root) -> Option<u64> {
+    let text = root.text("proc/vmstat").ok()?;
+    let value = |key: &str| {
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse::<u64>().ok())
+    };
+    value("pswpin")?.checked_add(value("pswpout")?)
+}
+
+/// Whether turbo is allowed: Intel's driver says when it is not, the others when it is.
+fn turbo(root: &Root) -> Option<bool> {
+    let dir = PathBuf::from("sys/devices/system/cpu");
+    let flag = |name: &str| root.number(dir.join(name)).ok().filter(|&n| n <= 1).map(|n| n == 1);
+    flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost"))
+}

@@ -1,0 +1,153 @@
+//! Whether this is a virtual machine or a container, and by what evidence.
+//!
+//! No single file tells it, so everything that hints is collected; the guess names the most specific.
+
+use super::{Cpu, Root, Survey};
+use crate::text::{shown, shown_bytes};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Hypervisor and container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Virtualisation {
+    /// Whether there is a hypervisor, if anything tells.
+    pub is_virtual: Option<bool>,
+    /// The most specific guess: `Firecracker`, `KVM`, `Xen`, `VMware`, `Hyper-V` …
+    pub hypervisor: Option<String>,
+    /// Kind of container this runs in: `docker`, `podman`, `kubernetes`, `lxc` …
+    pub container: Option<String>,
+    /// Maker of the system, by its firmware (DMI).
+    pub system_vendor: Option<String>,
+    /// Product name of the system, by its firmware: on clouds often the instance type.
+    pub product: Option<String>,
+    /// What the guesses rest on.
+    pub evidence: Vec<String>,
+}
+
+/// A text that firmware or kernel may show, and who shows it; the first rows are the most specific.
+const BY_FIRMWARE: [(&str, &str); 12] = [
+    ("FIRECK", "Firecracker"),
+    ("CLOUDH", "Cloud Hypervisor"),
+    ("Google Compute Engine", "KVM (Google)"),
+    ("VMware", "VMware"),
+    ("VirtualBox", "VirtualBox"),
+    ("Virtual Machine", "Hyper-V"),
+    ("Parallels", "Parallels"),
+    ("OpenStack", "KVM (OpenStack)"),
+    ("KVM", "KVM"),
+    ("QEMU", "QEMU"),
+    ("BOCHS", "QEMU"),
+    ("Xen", "Xen"),
+];
+
+/// A clock that only one hypervisor offers.
+const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
+
+impl Virtualisation {
+    pub(super) fn discover(s: &mut Survey, cpu: &Cpu) -> Self {
+        let root = s.root;
+        let dmi = |name: &str| root.line(Path::new("sys/class/dmi/id").join(name)).ok();
+        let mut found =
+            Self { system_vendor: dmi("sys_vendor"), product: dmi("product_name"), ..Self::default() };
+        found.look_at_firmware(root);
+        found.look_at_kernel(root, cpu);
+        found.look_for_container(root);
+        let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
+        // An x86 hypervisor that hides its flag hides everything; elsewhere silence says nothing.
+        let x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
+        found.is_virtual = if is_virtual || x86 { Some(is_virtual) } else { None };
+        if found.is_virtual.is_none() {
+            s.note("virtualisation", "nothing in /sys or /proc/cpuinfo tells");
+        } else if is_virtual && found.hypervisor.is_none() {
+            s.note("virtualisation.hypervisor", "the processor says that there is one, nothing says which");
+        }
+        if found.product.is_none() {
+            let why =
+                root.line("sys/class/dmi/id/product_name").err().map_or_else(String::new, |e| e.to_string());
+            s.note("virtualisation.product", why);
+        }
+        found
+    }
+
+    /// Takes a guess if there is no better one, and keeps what it rests on.
+    fn guess(&mut self, hypervisor: Option<&str>, evidence: String) {
+        if self.hypervisor.is_none() {
+            self.hypervisor = hypervisor.map(str::to_owned);
+        }
+        self.evidence.push(shown(&evidence));
+    }
+
+    fn look_at_firmware(&mut self, root: &Root) {
+        for table in ["APIC", "FACP", "DSDT"] {
+            let path = Path::new("sys/firmware/acpi/tables").join(table);
+            // The maker's id is bytes 10 to 15 of each table (ACPI specification, system description header).
+            let Some(oem) = root.head(&path, 16).ok().and_then(|head| head.get(10..16).map(shown_bytes))
+            else {
+                continue;
+            };
+            if let Some((_, name)) = BY_FIRMWARE.iter().find(|(text, _)| oem.starts_with(text)) {
+                self.guess(Some(name), format!("ACPI tables are by {}", oem.trim()));
+                break;
+            }
+        }
+        for name in ["sys_vendor", "product_name", "board_vendor", "bios_vendor"] {
+            let Ok(text) = root.line(Path::new("sys/class/dmi/id").join(name)) else { continue };
+            if let Some((_, hypervisor)) = BY_FIRMWARE.iter().find(|(hint, _)| text.contains(hint)) {
+                self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
+            }
+            // Amazon's name stands on bare metal too; there the product name ends in .metal.
+            if text.starts_with("Amazon EC2") {
+                self.evidence.push(format!("DMI {name} is {text}"));
+            }
+        }
+        if let Ok(kind) = root.line("sys/hypervisor/type") {
+            let name = if kind == "xen" { "Xen" } else { kind.as_str() };
+            self.guess(Some(name), format!("/sys/hypervisor/type is {kind}"));
+        }
+        if let Ok(tree) = root.line("proc/device-tree/hypervisor/compatible") {
+            let name = ["kvm", "xen", "vmware"].into_iter().find(|name| tree.contains(name));
+            self.guess(name, format!("the device tree names the hypervisor {tree}"));
+        }
+    }
+
+    fn look_at_kernel(&mut self, root: &Root, cpu: &Cpu) {
+        let clocks = root.text("sys/devices/system/clocksource/clocksource0/available_clocksource");
+        let clocks = clocks.unwrap_or_default();
+        for (clock, hypervisor) in BY_CLOCK {
+            if clocks.split_whitespace().any(|c| c.starts_with(clock)) {
+                self.guess(Some(hypervisor), format!("the kernel offers the clock {clock}"));
+            }
+        }
+        if cpu.has("hypervisor") {
+            self.guess(None, "the processor has the flag hypervisor".into());
+        }
+    }
+
+    fn look_for_container(&mut self, root: &Root) {
+        let mut found = |kind: &str, evidence: String| {
+            if self.container.is_none() {
+                self.container = Some(shown(kind));
+            }
+            self.evidence.push(shown(&evidence));
+        };
+        for (file, kind) in [(".dockerenv", "docker"), ("run/.containerenv", "podman")] {
+            if root.exists(file) {
+                found(kind, format!("/{file} is there"));
+            }
+        }
+        if let Ok(kind) = root.line("run/systemd/container") {
+            found(&kind, format!("/run/systemd/container is {kind}"));
+        }
+        let groups = root.text("proc/self/cgroup").unwrap_or_default();
+        let hints = [
+            ("kubepods", "kubernetes"),
+            ("docker", "docker"),
+            ("libpod", "podman"),
+            ("lxc", "lxc"),
+            ("garden", "garden"),
+        ];
+        if let Some((hint, kind)) = hints.iter().find(|(hint, _)| groups.contains(hint)) {
+            found(kind, format!("/proc/self/cgroup names {hint}"));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The one sanitiser for text that comes from outside: host, device and mount names, /sys and /proc content,
+//! the output of other programs, the wire.
+//!
+//! Control characters could move the cursor or retitle a terminal, bidirectional controls could make a name read
+//! as another; both are shown as `\u{..}`, and the length is bounded.
+
+use std::fmt::{self, Display, Write as _};
+
+/// The longest text that [`shown`] returns, in characters.
+pub const LONGEST: usize = 256;
+
+/// Wraps an outside text so that printing it is safe: see [`shown`].
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a>(pub &'a str);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(self.0))
+    }
+}
+
+/// `text` with every control, bidirectional, separator and invisible character as `\u{..}`, cut to [`LONGEST`]
+/// characters (a cut ends in `…`). Applying it twice changes nothing.
+pub fn shown(text: &str) -> String {
+    shown_within(text, LONGEST)
+}
+
+/// As [`shown`], for bytes that need not be UTF-8: what is not becomes U+FFFD.
+pub fn shown_bytes(bytes: &[u8]) -> String {
+    // Every byte shown is at least one character, so nothing after the bound (plus one to notice the cut) matters;
+    // a character takes at most 4 bytes.
+    let head = bytes.get(..4 * (LONGEST + 1)).unwrap_or(bytes);
+    shown(&String::from_utf8_lossy(head))
+}
+
+/// As [`shown`], cut to `longest` characters.
+pub fn shown_within(text: &str, longest: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(longest));
+    let mut used = 0;
+    // Where to cut if the rest does not fit: the last place that leaves room for the ellipsis.
+    let mut cut = 0;
+    for c in text.chars() {
+        let start = out.len();
+        if is_unsafe(c) {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+        used += out[start..].chars().count();
+        if used > longest {
+            out.truncate(cut);
+            if longest > 0 {
+                out.push('…');
+            }
+            return out;
+        }
+        if used < longest {
+            cut = out.len();
+        }
+    }
+    out
+}
+
+/// Whether `c` can change how the text around it is shown, or is not seen at all.
+fn is_unsafe(c: char) -> bool {
+    c.is_control() // C0, DEL, C1
+        || matches!(c,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' // bidi
+            | '\u{2028}' | '\u{2029}' // line and paragraph separators
+            | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' | '\u{00ad}' // invisible
+            | '\u{e0000}'..='\u{e007f}') // tags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn controls_are_named_and_plain_text_is_kept() {
+        assert_eq!(shown("AMD EPYC 7543 · größe"), "AMD EPYC 7543 · größe");
+        assert_eq!(shown("a\x1b[31mb\n\u{9b}\u{7f}"), "a\\u{1b}[31mb\\u{a}\\u{9b}\\u{7f}");
+        assert_eq!(shown("safe\u{202e}gpj.exe"), "safe\\u{202e}gpj.exe");
+        assert_eq!(shown_bytes(b"x\xff\0y"), "x\u{fffd}\\u{0}y");
+    }
+
+    #[test]
+    fn a_cut_is_shown_and_never_splits_an_escape() {
+        assert_eq!(shown_within("abcdef", 6), "abcdef");
+        assert_eq!(shown_within("abcdefg", 6), "abcde…");
+        assert_eq!(shown_within("abc\x1bdef", 6), "abc…");
+        assert_eq!(shown_within("abc", 0), "");
+        assert_eq!(shown_within("abc", 1), "…");
+    }
+
+    proptest! {
+        #[test]
+        fn output_holds_no_control_and_is_bounded(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+            let text = shown_bytes(&bytes);
+            prop_assert!(!text.chars().any(is_unsafe));
+            prop_assert!(text.chars().count() <= LONGEST);
+        }
+
+        #[test]
+        fn nothing_changes_the_second_time(text in "\\PC{0,40}(\\p{Any}{0,300})", longest in 0usize..300) {
+            let once = shown_within(&text, longest);
+            prop_assert!(!once.chars().any(is_unsafe));
+            prop_assert!(once.chars().count() <= longest);
+            prop_assert_eq!(&shown_within(&once, longest), &once);
+        }
+
+        #[test]
+        fn bytes_and_text_agree(text in "\\p{Any}{0,600}") {
+            prop_assert_eq!(shown_bytes(text.as_bytes()), shown(&text));
+        }
+    }
+}
