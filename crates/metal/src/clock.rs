@@ -15,8 +15,10 @@ use crate::arch::native;
 const TURNS_PER_LINK: u64 = 160;
 /// Links in one probe: enough that some escape interrupts, few enough to stay short (some 15 µs).
 const LINKS_PER_PROBE: usize = 5;
-/// Pairs of a single and a double link that calibrate the cost of reading the time.
-const CALIBRATION_PAIRS: usize = 64;
+/// Pairs of a link and a short link that calibrate the cost of reading the time.
+const CALIBRATION_PAIRS: usize = 256;
+/// How many times shorter the short link is.
+const SHORTER: u64 = 8;
 /// A link within this share of the best one counts as undisturbed: interrupts cost far more.
 const LINK_TOLERANCE: f64 = 0.005;
 /// Several processors count time in steps of 10 ns; two readings may each be off by one step.
@@ -64,7 +66,7 @@ pub fn thread_cpu_time() -> Duration {
 ///
 /// A probe times a few short links of the chain and takes those near the best: an interrupt, a steal or a preemption
 /// can only make the clock look lower. The cost of reading the time overlaps the chain in part, so it is not measured
-/// alone but calibrated as the constant part of a link: twice a single link less a double one.
+/// alone but calibrated as the constant part of a link, from links of two lengths.
 #[derive(Debug, Clone)]
 pub struct CoreClock {
     chain: fn(u64),
@@ -79,21 +81,23 @@ impl CoreClock {
     /// [`ClockUnknown`] names why the clock cannot be measured here.
     pub fn calibrate() -> Result<Self, ClockUnknown> {
         let chain = native::ADD_CHAIN.ok_or(ClockUnknown::NoChain)?;
-        let mut single = [0.0; CALIBRATION_PAIRS];
-        let mut double = [0.0; CALIBRATION_PAIRS];
+        let mut long = [0.0; CALIBRATION_PAIRS];
+        let mut short = [0.0; CALIBRATION_PAIRS];
         chain(TURNS_PER_LINK * 4);
-        for (single, double) in single.iter_mut().zip(double.iter_mut()) {
+        for (long, short) in long.iter_mut().zip(short.iter_mut()) {
             let start = Instant::now();
             chain(TURNS_PER_LINK);
             let middle = Instant::now();
-            chain(2 * TURNS_PER_LINK);
+            chain(TURNS_PER_LINK / SHORTER);
             let end = Instant::now();
-            *single = seconds(start, middle);
-            *double = seconds(middle, end);
+            *long = seconds(start, middle);
+            *short = seconds(middle, end);
         }
-        let single = undisturbed_mean(&single).ok_or(ClockUnknown::TimerStuck)?;
-        let double = undisturbed_mean(&double).ok_or(ClockUnknown::TimerStuck)?;
-        Ok(Self { chain, constant: (2.0 * single - double).clamp(0.0, single / 10.0) })
+        let long = undisturbed_mean(&long).ok_or(ClockUnknown::TimerStuck)?;
+        let short = undisturbed_mean(&short).ok_or(ClockUnknown::TimerStuck)?;
+        // long = constant + n·t, short = constant + n·t / SHORTER
+        let constant = (SHORTER as f64 * short - long) / (SHORTER - 1) as f64;
+        Ok(Self { chain, constant: constant.clamp(0.0, long / 10.0) })
     }
 
     /// The core clock in Hz, just now. `None` where every link was disturbed beyond use or time stood still.

@@ -1,1 +1,151 @@
-//! (being written)
+//! Vector instruction sets: their names, whether this processor has them, and why not.
+//!
+//! The choice is made at run time and stands in the case, so a figure always says what ran.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::arch::native;
+
+/// A vector instruction set that kernels are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Isa {
+    /// Plain Rust: whatever the compiler makes of it for the baseline of the architecture.
+    Portable,
+    /// x86-64 baseline: 128-bit vectors, multiplication and addition apart.
+    Sse2,
+    /// AVX2 and FMA: 256-bit vectors, fused multiply-add.
+    Avx2,
+    /// AVX-512 F, DQ, BW and VL: 512-bit vectors, fused multiply-add.
+    Avx512,
+    /// AArch64 Advanced SIMD: 128-bit vectors, fused multiply-add.
+    Neon,
+}
+
+/// Why an instruction set cannot be used here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Absence {
+    /// The processor, or the system beneath, does not offer a feature.
+    #[error("{isa} is not supported by this CPU: needs {feature}")]
+    Feature {
+        /// What was asked for.
+        isa: Isa,
+        /// The first missing feature, as in /proc/cpuinfo.
+        feature: &'static str,
+    },
+    /// It belongs to another architecture.
+    #[error("{isa} is not an instruction set of this architecture ({})", std::env::consts::ARCH)]
+    Architecture {
+        /// What was asked for.
+        isa: Isa,
+    },
+}
+
+/// A text that names no instruction set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown instruction set {0:?}: choose portable, sse2, avx2, avx512 or neon")]
+pub struct UnknownIsa(pub String);
+
+impl Isa {
+    /// Every instruction set, the better after the worse within an architecture.
+    pub const ALL: [Self; 5] = [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Neon];
+
+    /// Whether this processor has it.
+    ///
+    /// # Errors
+    /// [`Absence`] with the first missing feature.
+    pub fn available(self) -> Result<(), Absence> {
+        match self {
+            Self::Portable => Ok(()),
+            _ => native::available(self),
+        }
+    }
+
+    /// The best instruction set of this processor.
+    #[must_use]
+    pub fn best() -> Self {
+        Self::ALL.into_iter().rev().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
+    }
+
+    /// Its name in cases and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Sse2 => "sse2",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Isa {
+    type Err = UnknownIsa;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|isa| isa.name() == text).ok_or_else(|| UnknownIsa(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_others_are_refused() {
+        for isa in Isa::ALL {
+            assert_eq!(isa.to_string().parse(), Ok(isa));
+        }
+        let error = "avx3".parse::<Isa>().unwrap_err().to_string();
+        assert!(error.contains("avx3") && error.contains("avx512"), "{error}");
+    }
+
+    #[test]
+    fn the_best_is_available_and_nothing_better_is() {
+        let best = Isa::best();
+        assert_eq!(best.available(), Ok(()));
+        assert!(Isa::ALL.into_iter().all(|isa| isa <= best || isa.available().is_err()));
+    }
+
+    #[test]
+    fn detection_agrees_with_the_kernel() {
+        let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else { return };
+        let flags: Vec<&str> = cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix("flags").or_else(|| line.strip_prefix("Features")))
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        let needs: [(Isa, &[&str]); 4] = [
+            (Isa::Sse2, &["sse2"]),
+            (Isa::Avx2, &["avx2", "fma"]),
+            (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
+            (Isa::Neon, &["asimd"]),
+        ];
+        for (isa, features) in needs {
+            let listed = features.iter().all(|feature| flags.contains(feature));
+            match isa.available() {
+                Err(Absence::Architecture { .. }) => {}
+                found => assert_eq!(found.is_ok(), listed, "{isa}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_absence_says_what_is_missing() {
+        let text = Absence::Feature { isa: Isa::Avx512, feature: "avx512f" }.to_string();
+        assert_eq!(text, "avx512 is not supported by this CPU: needs avx512f");
+        let foreign = if Isa::Neon.available().is_ok() { Isa::Avx2 } else { Isa::Neon };
+        let text = foreign.available().unwrap_err().to_string();
+        assert!(text.contains("is not an instruction set of this architecture"), "{text}");
+    }
+}

@@ -2,6 +2,8 @@
 //!
 //! Each architecture folder offers the same items, so the rest of the crate names `arch::native` and nothing else.
 
+pub(crate) mod reference;
+
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64/mod.rs"]
 pub(crate) mod native;

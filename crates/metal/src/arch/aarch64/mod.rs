@@ -1,6 +1,25 @@
-//! AArch64: the chain of dependent additions that shows the core clock.
+//! AArch64: detection, the NEON kernels, and the chain of additions that shows the core clock.
+
+mod neon;
 
 use core::arch::asm;
+use std::arch::is_aarch64_feature_detected;
+
+use crate::isa::{Absence, Isa};
+use crate::kernel::Kernel;
+
+/// Kernels of this architecture beyond the portable ones.
+pub(crate) static KERNELS: [&Kernel; 2] = [&neon::FMA_F64, &neon::FMA_F32];
+
+/// Whether this processor has `isa`.
+pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
+    match isa {
+        Isa::Portable => Ok(()),
+        Isa::Neon if is_aarch64_feature_detected!("neon") => Ok(()),
+        Isa::Neon => Err(Absence::Feature { isa, feature: "asimd" }),
+        _ => Err(Absence::Architecture { isa }),
+    }
+}
 
 /// Additions in one turn of [`add_chain`]'s loop.
 pub(crate) const ADDS_PER_TURN: u64 = 64;

@@ -1,6 +1,38 @@
-//! x86-64: the chain of dependent additions that shows the core clock.
+//! x86-64: detection, the kernels of each instruction set, and the chain of additions that shows the core clock.
+
+mod avx2;
+mod avx512;
+mod sse2;
 
 use core::arch::asm;
+use std::arch::is_x86_feature_detected;
+
+use crate::isa::{Absence, Isa};
+use crate::kernel::Kernel;
+
+/// Kernels of this architecture beyond the portable ones.
+pub(crate) static KERNELS: [&Kernel; 6] =
+    [&sse2::FMA_F64, &sse2::FMA_F32, &avx2::FMA_F64, &avx2::FMA_F32, &avx512::FMA_F64, &avx512::FMA_F32];
+
+/// Whether this processor, and the system beneath it, has `isa`.
+pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
+    let features: &[(&'static str, bool)] = match isa {
+        Isa::Portable => &[],
+        Isa::Sse2 => &[("sse2", is_x86_feature_detected!("sse2"))],
+        Isa::Avx2 => &[("avx2", is_x86_feature_detected!("avx2")), ("fma", is_x86_feature_detected!("fma"))],
+        Isa::Avx512 => &[
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx512dq", is_x86_feature_detected!("avx512dq")),
+            ("avx512bw", is_x86_feature_detected!("avx512bw")),
+            ("avx512vl", is_x86_feature_detected!("avx512vl")),
+        ],
+        Isa::Neon => return Err(Absence::Architecture { isa }),
+    };
+    match features.iter().find(|(_, present)| !present) {
+        Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),
+        None => Ok(()),
+    }
+}
 
 /// Additions in one turn of [`add_chain`]'s loop.
 pub(crate) const ADDS_PER_TURN: u64 = 64;

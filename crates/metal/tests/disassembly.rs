@@ -1,0 +1,139 @@
+//! The instruction counts that each kernel declares are those of its machine code: the loop in the disassembly of this
+//! very program is counted, instruction by instruction.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking, also in its helpers")]
+
+use std::io::Write;
+use std::process::Command;
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{Element, Kernel, kernels};
+
+/// One line of `objdump -d`.
+struct Instruction {
+    address: u64,
+    mnemonic: String,
+    operands: String,
+}
+
+/// What the machine code of a loop holds.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    fma: u32,
+    multiply: u32,
+    add: u32,
+    control: u32,
+}
+
+/// The whole disassembly of this test program, or why there is none.
+fn disassembly() -> Result<String, String> {
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new("objdump")
+        .args(["--disassemble", "--demangle", "--no-show-raw-insn", "--wide"])
+        .arg(program)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|error| format!("objdump cannot be run: {error} (Debian: apt-get install binutils)"))?;
+    if !output.status.success() {
+        return Err(format!("objdump failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The instructions of the function whose last path component is `name`.
+fn function(disassembly: &str, name: &str) -> Vec<Instruction> {
+    let heading = format!("::{name}>:");
+    let lines = disassembly.lines().skip_while(|line| !line.ends_with(&heading)).skip(1);
+    lines.take_while(|line| !line.is_empty()).filter_map(instruction).collect()
+}
+
+/// Reads `   1a2b:\tmulpd  %xmm0,%xmm2`.
+fn instruction(line: &str) -> Option<Instruction> {
+    let (address, text) = line.split_once(':')?;
+    let address = u64::from_str_radix(address.trim(), 16).ok()?;
+    let (mnemonic, operands) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+    Some(Instruction { address, mnemonic: mnemonic.to_owned(), operands: operands.trim().to_owned() })
+}
+
+/// The address that a conditional backward jump goes to.
+fn loop_start(instruction: &Instruction) -> Option<u64> {
+    if !["jne", "b.ne"].contains(&instruction.mnemonic.as_str()) {
+        return None;
+    }
+    let target = instruction.operands.split_whitespace().next()?;
+    u64::from_str_radix(target.trim_start_matches("0x"), 16).ok().filter(|to| *to < instruction.address)
+}
+
+/// Counts the loop body, refusing anything but arithmetic on registers of the kernel's own width.
+fn count(kernel: &Kernel, body: &[&Instruction]) -> Found {
+    let (registers, suffix) = match (kernel.isa, kernel.element) {
+        (Isa::Sse2, Element::F64) => ("%xmm", "pd"),
+        (Isa::Sse2, _) => ("%xmm", "ps"),
+        (Isa::Avx2, Element::F64) => ("%ymm", "pd"),
+        (Isa::Avx2, _) => ("%ymm", "ps"),
+        (Isa::Avx512, Element::F64) => ("%zmm", "pd"),
+        (Isa::Avx512, _) => ("%zmm", "ps"),
+        (Isa::Neon, Element::F64) => ("v", ".2d"),
+        (Isa::Neon, _) => ("v", ".4s"),
+        (other, _) => panic!("no rule to count {other}"),
+    };
+    let mut found = Found::default();
+    for instruction in body {
+        let mnemonic = instruction.mnemonic.as_str();
+        let text = format!("{}: {mnemonic} {}", kernel.name, instruction.operands);
+        if ["dec", "jne", "subs", "b.ne"].contains(&mnemonic) {
+            found.control += 1;
+            continue;
+        }
+        let operands: Vec<&str> = instruction.operands.split(',').map(str::trim).collect();
+        assert!(operands.iter().all(|operand| operand.starts_with(registers)), "{text}");
+        let suffixed = if kernel.isa == Isa::Neon { operands.first().unwrap() } else { &mnemonic };
+        assert!(suffixed.ends_with(suffix), "{text}");
+        match mnemonic.trim_end_matches(suffix) {
+            "vfmadd213" | "fmla" => found.fma += 1,
+            "mul" => found.multiply += 1,
+            "add" => found.add += 1,
+            _ => panic!("{text}: not an instruction that the row declares"),
+        }
+    }
+    found
+}
+
+#[test]
+fn declared_counts_are_those_of_the_machine_code() {
+    let disassembly = match disassembly() {
+        Ok(text) => text,
+        Err(why) => {
+            // Past the capture of passing tests, so that the gap is seen.
+            writeln!(std::io::stderr(), "SKIPPED declared_counts_are_those_of_the_machine_code: {why}")
+                .unwrap();
+            return;
+        }
+    };
+    let assembly = kernels().filter(|kernel| kernel.isa != Isa::Portable);
+    for kernel in assembly {
+        let code = function(&disassembly, kernel.name);
+        assert!(!code.is_empty(), "{} is not in the disassembly", kernel.name);
+        let (start, end) = code
+            .iter()
+            .find_map(|last| loop_start(last).map(|start| (start, last.address)))
+            .unwrap_or_else(|| panic!("{} has no loop", kernel.name));
+        assert_eq!(start % 64, 0, "{}: its loop does not start a cache line", kernel.name);
+        let body: Vec<&Instruction> = code.iter().filter(|i| (start..=end).contains(&i.address)).collect();
+        let declared = kernel.counts;
+        let (fma, multiply, add, control) = (declared.fma, declared.multiply, declared.add, declared.control);
+        assert_eq!(count(kernel, &body), Found { fma, multiply, add, control }, "{}", kernel.name);
+        let destinations: std::collections::HashSet<&str> = body
+            .iter()
+            .filter_map(|i| {
+                if kernel.isa == Isa::Neon {
+                    i.operands.split(',').next()
+                } else {
+                    i.operands.rsplit(',').next()
+                }
+            })
+            .filter(|operand| operand.contains("mm") || operand.starts_with('v'))
+            .collect();
+        assert_eq!(destinations.len(), kernel.accumulators as usize, "{}: accumulators", kernel.name);
+    }
+}
