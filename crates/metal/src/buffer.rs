@@ -1,1 +1,394 @@
-//! (being written)
+//! Aligned anonymous memory with a stated page size, first touched by the thread that will use it.
+//!
+//! A buffer is mapped, not allocated: it starts on a huge-page boundary, nothing is resident before [`Buffer::touch`],
+//! and inaccessible pages on both sides keep the kernel from merging it with a neighbour, so what the kernel says of
+//! its mapping (which page sizes it really gave) is said of this buffer alone. It is never locked into memory.
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+
+/// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
+const ALIGNMENT: usize = 2 << 20;
+
+/// The page size asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pages {
+    /// The base page size only (4 KiB on most machines): huge pages are refused for this memory.
+    Small,
+    /// Transparent huge pages, where the kernel has them to give.
+    Thp,
+}
+
+impl Pages {
+    /// What a mapping is rounded up to, in bytes: whole huge pages, so that a small buffer can be in one.
+    fn unit(self) -> usize {
+        match self {
+            Self::Small => rustix::param::page_size(),
+            Self::Thp => ALIGNMENT,
+        }
+    }
+}
+
+/// What the kernel really gave, read back from the buffer's mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// Bytes of the buffer that are in memory, in whole pages.
+    pub bytes: u64,
+    /// Those of them that are in anonymous huge pages.
+    pub huge_bytes: u64,
+}
+
+/// Why there is no such buffer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BufferError {
+    /// A buffer of no bytes was asked for.
+    #[error("a buffer of 0 bytes was asked for: choose a larger size")]
+    Empty,
+    /// The size is beyond the address space.
+    #[error("a buffer of {bytes} bytes is beyond the address space: choose a smaller size")]
+    TooLarge {
+        /// The size asked for.
+        bytes: usize,
+    },
+    /// The kernel gave no address space or no memory.
+    #[error(
+        "cannot {action} {bytes} bytes of memory: {source}; choose a smaller size or fewer threads, or raise the \
+         limit (ulimit -v, the cgroup's memory limit, vm.overcommit_memory)"
+    )]
+    NoMemory {
+        /// What was tried.
+        action: &'static str,
+        /// The size asked for.
+        bytes: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The mapping could not be read back.
+    #[error("cannot read which pages the kernel gave: /proc/self/smaps: {0}")]
+    ReadBack(io::Error),
+    /// The mapping was not listed, or not in the form the kernel documents.
+    #[error(
+        "cannot read which pages the kernel gave: /proc/self/smaps does not list the buffer as documented"
+    )]
+    NotListed,
+}
+
+/// Private anonymous memory, zero until written. Unmapped on drop. What is mapped is the size rounded up to whole pages
+/// of the size asked for.
+#[derive(Debug)]
+pub struct Buffer {
+    /// The whole reservation, with the inaccessible edges.
+    reservation: NonNull<c_void>,
+    reserved: usize,
+    /// First byte of the accessible part, on an [`ALIGNMENT`] boundary.
+    start: NonNull<u8>,
+    bytes: usize,
+    pages: Pages,
+}
+
+// SAFETY: a buffer owns its mapping as a Vec owns its allocation; nothing in it is tied to a thread.
+unsafe impl Send for Buffer {}
+// SAFETY: through a shared reference the memory can only be read.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Maps `bytes` bytes, without making any of them resident.
+    ///
+    /// # Errors
+    /// [`BufferError::Empty`], [`BufferError::TooLarge`], or [`BufferError::NoMemory`] where a limit forbids it.
+    pub fn new(bytes: usize, pages: Pages) -> Result<Self, BufferError> {
+        if bytes == 0 {
+            return Err(BufferError::Empty);
+        }
+        let page = rustix::param::page_size();
+        // One alignment to move the start within, one page that stays inaccessible at each edge.
+        let reserved = bytes
+            .checked_next_multiple_of(pages.unit())
+            .and_then(|whole| whole.checked_add(ALIGNMENT + 2 * page))
+            .filter(|reserved| isize::try_from(*reserved).is_ok())
+            .ok_or(BufferError::TooLarge { bytes })?;
+        let no_memory = |action| {
+            move |errno: rustix::io::Errno| BufferError::NoMemory { action, bytes, source: errno.into() }
+        };
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice disturbs no existing memory.
+        let base =
+            unsafe { mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE) }
+                .map_err(no_memory("reserve"))?;
+        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge { bytes })?;
+        let first = base.addr() + page;
+        let offset = first.next_multiple_of(ALIGNMENT) - base.addr();
+        // SAFETY: offset ≤ page + ALIGNMENT − 1, so offset + bytes rounded up to pages stays inside the reservation.
+        let start = unsafe { reservation.cast::<u8>().add(offset) };
+        let buffer = Self { reservation, reserved, start, bytes, pages };
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: the range lies inside this buffer's own reservation, to which no reference exists yet.
+        unsafe { mprotect(start.as_ptr().cast(), buffer.mapped(), access) }.map_err(no_memory("map"))?;
+        buffer.advise_page_size();
+        Ok(buffer)
+    }
+
+    /// A kernel without huge pages refuses both advices; what was really given is told by [`Buffer::resident`].
+    fn advise_page_size(&self) {
+        let advice = match self.pages {
+            Pages::Small => Advice::LinuxNoHugepage,
+            Pages::Thp => Advice::LinuxHugepage,
+        };
+        // SAFETY: the range is this buffer's own; these advices change no content.
+        let _unsupported = unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), advice) };
+    }
+
+    /// Bytes of the accessible part, in whole pages.
+    fn mapped(&self) -> usize {
+        self.bytes.next_multiple_of(self.pages.unit())
+    }
+
+    /// Makes the whole buffer resident, on the memory node of the calling thread. The content is kept.
+    ///
+    /// # Errors
+    /// [`BufferError::NoMemory`] where the kernel says that there is none; where a cgroup's limit is passed it kills
+    /// the process instead, so look at the limit first.
+    pub fn touch(&mut self) -> Result<(), BufferError> {
+        // SAFETY: the range is this buffer's own, borrowed exclusively; populating changes no content.
+        let populated =
+            unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), Advice::LinuxPopulateWrite) };
+        match populated {
+            Ok(()) => Ok(()),
+            // Kernels before 5.14 do not know the advice.
+            Err(rustix::io::Errno::INVAL) => {
+                self.touch_each_page();
+                Ok(())
+            }
+            Err(errno) => Err(BufferError::NoMemory {
+                action: "make resident",
+                bytes: self.bytes,
+                source: errno.into(),
+            }),
+        }
+    }
+
+    fn touch_each_page(&mut self) {
+        for byte in self.bytes_mut().iter_mut().step_by(rustix::param::page_size()) {
+            let byte = ptr::from_mut(byte);
+            // SAFETY: made from a reference just above.
+            let value = unsafe { byte.read_volatile() };
+            // SAFETY: as above; volatile, because a store of the value already there would be left out.
+            unsafe { byte.write_volatile(value) };
+        }
+    }
+
+    /// Size in bytes, as asked for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never true: an empty buffer cannot be made.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The page size asked for.
+    #[must_use]
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// What is resident now, and in which pages, as `/proc/self/smaps` tells.
+    ///
+    /// # Errors
+    /// [`BufferError::ReadBack`] or [`BufferError::NotListed`] where the kernel does not tell.
+    pub fn resident(&self) -> Result<Resident, BufferError> {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").map_err(BufferError::ReadBack)?;
+        let start = self.start.addr().get();
+        resident_in(&smaps, start, start + self.mapped()).ok_or(BufferError::NotListed)
+    }
+
+    /// The content as bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `bytes` bytes from `start` are mapped readable and zero-initialised; &self forbids writers.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// The content as bytes, to write.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, writable, and &mut self forbids every other access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// The whole 64-bit words of the content.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        // SAFETY: as in `bytes`; the start is aligned far beyond 8 bytes, and every bit pattern is a u64.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
+    }
+
+    /// The whole 64-bit words of the content, to write.
+    #[must_use]
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        // SAFETY: as in `words`, and &mut self forbids every other access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
+    }
+
+    /// The whole f64 elements of the content.
+    #[must_use]
+    pub fn floats(&self) -> &[f64] {
+        // SAFETY: as in `words`; every bit pattern is an f64.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
+    }
+
+    /// The whole f64 elements of the content, to write.
+    #[must_use]
+    pub fn floats_mut(&mut self) -> &mut [f64] {
+        // SAFETY: as in `floats`, and &mut self forbids every other access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is this buffer's own and every borrow of it has ended.
+        let _only_fails_on_a_wrong_address = unsafe { munmap(self.reservation.as_ptr(), self.reserved) };
+    }
+}
+
+/// Sums what `smaps` tells of the mappings within `start..end`; `None` if it lists none or a number is garbage.
+///
+/// The format is in proc_pid_smaps(5): a header line `start-end perms …`, then `Name:  N kB` lines. A mapping may be
+/// listed in parts, and a part may not reach beyond the buffer, whose edges are other mappings.
+fn resident_in(smaps: &str, start: usize, end: usize) -> Option<Resident> {
+    let mut found: Option<Resident> = None;
+    let mut inside = false;
+    for line in smaps.lines() {
+        if let Some((low, high)) = address_range(line) {
+            inside = low >= start && high <= end;
+            continue;
+        }
+        if !inside {
+            continue;
+        }
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let total = found.get_or_insert(Resident { bytes: 0, huge_bytes: 0 });
+        match name {
+            "Rss" => total.bytes = total.bytes.checked_add(kib(rest)?)?,
+            "AnonHugePages" => total.huge_bytes = total.huge_bytes.checked_add(kib(rest)?)?,
+            _ => {}
+        }
+    }
+    found
+}
+
+fn address_range(line: &str) -> Option<(usize, usize)> {
+    let (range, _) = line.split_once(' ')?;
+    let (low, high) = range.split_once('-')?;
+    Some((usize::from_str_radix(low, 16).ok()?, usize::from_str_radix(high, 16).ok()?))
+}
+
+fn kib(text: &str) -> Option<u64> {
+    text.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SMAPS: &str = "\
+7f0000000000-7f0000001000 ---p 00000000 00:00 0
+Size:                  4 kB
+Rss:                   0 kB
+AnonHugePages:         0 kB
+7f0000001000-7f0000401000 rw-p 00000000 00:00 0
+Size:               4096 kB
+KernelPageSize:        4 kB
+Rss:                4096 kB
+AnonHugePages:      2048 kB
+VmFlags: rd wr mr mw me ac hg
+7f0000401000-7f0000501000 rw-p 00000000 00:00 0                          [stack]
+Rss:                 512 kB
+AnonHugePages:         0 kB
+";
+
+    #[test]
+    fn the_buffers_own_mappings_are_summed_and_its_neighbours_are_not() {
+        let middle = resident_in(SMAPS, 0x7f00_0000_1000, 0x7f00_0040_1000);
+        assert_eq!(middle, Some(Resident { bytes: 4 << 20, huge_bytes: 2 << 20 }));
+        let both = resident_in(SMAPS, 0x7f00_0000_1000, 0x7f00_0050_1000);
+        assert_eq!(both, Some(Resident { bytes: (4 << 20) + (512 << 10), huge_bytes: 2 << 20 }));
+        assert_eq!(resident_in(SMAPS, 0x1000, 0x2000), None);
+    }
+
+    #[test]
+    fn garbage_numbers_are_unknown_and_not_zero() {
+        let garbage = SMAPS.replace("4096 kB", "-4096 kB");
+        assert_eq!(resident_in(&garbage, 0x7f00_0000_1000, 0x7f00_0040_1000), None);
+        let huge = SMAPS.replace("2048 kB", "18446744073709551615 kB");
+        assert_eq!(resident_in(&huge, 0x7f00_0000_1000, 0x7f00_0040_1000), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in ".{0,200}", start: usize, end: usize) {
+            let _ = resident_in(&text, start, end);
+        }
+
+        #[test]
+        fn every_byte_is_zero_and_writable(bytes in 1_usize..200_000, thp: bool) {
+            let pages = if thp { Pages::Thp } else { Pages::Small };
+            let mut buffer = Buffer::new(bytes, pages).unwrap();
+            prop_assert_eq!(buffer.len(), bytes);
+            prop_assert_eq!(buffer.bytes().as_ptr().addr() % ALIGNMENT, 0);
+            prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0));
+            buffer.bytes_mut().fill(0xa5);
+            prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0xa5));
+            prop_assert_eq!(buffer.words().len(), bytes / 8);
+            prop_assert_eq!(buffer.floats().len(), bytes / 8);
+        }
+    }
+
+    #[test]
+    fn nothing_is_resident_before_the_touch_and_everything_after_it() {
+        let mut buffer = Buffer::new(3 << 20, Pages::Small).unwrap();
+        assert_eq!(buffer.resident().unwrap(), Resident { bytes: 0, huge_bytes: 0 });
+        buffer.touch().unwrap();
+        assert_eq!(buffer.resident().unwrap(), Resident { bytes: 3 << 20, huge_bytes: 0 });
+    }
+
+    #[test]
+    fn touching_keeps_the_content_both_ways() {
+        let mut buffer = Buffer::new(64 << 10, Pages::Small).unwrap();
+        buffer.bytes_mut().fill(7);
+        buffer.touch().unwrap();
+        buffer.touch_each_page();
+        assert!(buffer.bytes().iter().all(|byte| *byte == 7));
+        assert_eq!(buffer.resident().unwrap().bytes, 64 << 10);
+    }
+
+    #[test]
+    fn adjacent_buffers_are_told_apart() {
+        let mut buffers: Vec<_> = (0..8).map(|_| Buffer::new(1 << 20, Pages::Small).unwrap()).collect();
+        buffers[3].touch().unwrap();
+        for (index, buffer) in buffers.iter().enumerate() {
+            let expected = if index == 3 { 1 << 20 } else { 0 };
+            assert_eq!(buffer.resident().unwrap().bytes, expected, "buffer {index}");
+        }
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused_in_words() {
+        assert!(matches!(Buffer::new(0, Pages::Small), Err(BufferError::Empty)));
+        assert!(matches!(Buffer::new(usize::MAX, Pages::Thp), Err(BufferError::TooLarge { .. })));
+        let error = Buffer::new(1 << 60, Pages::Thp).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("1152921504606846976 bytes") && text.contains("choose a smaller size"),
+            "{text}"
+        );
+    }
+}
