@@ -4,7 +4,21 @@
 //! `docs/architecture.md` draws it; `tests/layering.rs` holds it.
 #![forbid(unsafe_code)]
 
+pub mod bench;
+pub mod case;
+pub mod cli;
+pub mod clock;
+pub mod document;
+pub mod event;
+pub mod limit;
 pub mod machine;
+pub mod measurement;
+pub mod plan;
 pub mod quantity;
+pub mod resolve;
+pub mod run;
+pub mod sample;
 pub mod stats;
 pub mod text;
+pub mod warning;
+pub mod worker;

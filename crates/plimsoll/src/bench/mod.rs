@@ -1,0 +1,183 @@
+//! The two traits of everything that is measured, and the list of all benchmarks.
+//!
+//! A benchmark states its cases without touching the machine; a prepared case does the work, one sample a call.
+//! Prepared cases live in a worker process: what they allocate, break or crash is theirs alone.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+
+pub mod null;
+
+/// Every benchmark there is. A new one is one file and one line here.
+pub const BENCHMARKS: &[&dyn Benchmark] = &[&null::Null];
+
+/// The benchmark of that name.
+pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
+    BENCHMARKS.iter().copied().find(|b| b.name() == name)
+}
+
+/// Whether more or less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A metric that a benchmark reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name in the run document.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Its direction.
+    pub better: Better,
+}
+
+/// A case, and whether this machine can measure it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The case.
+    pub case: Case,
+    /// `Err` says why it is listed and not measured.
+    pub feasible: Result<(), CannotMeasure>,
+}
+
+/// One family of measurement.
+pub trait Benchmark: Sync {
+    /// `subsystem.noun`.
+    fn name(&self) -> &'static str;
+
+    /// One line for lists and docs.
+    fn about(&self) -> &'static str;
+
+    /// The parameters it takes, in the order of its ids.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// Whether it runs when nothing is named.
+    fn by_default(&self) -> bool {
+        true
+    }
+
+    /// The metrics of a case, the headline first.
+    fn metrics(&self, case: &Case) -> Vec<Metric>;
+
+    /// The cases that a group asks for on this machine. Pure: `--dry-run` and `--list` stop here.
+    ///
+    /// # Errors
+    /// A typed value that no machine could measure (an unknown operation, zero threads), in one line.
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
+
+    /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
+    /// (a filled file) is made once. See [`Keep`].
+    fn shares_worker(&self) -> bool {
+        false
+    }
+
+    /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed.
+    ///
+    /// # Errors
+    /// Why this case cannot be measured here and now.
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure>;
+}
+
+/// A case that is ready to be sampled. Dropping it tears everything down.
+pub trait Prepared {
+    /// Does one sample. A first call may be a warm-up; the run loop decides.
+    ///
+    /// # Errors
+    /// Why the figure cannot be had.
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
+
+    /// Frees the CPUs while something else is being measured.
+    fn pause(&mut self) {}
+
+    /// Undoes [`Prepared::pause`].
+    fn resume(&mut self) {}
+
+    /// Checks the answer after timing.
+    ///
+    /// # Errors
+    /// What is wrong; the measurement is void then.
+    fn verify(&mut self) -> Result<(), WrongAnswer>;
+
+    /// What was really used, and what the reader must know. Asked after the last sample.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+}
+
+/// What a case may use while it is prepared.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The machine as discovered by the parent.
+    pub machine: &'a Machine,
+    /// What the user chose.
+    pub options: &'a Options,
+    /// Things kept from case to case in this worker.
+    pub keep: &'a Keep,
+}
+
+/// What the user chose and every case may need. Crosses the pipe to the worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Directory of the test files.
+    pub dir: PathBuf,
+    /// Seed of the run; mix the case id in.
+    pub seed: u64,
+}
+
+/// Values kept alive from one case to the next in the same worker, by name and type.
+#[derive(Default)]
+pub struct Keep {
+    values: RefCell<HashMap<String, Box<dyn Any>>>,
+}
+
+impl Keep {
+    /// Takes the value out, if it is there and of this type.
+    pub fn take<T: Any>(&self, name: &str) -> Option<T> {
+        let value = self.values.borrow_mut().remove(name)?;
+        value.downcast::<T>().ok().map(|boxed| *boxed)
+    }
+
+    /// Puts a value in for a later case.
+    pub fn put<T: Any>(&self, name: &str, value: T) {
+        self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
+    }
+}
+
+/// The CPUs that `threads` threads are pinned to: one of each core before SMT siblings, in the order of their
+/// numbers, wrapping round when there are more threads than allowed CPUs. Empty when no CPU is known.
+pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
+    let (mut first, mut siblings) = (Vec::new(), Vec::new());
+    let mut cores = std::collections::HashSet::new();
+    for cpu in machine.cpu.allowed.iter() {
+        let core = machine.cpu.logical(cpu).map_or((None, None), |l| (l.package, l.core));
+        // Without a core number nothing is known to be shared.
+        let own = core.1.is_none() || cores.insert(core);
+        if own { first.push(cpu) } else { siblings.push(cpu) }
+    }
+    first.append(&mut siblings);
+    first.iter().copied().cycle().take(if first.is_empty() { 0 } else { threads }).collect()
+}
+
+/// The thread counts that are measured when none are named: one, and every allowed CPU.
+pub fn default_threads(machine: &Machine) -> Vec<u64> {
+    match machine.cpu.allowed.len() as u64 {
+        0 | 1 => vec![1],
+        all => vec![1, all],
+    }
+}

@@ -1,0 +1,85 @@
+//! The `null` benchmark does nothing: what it reports is the harness's own floor.
+//!
+//! One operation is one call through the same dynamic dispatch that every prepared case goes through.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use super::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
+
+/// The benchmark itself.
+pub struct Null;
+
+impl Benchmark for Null {
+    fn name(&self) -> &'static str {
+        "null"
+    }
+
+    fn about(&self) -> &'static str {
+        "nothing at all: the floor of the harness"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+    }
+
+    fn cases(&self, _: &Machine, _: &Group) -> Result<Vec<Candidate>, String> {
+        Ok(vec![Candidate { case: Case::of(self.name()), feasible: Ok(()) }])
+    }
+
+    fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        Ok(Box::new(Idle { done: 0 }))
+    }
+}
+
+struct Idle {
+    done: u64,
+}
+
+impl Idle {
+    /// The operation that is timed: a call that does nothing but count.
+    #[inline(never)]
+    fn nothing(&mut self) {
+        self.done = black_box(self.done + 1);
+    }
+}
+
+impl Prepared for Idle {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        const BATCH: u64 = 1024;
+        let begun = Instant::now();
+        let before = self.done;
+        loop {
+            for _ in 0..BATCH {
+                self.nothing();
+            }
+            let enough = match amount {
+                Amount::Work(n) => self.done - before >= n,
+                Amount::Seconds(s) => begun.elapsed().as_secs_f64() >= s,
+            };
+            if enough {
+                break;
+            }
+        }
+        let (elapsed, work) = (begun.elapsed().as_secs_f64(), self.done - before);
+        let values = [("latency".to_owned(), elapsed / work as f64)].into();
+        Ok(Sample { elapsed, work: Some(work), values, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        if self.done == 0 { Err(WrongAnswer("no operation was done".to_owned())) } else { Ok(()) }
+    }
+}

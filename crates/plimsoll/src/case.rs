@@ -1,0 +1,422 @@
+//! A case: one point of the matrix, a benchmark and its parameters.
+//!
+//! Its id is text, round-trips, and is the key in history: `cpu.peak/op=fma/type=f64/isa=avx512/threads=2`.
+//! [`KEYS`] is the one list of parameter names; flags, plan files and ids all read it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::quantity;
+
+/// What a parameter's value means, and so how it is written and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes; `4K` is 4096.
+    Size,
+    /// A whole number.
+    Count,
+    /// A time; `200ms`. Seconds in JSON.
+    Time,
+    /// Per second, SI: `100M` is 10⁸.
+    Rate,
+    /// A name.
+    Word,
+}
+
+/// One parameter name, with the meaning of its values.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// As in ids, flags and plan files.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// One line for `--help`.
+    pub help: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
+    Key { name, kind, help }
+}
+
+/// Every parameter that a case may have. A new option is one row here.
+pub const KEYS: &[Key] = &[
+    key("op", Kind::Word, "operation: fma · read, copy, triad · read, write"),
+    key("type", Kind::Word, "element type: f64, f32"),
+    key("isa", Kind::Word, "instruction set: best, or portable, sse2, avx2, avx512, neon"),
+    key("pattern", Kind::Word, "order of the blocks: sequential, random"),
+    key("size", Kind::Size, "memory: bytes per thread over all arrays; disk: bytes of the file"),
+    key("block", Kind::Size, "bytes of one transfer"),
+    key("variant", Kind::Word, "kernel variant of a memory operation: best, or its name"),
+    key("pages", Kind::Word, "page size asked for: 4k, thp"),
+    key("depth", Kind::Count, "transfers in flight per thread"),
+    key("engine", Kind::Word, "how transfers are asked for: io_uring, psync"),
+    key("cache", Kind::Word, "page cache: direct (bypassed) or buffered"),
+    key("protocol", Kind::Word, "round trips by: tcp"),
+    key("message", Kind::Size, "bytes per message"),
+    key("direction", Kind::Word, "who sends: up (this end)"),
+    key("streams", Kind::Count, "connections at once"),
+    key("threads", Kind::Count, "threads at once"),
+];
+
+/// Longest id that is read; the longest that plimsoll writes is far shorter.
+const MAX_ID: usize = 1024;
+
+/// The value of one parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Bytes.
+    Size(u64),
+    /// A whole number.
+    Count(u64),
+    /// A time.
+    Time(Duration),
+    /// Per second, finite and not negative.
+    Rate(f64),
+    /// A name, not empty.
+    Word(String),
+}
+
+/// What is wrong with the text of a case or parameter.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum CaseError {
+    /// No such parameter.
+    #[error("unknown parameter '{name}'{}", nearest.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
+    UnknownKey {
+        /// As typed.
+        name: String,
+        /// The most similar name that exists.
+        nearest: Option<&'static str>,
+    },
+    /// The value does not fit its parameter.
+    #[error("{key}: {why}")]
+    BadValue {
+        /// Parameter.
+        key: &'static str,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// The id is not of the form `benchmark/key=value/…`.
+    #[error("'{id}' is not a case id: {why}; a right one is 'cpu.peak/op=fma/threads=2'")]
+    BadId {
+        /// As given, shortened.
+        id: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+impl Key {
+    /// The row of `name`, or an error that suggests the nearest.
+    pub fn find(name: &str) -> Result<&'static Key, CaseError> {
+        KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
+            name: crate::text::shown(name),
+            nearest: nearest(name, KEYS.iter().map(|k| k.name)),
+        })
+    }
+
+    /// Reads one value of this parameter from text.
+    pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
+        let bad = |why: String| CaseError::BadValue { key: self.name, why };
+        match self.kind {
+            Kind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
+            Kind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
+            Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
+            Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
+            Kind::Word if text.is_empty() => Err(bad("an empty value; name one".to_owned())),
+            Kind::Word if text.len() > 256 => Err(bad("longer than 256 bytes".to_owned())),
+            Kind::Word => Ok(Value::Word(text.to_owned())),
+        }
+    }
+}
+
+/// The candidate most like `typed`, when one is like enough to be worth naming.
+pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed: String = typed.chars().take(64).collect();
+    candidates
+        .into_iter()
+        .map(|c| (strsim::jaro_winkler(&typed, c), c))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, c)| c)
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Size(n) => f.write_str(&quantity::format_size(*n)),
+            Value::Count(n) => write!(f, "{n}"),
+            Value::Time(s) => f.write_str(&quantity::format_duration(*s)),
+            Value::Rate(r) => write!(f, "{r}"),
+            Value::Word(w) => w.bytes().try_for_each(|b| match b {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'+' | b'@' | b':' | b'-' => {
+                    write!(f, "{}", b as char)
+                }
+                _ => write!(f, "%{b:02X}"),
+            }),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Size(n) | Value::Count(n) => s.serialize_u64(*n),
+            Value::Time(t) => s.serialize_f64(t.as_secs_f64()),
+            Value::Rate(x) => s.serialize_f64(*x),
+            Value::Word(w) => s.serialize_str(w),
+        }
+    }
+}
+
+/// One point of the matrix. Parameters keep the order in which the benchmark names them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    benchmark: String,
+    params: Vec<(&'static str, Value)>,
+}
+
+impl Case {
+    /// A case of `benchmark` without parameters yet.
+    pub fn of(benchmark: &str) -> Self {
+        Self { benchmark: benchmark.to_owned(), params: Vec::new() }
+    }
+
+    /// Adds or replaces a parameter. `name` must be a row of [`KEYS`]; anything else is dropped.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Value) -> Self {
+        if let Ok(key) = Key::find(name) {
+            match self.params.iter_mut().find(|(n, _)| *n == key.name) {
+                Some(slot) => slot.1 = value,
+                None => self.params.push((key.name, value)),
+            }
+        }
+        self
+    }
+
+    /// [`Case::with`] for a name.
+    #[must_use]
+    pub fn with_word(self, name: &str, word: &str) -> Self {
+        self.with(name, Value::Word(word.to_owned()))
+    }
+
+    /// [`Case::with`] for bytes.
+    #[must_use]
+    pub fn with_size(self, name: &str, bytes: u64) -> Self {
+        self.with(name, Value::Size(bytes))
+    }
+
+    /// [`Case::with`] for a whole number.
+    #[must_use]
+    pub fn with_count(self, name: &str, count: u64) -> Self {
+        self.with(name, Value::Count(count))
+    }
+
+    /// The benchmark's name, such as `cpu.peak`.
+    pub fn benchmark(&self) -> &str {
+        &self.benchmark
+    }
+
+    /// The part of the benchmark's name before the dot.
+    pub fn subsystem(&self) -> &str {
+        self.benchmark.split('.').next().unwrap_or_default()
+    }
+
+    /// All parameters, in order.
+    pub fn params(&self) -> &[(&'static str, Value)] {
+        &self.params
+    }
+
+    /// The value of one parameter.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.params.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
+    }
+
+    /// A size or count parameter as a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            Value::Size(n) | Value::Count(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// A word parameter.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Value::Word(w) => Some(w),
+            _ => None,
+        }
+    }
+
+    /// Number of threads; 1 where the case has no such parameter.
+    pub fn threads(&self) -> usize {
+        self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+    }
+
+    /// The id as text: the key in history.
+    pub fn id(&self) -> CaseId {
+        CaseId(self.to_string())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.benchmark)?;
+        self.params.iter().try_for_each(|(name, value)| write!(f, "/{name}={value}"))
+    }
+}
+
+impl FromStr for Case {
+    type Err = CaseError;
+
+    fn from_str(id: &str) -> Result<Self, CaseError> {
+        let bad = |why| CaseError::BadId { id: crate::text::shown(id), why };
+        if id.len() > MAX_ID {
+            return Err(bad("longer than 1024 bytes"));
+        }
+        let mut parts = id.split('/');
+        let benchmark = parts.next().unwrap_or_default();
+        let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-';
+        if benchmark.is_empty() || !benchmark.bytes().all(named) {
+            return Err(bad("its benchmark is not a name"));
+        }
+        let mut case = Case::of(benchmark);
+        for part in parts {
+            let (name, text) = part.split_once('=').ok_or_else(|| bad("a part has no '='"))?;
+            let key = Key::find(name)?;
+            if case.get(name).is_some() {
+                return Err(bad("a parameter stands twice"));
+            }
+            let text = percent_decoded(text).ok_or_else(|| bad("a '%' is not followed by a byte in hex"))?;
+            case.params.push((key.name, key.parse(&text)?));
+        }
+        Ok(case)
+    }
+}
+
+/// Undoes the escaping of [`Value`]'s words; `None` when it is malformed or not UTF-8.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes().iter().copied();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let high = (rest.next()? as char).to_digit(16)?;
+            let low = (rest.next()? as char).to_digit(16)?;
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The text form of a [`Case`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct CaseId(String);
+
+impl CaseId {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    id: CaseId,
+    benchmark: &'a str,
+    params: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    id: String,
+}
+
+impl Serialize for Case {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let params = self
+            .params
+            .iter()
+            .map(|(name, value)| Ok(((*name).to_owned(), serde_json::to_value(value)?)))
+            .collect::<Result<_, serde_json::Error>>()
+            .map_err(serde::ser::Error::custom)?;
+        Written { id: self.id(), benchmark: &self.benchmark, params }.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for Case {
+    /// Reads the id alone: benchmark and parameters follow from it.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Read::deserialize(d)?.id.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_value(kind: Kind) -> BoxedStrategy<Value> {
+        match kind {
+            Kind::Size => any::<u64>().prop_map(Value::Size).boxed(),
+            Kind::Count => (0..=1u64 << 53).prop_map(Value::Count).boxed(),
+            Kind::Time => {
+                any::<u32>().prop_map(|ms| Value::Time(Duration::from_millis(u64::from(ms)))).boxed()
+            }
+            Kind::Rate => (0u32..).prop_map(|r| Value::Rate(f64::from(r))).boxed(),
+            Kind::Word => "[^\\x00]{1,20}".prop_map(Value::Word).boxed(),
+        }
+    }
+
+    fn any_case() -> impl Strategy<Value = Case> {
+        let params = proptest::sample::subsequence(KEYS.to_vec(), 0..KEYS.len())
+            .prop_shuffle()
+            .prop_flat_map(|keys| {
+                keys.into_iter().map(|k| any_value(k.kind).prop_map(move |v| (k.name, v))).collect::<Vec<_>>()
+            });
+        ("[a-z]{1,8}\\.[a-z-]{1,12}", params).prop_map(|(b, params)| Case { benchmark: b, params })
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_round_trips(case in any_case()) {
+            let id = case.id().to_string();
+            prop_assume!(id.len() <= MAX_ID);
+            prop_assert_eq!(id.parse::<Case>(), Ok(case.clone()));
+            prop_assert!(id.chars().all(|c| c.is_ascii_graphic()));
+            let json = serde_json::to_string(&case).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), case);
+        }
+
+        #[test]
+        fn any_text_gives_a_case_or_an_error_of_one_line(text in "\\PC{0,40}|[a-z./=%0-9K]{0,40}|.{0,20}") {
+            if let Err(e) = text.parse::<Case>() {
+                prop_assert!(!e.to_string().contains('\n'), "{e}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_print_canonical_and_params_hold_bytes() {
+        let case: Case = "disk.io/op=read/block=4096/threads=2".parse().unwrap();
+        assert_eq!(case.id().as_str(), "disk.io/op=read/block=4K/threads=2");
+        let json = serde_json::to_value(&case).unwrap();
+        assert_eq!(json["params"]["block"], 4096);
+        assert_eq!(json["benchmark"], "disk.io");
+    }
+
+    #[test]
+    fn a_misspelt_parameter_names_the_nearest() {
+        let error = "cpu.peak/thread=2".parse::<Case>().unwrap_err();
+        assert_eq!(error.to_string(), "unknown parameter 'thread'; did you mean 'threads'?");
+    }
+}

@@ -1,0 +1,224 @@
+//! The command line: only what was typed, nothing resolved.
+//!
+//! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use crate::bench::BENCHMARKS;
+use crate::case::{KEYS, Key};
+use crate::quantity;
+
+/// What to do.
+#[derive(Debug)]
+pub enum Typed {
+    /// Measure.
+    Measure {
+        /// What is measured.
+        what: What,
+        /// How.
+        common: Box<Common>,
+    },
+    /// Print what was discovered.
+    Machine {
+        /// Also as a JSON document on stdout.
+        json: bool,
+    },
+    /// Read the history.
+    History {
+        /// Where it is.
+        store: Option<PathBuf>,
+        /// A run to show; none lists them.
+        show: Option<String>,
+    },
+    /// Be a worker.
+    Worker,
+    /// Be the far end of a network benchmark.
+    FarEnd,
+}
+
+/// What is measured.
+#[derive(Debug, PartialEq)]
+pub enum What {
+    /// A plan, built in or from a file.
+    Plan(String),
+    /// One subsystem, with lists of its parameters as typed.
+    Subsystem {
+        /// cpu, memory, disk or network.
+        name: String,
+        /// Parameter → values as typed.
+        lists: BTreeMap<String, Vec<String>>,
+    },
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match quantity::parse_duration(text) {
+        Ok(d) if d.is_zero() => Err("a time above zero, such as 200ms".to_owned()),
+        other => other.map_err(|e| e.to_string()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    quantity::parse_share(text).map_err(|e| e.to_string())
+}
+
+/// Flags of everything that measures.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Common {
+    /// Measure only these: dotted names (memory, network.tcp) or globs on case ids
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// List the cases and end
+    #[arg(long)]
+    pub list: bool,
+    /// Show what would be measured, and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Threads at once; a list makes a case of each
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub threads: Vec<String>,
+    /// Take exactly N samples of each case [default: 6 to 30, until --precision]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub samples: Option<u32>,
+    /// Time of one sample [default: 200ms]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub sample_time: Option<Duration>,
+    /// Stop when the half-width of the interval is below this share [default: 1%]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub precision: Option<f64>,
+    /// Time for the whole run
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Directory for test files; what is measured is the disk behind it [default: .]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Seed of all that is random [default: another one each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Write the run document to FILE, or alone to stdout (-)
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write events as JSON lines to FILE, or to stdout (-)
+    #[arg(long, value_name = "FILE|-")]
+    pub events: Option<PathBuf>,
+    /// Keep the run in this history file, or nowhere (none)
+    #[arg(long, value_name = "FILE|none")]
+    pub store: Option<PathBuf>,
+    /// No progress line
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// No colour (also: the environment's NO_COLOR)
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+/// The subsystems, in the order of help and runs.
+pub const SUBSYSTEMS: &[&str] = &["cpu", "memory", "disk", "network"];
+
+fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| {
+        let takes = |b: &&&dyn crate::bench::Benchmark| {
+            b.name().starts_with(subsystem) && b.keys().contains(&key.name)
+        };
+        key.name != "threads" && BENCHMARKS.iter().any(|b| takes(&b))
+    })
+}
+
+fn subsystem(name: &'static str) -> Command {
+    let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
+    let list: Vec<String> = about.map(|b| format!("  {:<18} {}", b.name(), b.about())).collect();
+    let flags = keys_of(name).map(|key| {
+        Arg::new(key.name)
+            .long(key.name)
+            .help(key.help)
+            .value_name("VALUE,…")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .help_heading("Parameters (lists multiply)")
+    });
+    let command = Command::new(name).about(format!("Measure {name}")).args(flags);
+    Common::augment_args(command).after_help(format!("Benchmarks:\n{}", list.join("\n")))
+}
+
+/// The whole command line.
+pub fn command() -> Command {
+    let plan = Arg::new("plan").value_name("PLAN").help("quick, or a TOML file").default_value("quick");
+    let run = Common::augment_args(Command::new("run").about("Measure a plan [default: quick]").arg(plan));
+    let store = Arg::new("store")
+        .long("store")
+        .value_name("FILE")
+        .global(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("The history file");
+    let history = Command::new("history")
+        .about("List stored runs, or show one")
+        .arg(store)
+        .subcommand(Command::new("list").about("List the runs [default]"))
+        .subcommand(Command::new("show").about("Print a stored run").arg(
+            Arg::new("run").required(true).value_name("RUN").help("Its id, or the beginning of it; or last"),
+        ));
+    let machine = Command::new("machine")
+        .about("Print what was discovered, and each limit with its derivation")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"));
+    let root = Command::new("plimsoll")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Measures what a machine can really do, and how far each figure is from its physical limit")
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
+    Common::augment_args(root)
+        .subcommand(run)
+        .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
+        .subcommands([machine, history])
+        .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// What `clap` found wrong, or help and version to be printed.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
+    let matches = command().try_get_matches_from(arguments)?;
+    match matches.subcommand() {
+        None => measure(What::Plan("quick".to_owned()), &matches),
+        Some(("run", m)) => {
+            let plan = m.get_one::<String>("plan").cloned().unwrap_or_default();
+            measure(What::Plan(plan), m)
+        }
+        Some(("machine", m)) => Ok(Typed::Machine { json: m.get_flag("json") }),
+        Some(("history", m)) => Ok(Typed::History {
+            store: m.get_one::<PathBuf>("store").cloned(),
+            show: m.subcommand_matches("show").and_then(|m| m.get_one::<String>("run").cloned()),
+        }),
+        Some(("worker", _)) => Ok(Typed::Worker),
+        Some(("far-end", _)) => Ok(Typed::FarEnd),
+        Some((name, m)) => {
+            let lists = keys_of(name).filter_map(|key| {
+                let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
+                Some((key.name.to_owned(), values))
+            });
+            measure(What::Subsystem { name: name.to_owned(), lists: lists.collect() }, m)
+        }
+    }
+}
+
+fn measure(what: What, matches: &ArgMatches) -> Result<Typed, clap::Error> {
+    Ok(Typed::Measure { what, common: Box::new(Common::from_arg_matches(matches)?) })
+}
+
+/// What clap has to say about a wrong command line, in one line.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let kept = text
+        .lines()
+        .map(str::trim)
+        .take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"))
+        .filter(|l| !l.is_empty());
+    let line = kept.collect::<Vec<_>>().join("; ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line).replace("tip: ", "");
+    crate::text::shown_within(&format!("{line}; try --help"), 1000)
+}

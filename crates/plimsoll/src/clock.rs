@@ -1,0 +1,45 @@
+//! The run loop's real clock: monotonic time, and the steal and throttling seen while a sample ran.
+
+use std::time::Instant;
+
+use crate::machine::{CpuSet, Root, Snapshot, Watch};
+use crate::run::Clock;
+use crate::sample::Conditions;
+
+/// Monotonic time since it was made; the machine's state from its own files.
+pub struct SystemClock {
+    begun: Instant,
+    watch: Watch,
+    cpus: CpuSet,
+    before: Option<Snapshot>,
+}
+
+impl SystemClock {
+    /// Starts at zero; steal is that of `cpus`.
+    pub fn new(root: &Root, cpus: &CpuSet) -> Self {
+        Self { begun: Instant::now(), watch: Watch::new(root), cpus: cpus.clone(), before: None }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    fn watch(&mut self) {
+        self.before = Some(self.watch.snapshot());
+    }
+
+    fn watched(&mut self) -> Conditions {
+        let Some(before) = self.before.take() else { return Conditions::default() };
+        let change = before.until(&self.watch.snapshot(), &self.cpus);
+        let throttled = change.throttled_s.filter(|_| change.elapsed_s > 0.0).map(|s| s / change.elapsed_s);
+        let swapped = change.pages_swapped.filter(|n| *n > 0).map(|n| ("pages_swapped".to_owned(), n as f64));
+        Conditions {
+            steal: change.steal_share,
+            throttled: throttled.map(|share| share.clamp(0.0, 1.0)),
+            more: swapped.into_iter().collect(),
+            ..Conditions::default()
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+
+/// The schema's name; it changes when a name, unit or code does.
+pub const SCHEMA: &str = "plimsoll.run/1";
+
+/// Whether all of the plan was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Every case ended by itself.
+    Complete,
+    /// Interrupted; what was finished is here.
+    Partial,
+}
+
+/// The plan, as far as the document tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanInfo {
+    /// Its name.
+    pub name: String,
+    /// Samples asked for; null when adaptive.
+    pub samples: Option<u32>,
+    /// Seconds of one sample.
+    pub sample_time: f64,
+    /// Half-width asked for.
+    pub precision: f64,
+    /// Seconds for the whole run.
+    pub budget: Option<f64>,
+    /// Number of cases.
+    pub cases: usize,
+}
+
+/// One machine of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What was discovered there.
+    pub machine: Machine,
+}
+
+/// A sentence that plimsoll computed, with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable code.
+    pub code: String,
+    /// The sentence.
+    pub text: String,
+    /// The figures it rests on.
+    pub evidence: serde_json::Value,
+}
+
+/// The whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Unique, ordered by time (UUID version 7).
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// Seconds from begin to end.
+    pub elapsed_s: f64,
+    /// Version of plimsoll.
+    pub version: String,
+    /// Seed of all that was random.
+    pub seed: u64,
+    /// Complete or partial.
+    pub status: RunStatus,
+    /// The plan.
+    pub plan: PlanInfo,
+    /// This machine.
+    pub machine: Machine,
+    /// All machines of the run; one, unless in a cluster.
+    pub nodes: Vec<Node>,
+    /// What the figures say.
+    pub findings: Vec<Finding>,
+    /// One a case.
+    pub measurements: Vec<Measurement>,
+}

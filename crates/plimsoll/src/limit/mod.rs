@@ -1,0 +1,165 @@
+//! Limits: the physical bound of a figure, with formula, inputs and source.
+//!
+//! A limit that is not known is `unknown` with the reason; it is never guessed. Limits are computed when all
+//! cases are done, because one may need what another measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::quantity::{Quantity, Unit};
+use crate::sample::{Outcome, Sample};
+
+/// Which side of the figure the limit is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The figure cannot be above it.
+    Ceiling,
+    /// The figure cannot be below it (a latency).
+    Floor,
+}
+
+/// Where a limit comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Computed from the machine's structure and what the run measured.
+    Derived,
+    /// What the maker or provider promises.
+    Rated,
+    /// Given by the user.
+    User,
+    /// Not known; `reason` says why.
+    Unknown,
+}
+
+/// One input of a limit's formula.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its name in the formula.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit, as text (`Hz`, `1/cycle`, …).
+    pub unit: String,
+    /// Where the value comes from.
+    pub from: String,
+}
+
+/// The bound of one metric of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// In the metric's unit; `None` when unknown.
+    pub value: Option<f64>,
+    /// Ceiling or floor.
+    pub kind: Kind,
+    /// In words and symbols.
+    pub formula: String,
+    /// The formula's inputs.
+    pub inputs: Vec<Input>,
+    /// Where it comes from.
+    pub source: Source,
+    /// Why it is unknown, or what must be known about it.
+    pub reason: Option<String>,
+    /// The limit of each sample, where it varies with the sample's conditions (the clock); else empty.
+    #[serde(skip)]
+    pub per_sample: Vec<f64>,
+}
+
+impl Limit {
+    /// An unknown limit.
+    pub fn unknown(kind: Kind, reason: impl Into<String>) -> Self {
+        Self {
+            value: None,
+            kind,
+            formula: String::new(),
+            inputs: Vec::new(),
+            source: Source::Unknown,
+            reason: Some(reason.into()),
+            per_sample: Vec::new(),
+        }
+    }
+
+    /// A limit with one value for all samples.
+    pub fn fixed(kind: Kind, source: Source, value: f64, formula: &str, inputs: Vec<Input>) -> Self {
+        Self {
+            value: Some(value),
+            kind,
+            formula: formula.to_owned(),
+            inputs,
+            source,
+            reason: None,
+            per_sample: Vec::new(),
+        }
+    }
+
+    /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.
+    pub fn share(&self, measured: f64, limit: f64) -> f64 {
+        match self.kind {
+            Kind::Ceiling => measured / limit,
+            Kind::Floor => limit / measured,
+        }
+    }
+
+    /// The limit as a quantity in `unit`, where it is known.
+    pub fn quantity(&self, unit: Unit) -> Option<Quantity> {
+        self.value.map(|value| Quantity { value, unit })
+    }
+}
+
+/// What the whole run measured, for limits that depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence<'a> {
+    /// Every case that is done so far.
+    pub outcomes: &'a [Outcome],
+}
+
+impl Evidence<'_> {
+    /// The best median of `metric` among the finished cases of `benchmark` that `matches` accepts.
+    pub fn highest(&self, benchmark: &str, metric: &str, matches: impl Fn(&Case) -> bool) -> Option<f64> {
+        self.outcomes
+            .iter()
+            .filter(|o| o.ended.is_none() && o.case.benchmark() == benchmark && matches(&o.case))
+            .filter_map(|o| median(o.values(metric)))
+            .max_by(f64::total_cmp)
+    }
+}
+
+/// The middle of the values; `None` when there are none.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(values[n / 2]),
+        _ => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
+    }
+}
+
+/// All that a limit may depend on.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The case.
+    pub case: &'a Case,
+    /// The metric, by name.
+    pub metric: &'a str,
+    /// The case's own samples.
+    pub samples: &'a [Sample],
+    /// What the rest of the run measured.
+    pub evidence: Evidence<'a>,
+}
+
+/// Gives the limits of one metric of a benchmark's case, tightest first; empty where a limit has no meaning.
+pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
+
+/// Which rule answers for which benchmark. A new one is one line.
+pub const RULES: &[(&str, Rule)] = &[];
+
+/// The limits of one metric, the tightest first; empty where the benchmark has no rule for it.
+pub fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let rule = RULES.iter().find(|(benchmark, _)| *benchmark == question.case.benchmark());
+    rule.map(|(_, rule)| rule(question)).unwrap_or_default()
+}

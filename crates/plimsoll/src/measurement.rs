@@ -1,0 +1,314 @@
+//! A measurement: a case with its metrics, samples, summaries, limits, conditions and warnings.
+//!
+//! These types are the stored run document (`schema/run.v1.json`): names and units are a contract. Everything
+//! here is a pure function of the raw [`Outcome`], the machine and the run's evidence, so a stored run can be
+//! summarised again by a newer version.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::{self, Better, Metric};
+use crate::case::Case;
+use crate::limit::{self, Evidence, Kind, Limit, Question};
+use crate::machine::Machine;
+use crate::quantity::Unit;
+use crate::sample::{Cause, Conditions, End, Outcome, Sample};
+use crate::stats::{Samples, Seed, Summary};
+use crate::warning::Warning;
+
+/// A figure this much past its limit is invalid: beyond it no uncertainty of clock or formula explains it.
+pub const TOLERANCE: f64 = 1.02;
+
+/// What became of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Measured.
+    Ok,
+    /// Measured, and not to be believed; `reason` says why.
+    Invalid,
+    /// Tried, and failed.
+    Failed,
+    /// Not tried.
+    Skipped,
+}
+
+/// One case of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The case.
+    pub case: Case,
+    /// Name of the node it ran on.
+    pub node: String,
+    /// Which repeat of the plan.
+    pub repeat: u32,
+    /// What became of it.
+    pub status: Status,
+    /// One line, unless `ok`.
+    pub reason: Option<String>,
+    /// Metrics, the headline first.
+    pub metrics: Vec<MetricResult>,
+    /// Parameters as asked for.
+    pub requested: BTreeMap<String, serde_json::Value>,
+    /// Parameters as they were.
+    pub achieved: BTreeMap<String, serde_json::Value>,
+    /// Conditions over all samples.
+    pub conditions: Conditions,
+    /// What the reader must know.
+    pub warnings: Vec<Note>,
+    /// Which exit-code rule a failure falls under; not stored.
+    #[serde(skip)]
+    pub cause: Option<Cause>,
+}
+
+/// A warning as stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// Stable code.
+    pub code: String,
+    /// A sentence.
+    pub text: String,
+}
+
+impl From<&Warning> for Note {
+    fn from(warning: &Warning) -> Self {
+        Self { code: warning.code().to_owned(), text: warning.to_string() }
+    }
+}
+
+/// One metric of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricResult {
+    /// Name.
+    pub name: String,
+    /// Unit of all its values.
+    pub unit: Unit,
+    /// Direction.
+    pub better: Better,
+    /// One value a sample.
+    pub samples: Vec<f64>,
+    /// The samples in time.
+    pub series: Vec<Point>,
+    /// Statistics of the samples.
+    pub summary: Summary,
+    /// Percentiles over all operations, where single operations were timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<BTreeMap<String, f64>>,
+    /// The distribution: (upper edge, count), where single operations were timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Vec<(f64, u64)>>,
+    /// The tightest known limit, or the unknown one with its reason; null where none has a meaning.
+    pub limit: Option<Limit>,
+    /// All limits, tightest first.
+    pub limits: Vec<Limit>,
+    /// Median of the samples' own shares of their limit; 1 is best.
+    pub of_limit: Option<f64>,
+    /// Reference tools beside it.
+    pub peers: Vec<serde_json::Value>,
+}
+
+/// One sample in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Seconds since the run began.
+    pub t: f64,
+    /// Value in the metric's unit.
+    pub value: f64,
+    /// Core clock held, Hz.
+    pub clock_hz: Option<f64>,
+    /// Share of the time stolen or set aside.
+    pub steal: Option<f64>,
+}
+
+/// What turns outcomes into measurements.
+#[derive(Clone, Copy)]
+pub struct Maker<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Name of the node.
+    pub node: &'a str,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+impl Maker<'_> {
+    /// The measurement of one outcome, with the evidence there is.
+    pub fn measurement(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
+        let mut made = self.without_verdict(outcome, evidence);
+        match &outcome.ended {
+            Some(End::Cannot(cannot)) => {
+                made.status = match cannot.cause {
+                    Cause::NotHere | Cause::Unsafe | Cause::Interrupted => Status::Skipped,
+                    Cause::Environment | Cause::FarEnd => Status::Failed,
+                };
+                (made.cause, made.reason) = (Some(cannot.cause), Some(cannot.reason.clone()));
+                made.metrics.clear();
+            }
+            Some(End::Wrong(wrong)) => {
+                made.status = Status::Failed;
+                (made.cause, made.reason) = (Some(Cause::Environment), Some(wrong.to_string()));
+                made.metrics.clear();
+            }
+            None => {
+                made.reason = made.metrics.iter().find_map(past_limit);
+                made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
+            }
+        }
+        made
+    }
+
+    fn without_verdict(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
+        let metrics = bench::find(outcome.case.benchmark()).map(|b| b.metrics(&outcome.case));
+        let params = outcome.case.params().iter();
+        Measurement {
+            case: outcome.case.clone(),
+            node: self.node.to_owned(),
+            repeat: 0,
+            status: Status::Ok,
+            reason: None,
+            metrics: metrics
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|metric| self.metric(*metric, outcome, evidence))
+                .collect(),
+            requested: params
+                .filter_map(|(name, v)| Some(((*name).to_owned(), serde_json::to_value(v).ok()?)))
+                .collect(),
+            achieved: outcome.facts.achieved.clone(),
+            conditions: over_all(&outcome.samples),
+            warnings: outcome.facts.warnings.iter().map(Note::from).collect(),
+            cause: None,
+        }
+    }
+
+    fn metric(&self, metric: Metric, outcome: &Outcome, evidence: Evidence<'_>) -> Option<MetricResult> {
+        let samples: Vec<&Sample> =
+            outcome.samples.iter().filter(|s| s.values.contains_key(metric.name)).collect();
+        let values = outcome.values(metric.name);
+        let proved = Samples::new(values.clone()).ok()?;
+        let seed = Seed::new(self.seed, outcome.case.id().as_str(), metric.name);
+        let limits = limit::limits(&Question {
+            machine: self.machine,
+            case: &outcome.case,
+            metric: metric.name,
+            samples: &outcome.samples,
+            evidence,
+        });
+        let chosen = limits.iter().find(|l| l.value.is_some()).or(limits.first()).cloned();
+        let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
+        Some(MetricResult {
+            name: metric.name.to_owned(),
+            unit: metric.unit,
+            better: metric.better,
+            series: samples.iter().map(|s| point(s, metric.name)).collect(),
+            summary: Summary::new(&proved, seed),
+            of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),
+            samples: values,
+            percentiles,
+            histogram,
+            limit: chosen,
+            limits,
+            peers: Vec::new(),
+        })
+    }
+}
+
+/// The share of each sample's own limit, and the median of these.
+fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
+    let fixed = limit.value?;
+    let shares = values.iter().enumerate().map(|(i, value)| {
+        let own = if limit.per_sample.len() == values.len() { limit.per_sample[i] } else { fixed };
+        limit.share(*value, own)
+    });
+    limit::median(shares.filter(|s| s.is_finite()).collect())
+}
+
+/// Why a figure cannot be true, if it is past its limit.
+fn past_limit(metric: &MetricResult) -> Option<String> {
+    let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
+    if share <= TOLERANCE {
+        return None;
+    }
+    let cause = match (metric.unit, limit.kind) {
+        (_, Kind::Floor) => "something nearer than the thing measured answered (a cache)",
+        (Unit::FlopPerSecond | Unit::OpPerSecond, _) => {
+            "the clock probe was disturbed, or the chip does more per cycle than its row in data/microarchitectures.toml says"
+        }
+        (Unit::BitPerSecond, _) => "the traffic did not cross the link",
+        _ => "a cache answered instead of the device",
+    };
+    Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))
+}
+
+fn point(sample: &Sample, metric: &str) -> Point {
+    let conditions = &sample.conditions;
+    let lost = [conditions.steal, conditions.set_aside].into_iter().flatten().reduce(f64::max);
+    Point {
+        t: sample.at,
+        value: sample.values.get(metric).copied().unwrap_or(f64::NAN),
+        clock_hz: conditions.clock_hz,
+        steal: lost,
+    }
+}
+
+/// Conditions of the whole case: the time-weighted mean of the samples'.
+fn over_all(samples: &[Sample]) -> Conditions {
+    let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| {
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for sample in samples {
+            if let Some(value) = read(&sample.conditions) {
+                sum += value * sample.elapsed;
+                weight += sample.elapsed;
+            }
+        }
+        (weight > 0.0).then(|| sum / weight)
+    };
+    let names = samples.iter().flat_map(|s| s.conditions.more.keys());
+    Conditions {
+        clock_hz: mean(&|c| c.clock_hz),
+        steal: mean(&|c| c.steal),
+        set_aside: mean(&|c| c.set_aside),
+        throttled: mean(&|c| c.throttled),
+        more: names.filter_map(|name| Some((name.clone(), mean(&|c| c.more.get(name).copied())?))).collect(),
+    }
+}
+
+/// The percentiles that are reported, as (name, share).
+const PERCENTILES: &[(&str, f64)] = &[
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("max", 1.0),
+];
+
+type Percentiles = Option<BTreeMap<String, f64>>;
+type Buckets = Option<Vec<(f64, u64)>>;
+
+/// Merges the samples' histograms of one metric; times come out in seconds.
+fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
+    let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
+    for (edge, count) in
+        samples.iter().flat_map(|s| &s.histograms).filter(|h| h.metric == metric).flat_map(|h| &h.buckets)
+    {
+        *merged.entry(*edge).or_default() += count;
+    }
+    let total: u64 = merged.values().sum();
+    if total == 0 {
+        return (None, None);
+    }
+    let at = |share: f64| {
+        let rank = ((share * total as f64).ceil() as u64).clamp(1, total);
+        let mut seen = 0;
+        let edge = merged.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= rank
+        });
+        edge.map_or(f64::NAN, |(edge, _)| *edge as f64 * 1e-9)
+    };
+    let percentiles = PERCENTILES.iter().map(|(name, share)| ((*name).to_owned(), at(*share))).collect();
+    (Some(percentiles), Some(merged.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
+}

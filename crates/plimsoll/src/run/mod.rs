@@ -1,0 +1,227 @@
+//! The only loop: prepare, warm up, calibrate, sample, stop, verify.
+//!
+//! It knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
+//! from a [`Clock`], and all that happens leaves as [`Event`]s.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use crate::bench::{self, Candidate, Prepared};
+use crate::case::Case;
+use crate::event::Event;
+use crate::limit::{Evidence, median};
+use crate::measurement::{Maker, Measurement};
+use crate::plan::Sampling;
+use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Facts, Outcome, Sample, WrongAnswer};
+use crate::stats::{Decision, MAX_SAMPLES, Outcome as Ending, StopRule};
+use crate::stats::{Samples, Seed};
+use crate::warning::Warning;
+
+/// Shares of lost time above which a figure is marked as disturbed.
+const DISTURBED: f64 = 0.05;
+
+/// Samples below which there is no interval.
+const MIN_FOR_INTERVAL: usize = 5;
+
+/// Share of the sample time that the warm-up takes.
+const WARM_UP: f64 = 0.5;
+
+/// Where cases are prepared: worker processes, or a mock in tests.
+pub trait Station {
+    /// Sets a case up.
+    ///
+    /// # Errors
+    /// Why it cannot be measured.
+    fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
+}
+
+/// Time and the machine's state while a sample runs.
+pub trait Clock {
+    /// Seconds since the run began.
+    fn now(&self) -> f64;
+
+    /// Begins to watch steal and throttling.
+    fn watch(&mut self);
+
+    /// What happened since [`Clock::watch`].
+    fn watched(&mut self) -> Conditions;
+}
+
+/// One run of a plan.
+pub struct Harness<'a> {
+    /// Sets cases up.
+    pub station: &'a mut dyn Station,
+    /// Time.
+    pub clock: &'a mut dyn Clock,
+    /// Where events go.
+    pub emit: &'a mut dyn FnMut(Event),
+    /// Turns outcomes into measurements.
+    pub maker: Maker<'a>,
+    /// How each case is sampled.
+    pub sampling: Sampling,
+    /// Seconds for the whole run.
+    pub budget: Option<f64>,
+}
+
+/// What became of a run.
+#[derive(Debug, PartialEq)]
+pub struct Ran {
+    /// All finished cases, in order.
+    pub outcomes: Vec<Outcome>,
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+}
+
+impl Ran {
+    /// The measurements, each with the evidence of the whole run.
+    pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
+        let evidence = Evidence { outcomes: &self.outcomes };
+        self.outcomes.iter().map(|o| maker.measurement(o, evidence)).collect()
+    }
+}
+
+/// Seconds that a case is expected to take, set-up included.
+pub fn expected_seconds(sampling: &Sampling) -> f64 {
+    const SET_UP: f64 = 0.5;
+    let samples = sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize);
+    SET_UP + sampling.sample_time * (samples as f64 + WARM_UP)
+}
+
+/// A time from seconds; what is out of range is the longest time.
+fn seconds(s: f64) -> Duration {
+    Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
+}
+
+impl Harness<'_> {
+    /// Measures all candidates in order. Candidates that this machine cannot measure are outcomes as well.
+    pub fn run(&mut self, run: &str, candidates: &[Candidate]) -> Ran {
+        let each = expected_seconds(&self.sampling);
+        let feasible = candidates.iter().filter(|c| c.feasible.is_ok()).count();
+        let expected_s = (each * feasible as f64).min(self.budget.unwrap_or(f64::INFINITY));
+        (self.emit)(Event::Started { run: run.to_owned(), cases: candidates.len(), expected_s });
+        let mut outcomes = Vec::new();
+        for (index, candidate) in candidates.iter().enumerate() {
+            let left = candidates.len() - index;
+            let allowed = self.budget.map(|b| (b - self.clock.now()) / left as f64);
+            let left_s = left as f64 * allowed.map_or(each, |a| a.clamp(0.0, each));
+            let case = candidate.case.id();
+            (self.emit)(Event::Preparing { case, index, cases: candidates.len(), left_s });
+            let outcome = self.outcome(candidate, allowed);
+            if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
+                (self.emit)(Event::Interrupted);
+                return Ran { outcomes, interrupted: true };
+            }
+            outcomes.push(outcome);
+            let evidence = Evidence { outcomes: &outcomes };
+            if let Some(last) = outcomes.last() {
+                let measurement = Box::new(self.maker.measurement(last, evidence));
+                (self.emit)(Event::Measured { measurement });
+            }
+        }
+        Ran { outcomes, interrupted: false }
+    }
+
+    fn outcome(&mut self, candidate: &Candidate, allowed: Option<f64>) -> Outcome {
+        let case = candidate.case.clone();
+        let mut taken = Taken::default();
+        let ended = match (&candidate.feasible, allowed) {
+            (Err(why), _) => Err(End::Cannot(why.clone())),
+            (Ok(()), Some(allowed)) if allowed <= 0.0 => Err(End::Cannot(CannotMeasure::not_here(
+                "the budget was used up before its turn; give --budget more room",
+            ))),
+            (Ok(()), _) => self.measure(&case, allowed, &mut taken),
+        };
+        Outcome { case, samples: taken.samples, facts: taken.facts, ended: ended.err() }
+    }
+
+    fn measure(&mut self, case: &Case, allowed: Option<f64>, taken: &mut Taken) -> Result<(), End> {
+        let begun = self.clock.now();
+        let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
+        let amount = self.calibrated(prepared.as_mut()).map_err(End::Cannot)?;
+        let rule = self.rule(allowed);
+        let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
+        let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
+        let ending = loop {
+            let sample = self.sample(prepared.as_mut(), amount).map_err(End::Cannot)?;
+            let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
+            taken.samples.push(sample);
+            taken.headline.push(value);
+            (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
+            let samples = Samples::new(taken.headline.clone());
+            let samples = samples.map_err(|e| End::Wrong(WrongAnswer(e.to_string())))?;
+            // The next sample must still fit.
+            let used = self.clock.now() - begun + self.sampling.sample_time;
+            if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used)) {
+                break ending;
+            }
+        };
+        prepared.verify().map_err(End::Wrong)?;
+        taken.facts = prepared.facts();
+        taken.remark(ending, self.sampling.precision);
+        Ok(())
+    }
+
+    fn rule(&self, allowed: Option<f64>) -> StopRule {
+        match self.sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
+            Some(n) => StopRule::Exactly(n),
+            None => StopRule::Converge {
+                precision: self.sampling.precision,
+                budget: allowed.map_or(Duration::MAX, seconds),
+            },
+        }
+    }
+
+    /// Warms up, and finds the amount that takes the sample time.
+    fn calibrated(&mut self, prepared: &mut dyn Prepared) -> Result<Amount, CannotMeasure> {
+        let wanted = self.sampling.sample_time;
+        let first = prepared.sample(Amount::Seconds(wanted * WARM_UP))?;
+        let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
+            return Ok(Amount::Seconds(wanted));
+        };
+        let scaled = work as f64 * wanted / first.elapsed;
+        Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
+    }
+
+    fn sample(&mut self, prepared: &mut dyn Prepared, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let at = self.clock.now();
+        self.clock.watch();
+        let mut sample = prepared.sample(amount)?;
+        let seen = self.clock.watched();
+        sample.at = at;
+        sample.conditions.steal = sample.conditions.steal.or(seen.steal);
+        sample.conditions.throttled = sample.conditions.throttled.or(seen.throttled);
+        sample.conditions.more.extend(seen.more);
+        Ok(sample)
+    }
+}
+
+/// What a case has given so far.
+#[derive(Default)]
+struct Taken {
+    samples: Vec<Sample>,
+    headline: Vec<f64>,
+    facts: Facts,
+}
+
+impl Taken {
+    /// Adds the warnings that follow from the samples.
+    fn remark(&mut self, ending: Ending, wanted: f64) {
+        let n = self.samples.len();
+        match ending {
+            Ending::NotConverged { half_width: Some(reached) } => {
+                self.facts.warnings.push(Warning::NotConverged { reached, wanted });
+            }
+            _ if n < MIN_FOR_INTERVAL => self.facts.warnings.push(Warning::FewSamples { n }),
+            Ending::NotConverged { half_width: None } | Ending::Fixed | Ending::Converged => {}
+        }
+        let lost =
+            |c: &Conditions| [c.steal, c.set_aside, c.throttled].into_iter().flatten().reduce(f64::max);
+        let shares = self.samples.iter().filter_map(|s| lost(&s.conditions)).collect();
+        if let Some(share) = median(shares).filter(|share| *share > DISTURBED) {
+            self.facts.warnings.push(Warning::Disturbed { share });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

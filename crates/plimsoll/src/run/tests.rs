@@ -1,0 +1,255 @@
+//! Whole runs against a mock station and a mock clock: deterministic to the last digit.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::*;
+use crate::bench::BENCHMARKS;
+use crate::machine::{Machine, Root};
+use crate::measurement::Status;
+use crate::sample::Facts;
+
+/// What the mock does in turn: the values of its samples, and what happens at the end.
+#[derive(Clone)]
+struct Script {
+    values: Vec<f64>,
+    refuse: Option<CannotMeasure>,
+    break_after: Option<(usize, Cause)>,
+    wrong: bool,
+    work: bool,
+}
+
+impl Script {
+    fn steady() -> Self {
+        Script { values: vec![1e-9, 1.001e-9], refuse: None, break_after: None, wrong: false, work: true }
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    now: Cell<f64>,
+    amounts: RefCell<Vec<Amount>>,
+    alive: Cell<i32>,
+}
+
+struct Mock {
+    script: Script,
+    log: Rc<Log>,
+}
+
+struct MockCase {
+    script: Script,
+    taken: usize,
+    log: Rc<Log>,
+}
+
+impl Station for Mock {
+    fn prepare(&mut self, _: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        if let Some(cannot) = &self.script.refuse {
+            return Err(cannot.clone());
+        }
+        self.log.alive.set(self.log.alive.get() + 1);
+        Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
+    }
+}
+
+impl Prepared for MockCase {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        if let Some((_, cause)) = self.script.break_after.filter(|(n, _)| *n <= self.taken) {
+            return Err(CannotMeasure { cause, reason: "broke".to_owned() });
+        }
+        // This machine does 1000 units of work a second.
+        let (elapsed, work) = match amount {
+            Amount::Seconds(s) => (s, (s * 1000.0) as u64),
+            Amount::Work(n) => (n as f64 / 1000.0, n),
+        };
+        self.log.amounts.borrow_mut().push(amount);
+        self.log.now.set(self.log.now.get() + elapsed);
+        let value = self.script.values[self.taken % self.script.values.len()];
+        self.taken += 1;
+        let work = self.script.work.then_some(work);
+        Ok(Sample { elapsed, work, values: [("latency".to_owned(), value)].into(), ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        if self.script.wrong { Err(WrongAnswer("sum differs".to_owned())) } else { Ok(()) }
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { achieved: [("threads".to_owned(), 1.into())].into(), warnings: Vec::new() }
+    }
+}
+
+impl Drop for MockCase {
+    fn drop(&mut self) {
+        self.log.alive.set(self.log.alive.get() - 1);
+    }
+}
+
+struct MockClock(Rc<Log>);
+
+impl Clock for MockClock {
+    fn now(&self) -> f64 {
+        self.0.now.get()
+    }
+    fn watch(&mut self) {}
+    fn watched(&mut self) -> Conditions {
+        Conditions { steal: Some(0.25), ..Conditions::default() }
+    }
+}
+
+struct Finished {
+    ran: Ran,
+    measurements: Vec<Measurement>,
+    events: Vec<Event>,
+    log: Rc<Log>,
+}
+
+fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: usize) -> Finished {
+    let machine = Machine::discover(&Root::at("/nonexistent"));
+    let log = Rc::new(Log::default());
+    let mut events = Vec::new();
+    let maker = Maker { machine: &machine, node: "here", seed: 7 };
+    let candidates: Vec<Candidate> = (1..=cases)
+        .map(|n| Candidate { case: Case::of("null").with_count("threads", n as u64), feasible: Ok(()) })
+        .collect();
+    let ran = Harness {
+        station: &mut Mock { script, log: Rc::clone(&log) },
+        clock: &mut MockClock(Rc::clone(&log)),
+        emit: &mut |e| events.push(e),
+        maker,
+        sampling: Sampling { samples, sample_time: 0.1, precision: 0.01 },
+        budget,
+    }
+    .run("run", &candidates);
+    let measurements = ran.measurements(maker);
+    assert_eq!(log.alive.get(), 0, "every prepared case is torn down");
+    Finished { ran, measurements, events, log }
+}
+
+#[test]
+fn a_fixed_number_of_samples_is_exact_and_the_warm_up_is_not_among_them() {
+    for n in [1, 2, 5, 40] {
+        let done = run_with(Script::steady(), Some(n), None, 1);
+        assert_eq!(done.measurements[0].metrics[0].samples.len(), n as usize);
+        assert_eq!(done.log.amounts.borrow().len(), n as usize + 1);
+    }
+}
+
+#[test]
+fn work_is_calibrated_to_the_sample_time_and_the_same_for_all_samples() {
+    let done = run_with(Script::steady(), Some(3), None, 1);
+    let amounts = done.log.amounts.borrow();
+    assert_eq!(amounts[0], Amount::Seconds(0.05));
+    assert_eq!(amounts[1..], [Amount::Work(100); 3]);
+}
+
+#[test]
+fn without_an_amount_of_work_every_sample_is_a_time() {
+    let done = run_with(Script { work: false, ..Script::steady() }, Some(3), None, 1);
+    assert_eq!(done.log.amounts.borrow()[1..], [Amount::Seconds(0.1); 3]);
+}
+
+#[test]
+fn steady_samples_converge_at_six() {
+    let done = run_with(Script::steady(), None, None, 1);
+    let summary = &done.measurements[0].metrics[0].summary;
+    assert_eq!(summary.n, 6);
+    assert!(summary.ci95.is_some());
+    assert!(!done.measurements[0].warnings.iter().any(|w| w.code == "not-converged"));
+}
+
+#[test]
+fn wild_samples_end_at_thirty_and_say_so() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let done = run_with(wild, None, None, 1);
+    assert_eq!(done.measurements[0].metrics[0].summary.n, 30);
+    let warning = done.measurements[0].warnings.iter().find(|w| w.code == "not-converged").unwrap();
+    assert!(warning.text.contains("--precision"), "{}", warning.text);
+}
+
+#[test]
+fn a_used_budget_skips_what_is_left_with_the_reason() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let done = run_with(wild, None, Some(0.5), 8);
+    assert_eq!(done.measurements.len(), 8);
+    assert_eq!(done.measurements[0].status, Status::Ok);
+    let last = &done.measurements[7];
+    assert_eq!(last.status, Status::Skipped);
+    assert!(last.reason.as_deref().unwrap().contains("--budget"));
+    assert!(done.log.now.get() < 1.0, "{}", done.log.now.get());
+}
+
+#[test]
+fn a_wrong_answer_voids_the_figure() {
+    let done = run_with(Script { wrong: true, ..Script::steady() }, Some(5), None, 1);
+    assert_eq!(done.measurements[0].status, Status::Failed);
+    assert!(done.measurements[0].metrics.is_empty());
+    assert_eq!(done.measurements[0].reason.as_deref(), Some("wrong answer: sum differs"));
+}
+
+#[test]
+fn a_figure_that_is_not_finite_voids_the_measurement() {
+    let done = run_with(Script { values: vec![f64::NAN], ..Script::steady() }, Some(5), None, 1);
+    assert_eq!(done.measurements[0].status, Status::Failed);
+}
+
+#[test]
+fn a_lost_worker_costs_its_own_case() {
+    let lost = Script { break_after: Some((2, Cause::Environment)), ..Script::steady() };
+    let done = run_with(lost, Some(5), None, 3);
+    assert_eq!(done.measurements.len(), 3);
+    for measurement in &done.measurements {
+        assert_eq!((measurement.status, measurement.cause), (Status::Failed, Some(Cause::Environment)));
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_finished() {
+    let interrupted = Script { break_after: Some((0, Cause::Interrupted)), ..Script::steady() };
+    let done = run_with(interrupted, Some(5), None, 3);
+    assert!(done.ran.interrupted);
+    assert!(done.measurements.is_empty());
+    assert_eq!(done.events.last(), Some(&Event::Interrupted));
+}
+
+#[test]
+fn a_refused_case_is_skipped_with_its_reason() {
+    let refused = Script { refuse: Some(CannotMeasure::not_here("needs avx512f")), ..Script::steady() };
+    let done = run_with(refused, Some(5), None, 1);
+    assert_eq!(done.measurements[0].status, Status::Skipped);
+    assert_eq!(done.measurements[0].reason.as_deref(), Some("needs avx512f"));
+}
+
+#[test]
+fn stolen_time_is_a_condition_and_a_warning() {
+    let done = run_with(Script::steady(), Some(5), None, 1);
+    assert_eq!(done.measurements[0].conditions.steal, Some(0.25));
+    assert!(done.measurements[0].warnings.iter().any(|w| w.code == "disturbed"));
+    assert_eq!(done.measurements[0].metrics[0].series[0].steal, Some(0.25));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_measurements() {
+    let values: Vec<f64> = (0..12).map(|i| 1.0 + f64::from(i * 5 % 12) / 100.0).collect();
+    let script = Script { values, ..Script::steady() };
+    let once = run_with(script.clone(), Some(12), None, 2);
+    let again = run_with(script, Some(12), None, 2);
+    assert_eq!(once.measurements, again.measurements);
+}
+
+#[test]
+fn events_tell_the_whole_story_in_order() {
+    let done = run_with(Script::steady(), Some(2), None, 1);
+    let kinds: Vec<String> = done
+        .events
+        .iter()
+        .map(|e| serde_json::to_value(e).unwrap()["event"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["started", "preparing", "sampled", "sampled", "measured"]);
+}
+
+#[test]
+fn the_mocked_benchmark_exists() {
+    assert!(BENCHMARKS.iter().any(|b| b.name() == "null"));
+}

@@ -1,0 +1,171 @@
+//! What a benchmark hands back: samples, conditions, achieved facts, or the reason why it could not measure.
+//!
+//! Plain values that cross the pipe between worker and parent as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::warning::Warning;
+
+/// How much one sample does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// This much work, in the benchmark's own unit (operations, bytes, blocks or messages).
+    Work(u64),
+    /// This many seconds.
+    Seconds(f64),
+}
+
+/// One timed repetition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the run began; the run loop sets it.
+    #[serde(default)]
+    pub at: f64,
+    /// Seconds that the timed part took.
+    pub elapsed: f64,
+    /// Work done, where repeating exactly this amount makes sense: the run loop then fixes it for all samples.
+    #[serde(default)]
+    pub work: Option<u64>,
+    /// Metric name → value in base SI units.
+    pub values: BTreeMap<String, f64>,
+    /// Distributions, where the benchmark times single operations.
+    #[serde(default)]
+    pub histograms: Vec<Histogram>,
+    /// Under which conditions.
+    #[serde(default)]
+    pub conditions: Conditions,
+}
+
+/// Conditions during one sample, or over a whole case. Shares are between 0 and 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Core clock held, measured, mean over the threads, in Hz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_hz: Option<f64>,
+    /// Share of the time that the hypervisor gave to others (from /proc/stat).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal: Option<f64>,
+    /// Share of the time in slices that were interrupted and are not in the figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<f64>,
+    /// Share of the time that a cgroup quota throttled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<f64>,
+    /// Further numbers under names of their own.
+    #[serde(default, flatten)]
+    pub more: BTreeMap<String, f64>,
+}
+
+/// A distribution of times: (upper edge in nanoseconds, count), ascending, no zero counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// The metric it belongs to.
+    pub metric: String,
+    /// (nanoseconds, count).
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// What a prepared case turned out to be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Parameter → what was really used, beside what was asked for.
+    #[serde(default)]
+    pub achieved: BTreeMap<String, serde_json::Value>,
+    /// What the reader must know.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+}
+
+/// Which rule of the exit codes a failure falls under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// This machine cannot do it: the case is skipped.
+    NotHere,
+    /// It could do harm: the case is skipped; exit 3 if nothing else ran.
+    Unsafe,
+    /// No space, no memory, an I/O error, a lost worker: the case failed; exit 4.
+    Environment,
+    /// The far end or the protocol: the case failed; exit 5.
+    FarEnd,
+    /// The user or a signal ended the run: the case is left out.
+    Interrupted,
+}
+
+/// Why there is no figure: one line that says what, where, why, and what to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CannotMeasure {
+    /// What kind of reason.
+    pub cause: Cause,
+    /// One line.
+    pub reason: String,
+}
+
+impl CannotMeasure {
+    /// This machine lacks something.
+    pub fn not_here(reason: impl Into<String>) -> Self {
+        Self { cause: Cause::NotHere, reason: reason.into() }
+    }
+
+    /// Refused for safety.
+    pub fn refused(reason: impl Into<String>) -> Self {
+        Self { cause: Cause::Unsafe, reason: reason.into() }
+    }
+
+    /// The environment failed.
+    pub fn environment(reason: impl Into<String>) -> Self {
+        Self { cause: Cause::Environment, reason: reason.into() }
+    }
+
+    /// The far end failed.
+    pub fn far_end(reason: impl Into<String>) -> Self {
+        Self { cause: Cause::FarEnd, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for CannotMeasure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for CannotMeasure {}
+
+/// The answer after timing was wrong: the figure is void.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("wrong answer: {0}")]
+pub struct WrongAnswer(pub String);
+
+/// All that became of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The case.
+    pub case: Case,
+    /// Finished samples, warm-up excluded.
+    pub samples: Vec<Sample>,
+    /// What was achieved, and warnings.
+    pub facts: Facts,
+    /// Why it ended without a figure.
+    pub ended: Option<End>,
+}
+
+/// How a case ended when it did not end well.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// It could not be measured.
+    Cannot(CannotMeasure),
+    /// It was measured and the answer is wrong.
+    Wrong(WrongAnswer),
+}
+
+impl Outcome {
+    /// The values of one metric, a value a sample.
+    pub fn values(&self, metric: &str) -> Vec<f64> {
+        self.samples.iter().filter_map(|s| s.values.get(metric).copied()).collect()
+    }
+}

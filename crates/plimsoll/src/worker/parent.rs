@@ -1,0 +1,265 @@
+//! The parent's side: starts workers, asks them in turn, and survives their death.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, after, never, select, unbounded};
+
+use super::message::{self, Reply, Request};
+use crate::bench::{self, Options, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::run::Station;
+use crate::sample::{Amount, CannotMeasure, Cause, Facts, Sample, WrongAnswer};
+
+/// Seconds that a worker may take to start, prepare, verify or finish.
+const PATIENCE: f64 = 120.0;
+
+/// Starts a worker for each case, or keeps one for a benchmark whose cases share what is dear to make.
+pub struct Workers {
+    program: PathBuf,
+    machine: Machine,
+    options: Options,
+    interrupts: Receiver<()>,
+    kept: Option<(String, Shared)>,
+}
+
+type Shared = Rc<RefCell<Worker>>;
+
+impl Workers {
+    /// Workers are `program worker`; a message on `interrupts` ends what is under way.
+    pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
+        Self { program, machine: machine.clone(), options: options.clone(), interrupts, kept: None }
+    }
+
+    fn worker_for(&mut self, case: &Case) -> Result<Shared, CannotMeasure> {
+        let kept = self
+            .kept
+            .take()
+            .filter(|(benchmark, worker)| benchmark == case.benchmark() && worker.borrow().alive);
+        let worker = match kept {
+            Some((_, worker)) => worker,
+            None => {
+                let started =
+                    Worker::start(&self.program, &self.machine, &self.options, self.interrupts.clone())?;
+                Rc::new(RefCell::new(started))
+            }
+        };
+        if bench::find(case.benchmark()).is_some_and(bench::Benchmark::shares_worker) {
+            self.kept = Some((case.benchmark().to_owned(), Rc::clone(&worker)));
+        }
+        Ok(worker)
+    }
+}
+
+impl Station for Workers {
+    fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let worker = self.worker_for(case)?;
+        worker.borrow_mut().done(&Request::Prepare { case: case.clone() }, PATIENCE)?;
+        Ok(Box::new(Remote { worker, facts: Facts::default() }))
+    }
+}
+
+/// A case that is prepared in a worker.
+struct Remote {
+    worker: Shared,
+    facts: Facts,
+}
+
+impl Prepared for Remote {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let patience = match amount {
+            Amount::Seconds(s) => PATIENCE + 2.0 * s,
+            Amount::Work(_) => f64::INFINITY,
+        };
+        match self.worker.borrow_mut().ask(&Request::Sample(amount), patience)? {
+            Reply::Sampled(sample) => Ok(*sample),
+            _ => Err(CannotMeasure::environment("the worker answered something else than a sample")),
+        }
+    }
+
+    fn pause(&mut self) {
+        // A worker that is gone is noticed at the next sample.
+        let _ = self.worker.borrow_mut().done(&Request::Pause, PATIENCE);
+    }
+
+    fn resume(&mut self) {
+        let _ = self.worker.borrow_mut().done(&Request::Resume, PATIENCE);
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        match self.worker.borrow_mut().ask(&Request::Verify, PATIENCE) {
+            Ok(Reply::Verified(facts)) => {
+                self.facts = facts;
+                Ok(())
+            }
+            Ok(Reply::Wrong(wrong)) => Err(wrong),
+            Ok(_) => Err(WrongAnswer("the worker did not say whether the answer is right".to_owned())),
+            Err(cannot) => Err(WrongAnswer(cannot.reason)),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // The last holder's worker is ended by its own drop; a kept one only tears this case down.
+        let mut worker = self.worker.borrow_mut();
+        if worker.alive && Rc::strong_count(&self.worker) > 1 {
+            let _ = worker.done(&Request::Finish, PATIENCE);
+        }
+    }
+}
+
+/// One worker process.
+struct Worker {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    replies: Receiver<std::io::Result<Reply>>,
+    interrupts: Receiver<()>,
+    stderr: Option<JoinHandle<String>>,
+    alive: bool,
+}
+
+impl Worker {
+    fn start(
+        program: &PathBuf,
+        machine: &Machine,
+        options: &Options,
+        interrupts: Receiver<()>,
+    ) -> Result<Self, CannotMeasure> {
+        let failed = |e: std::io::Error| {
+            CannotMeasure::environment(format!("cannot start a worker process: {e}; see `ulimit -u`"))
+        };
+        // A process group of its own: Ctrl-C reaches the parent alone, which then decides.
+        let mut child = Command::new(program)
+            .arg("worker")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let (sender, replies) = unbounded();
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take().map(|pipe| std::thread::spawn(move || last_line(pipe)));
+        std::thread::spawn(move || {
+            let Some(stdout) = stdout else { return };
+            let mut stdout = BufReader::new(stdout);
+            while let Some(reply) = message::read(&mut stdout).transpose() {
+                let broken = reply.is_err();
+                if sender.send(reply).is_err() || broken {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let mut worker = Self { child, stdin, replies, interrupts, stderr, alive: true };
+        let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
+        worker.done(&begin, PATIENCE)?;
+        Ok(worker)
+    }
+
+    /// Asks and waits for the answer, at most `seconds`.
+    fn ask(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
+        let answer = self.ask_once(request, seconds);
+        // After an interrupt or a silence nobody knows where the worker is in the conversation.
+        self.alive &= !matches!(&answer, Err(c) if c.cause != Cause::NotHere && c.cause != Cause::Unsafe);
+        answer
+    }
+
+    fn ask_once(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
+        let sent = self.stdin.as_mut().map(|pipe| message::write(pipe, request));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(self.lost());
+        }
+        let deadline = Duration::try_from_secs_f64(seconds).map_or_else(|_| never(), after);
+        select! {
+            recv(self.replies) -> reply => match reply {
+                Ok(Ok(Reply::Cannot(cannot))) => Err(cannot),
+                Ok(Ok(reply)) => Ok(reply),
+                Ok(Err(error)) => {
+                    Err(CannotMeasure::environment(format!("the worker said something unreadable: {error}")))
+                }
+                Err(_) => Err(self.lost()),
+            },
+            recv(self.interrupts) -> _ => {
+                Err(CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() })
+            }
+            recv(deadline) -> _ => Err(CannotMeasure::environment(format!(
+                "the worker gave no answer within {seconds:.0} s and was ended; the device may hang, or the amount is too large"
+            ))),
+        }
+    }
+
+    /// Asks for something that has no answer but "done".
+    fn done(&mut self, request: &Request, seconds: f64) -> Result<(), CannotMeasure> {
+        self.ask(request, seconds).map(|_| ())
+    }
+
+    /// Why the worker is gone.
+    fn lost(&mut self) -> CannotMeasure {
+        // Closed pipes mean that it ended or is about to; ending it makes the wait short for certain.
+        self.stdin = None;
+        let status = match self.child.try_wait() {
+            Ok(Some(status)) => Some(status),
+            _ => self.child.wait().ok(),
+        };
+        let said = self.stderr.take().and_then(|t| t.join().ok()).unwrap_or_default();
+        CannotMeasure::environment(obituary(status, &said))
+    }
+}
+
+/// One line on how a worker ended.
+fn obituary(status: Option<ExitStatus>, said: &str) -> String {
+    let how = match status.map(|s| (s.signal(), s.code())) {
+        Some((Some(9), _)) => {
+            "worker killed (signal 9: memory? see `dmesg` and the cgroup's limit)".to_owned()
+        }
+        Some((Some(4), _)) => {
+            "worker killed (signal 4: an instruction that this CPU or hypervisor refuses; try another --isa)"
+                .to_owned()
+        }
+        Some((Some(7), _)) => "worker killed (signal 7: memory or file behind it went away)".to_owned(),
+        Some((Some(signal), _)) => format!("worker killed (signal {signal})"),
+        Some((None, Some(code))) => format!("worker ended with code {code}"),
+        _ => "worker is gone".to_owned(),
+    };
+    match said.trim() {
+        "" => how,
+        said => format!("{how}: {}", crate::text::shown(said)),
+    }
+}
+
+/// The last line that a worker wrote to its standard error, bounded.
+fn last_line(pipe: impl Read) -> String {
+    let mut last = String::new();
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    while let Ok(1..) = reader.by_ref().take(4096).read_until(b'\n', &mut line) {
+        let text = String::from_utf8_lossy(&line);
+        if !text.trim().is_empty() && !text.starts_with("note: run with") {
+            text.trim().clone_into(&mut last);
+        }
+        line.clear();
+    }
+    last
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The end of its input ends an idle worker; one that is busy or hangs is killed.
+        self.stdin = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
