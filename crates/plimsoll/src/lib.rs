@@ -4,6 +4,7 @@
 //! `docs/architecture.md` draws it; `tests/layering.rs` holds it.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod bench;
 pub mod case;
 pub mod cli;
@@ -13,6 +14,7 @@ pub mod event;
 pub mod limit;
 pub mod machine;
 pub mod measurement;
+pub mod output;
 pub mod plan;
 pub mod quantity;
 pub mod resolve;

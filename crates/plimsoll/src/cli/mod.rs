@@ -140,14 +140,16 @@ fn subsystem(name: &'static str) -> Command {
             .action(ArgAction::Append)
             .help_heading("Parameters (lists multiply)")
     });
-    let command = Command::new(name).about(format!("Measure {name}")).args(flags);
-    Common::augment_args(command).after_help(format!("Benchmarks:\n{}", list.join("\n")))
+    // Common's own doc comment would otherwise become the command's text.
+    Common::augment_args(Command::new(name).args(flags))
+        .about(format!("Measure {name}"))
+        .after_help(format!("Benchmarks:\n{}", list.join("\n")))
 }
 
 /// The whole command line.
 pub fn command() -> Command {
     let plan = Arg::new("plan").value_name("PLAN").help("quick, or a TOML file").default_value("quick");
-    let run = Common::augment_args(Command::new("run").about("Measure a plan [default: quick]").arg(plan));
+    let run = Common::augment_args(Command::new("run").arg(plan)).about("Measure a plan [default: quick]");
     let store = Arg::new("store")
         .long("store")
         .value_name("FILE")
@@ -164,14 +166,13 @@ pub fn command() -> Command {
     let machine = Command::new("machine")
         .about("Print what was discovered, and each limit with its derivation")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"));
-    let root = Command::new("plimsoll")
+    let root = Common::augment_args(Command::new("plimsoll"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures what a machine can really do, and how far each figure is from its physical limit")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
-    Common::augment_args(root)
-        .subcommand(run)
+    root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
         .subcommands([machine, history])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])

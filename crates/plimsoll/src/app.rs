@@ -1,0 +1,264 @@
+//! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crossbeam_channel::{Receiver, unbounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::bench::{Candidate, Options};
+use crate::cli::{Common, Typed, What};
+use crate::clock::SystemClock;
+use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
+use crate::event::Event;
+use crate::machine::{Machine, Root};
+use crate::measurement::{Maker, Measurement, Status};
+use crate::output::Outputs;
+use crate::plan::Plan;
+use crate::resolve;
+use crate::run::{Harness, Ran, expected_seconds};
+use crate::sample::Cause;
+use crate::worker::{self, Workers};
+
+/// Why nothing (more) can be done: one line, and the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{line}")]
+pub struct Failure {
+    /// What failed, where, why, and what to do.
+    pub line: String,
+    /// As documented.
+    pub code: u8,
+}
+
+/// Exit codes, as documented.
+pub mod code {
+    /// Bad usage or input, before anything was measured.
+    pub const USAGE: u8 = 2;
+    /// Refused for safety.
+    pub const REFUSED: u8 = 3;
+    /// The environment failed.
+    pub const ENVIRONMENT: u8 = 4;
+    /// The far end failed.
+    pub const FAR_END: u8 = 5;
+    /// Interrupted.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+impl Failure {
+    /// A mistake of the user's, before anything was measured.
+    pub fn usage(line: impl Into<String>) -> Self {
+        Self { line: line.into(), code: code::USAGE }
+    }
+
+    /// The environment does not allow it.
+    pub fn environment(line: impl Into<String>) -> Self {
+        Self { line: line.into(), code: code::ENVIRONMENT }
+    }
+}
+
+/// Does what was typed.
+///
+/// # Errors
+/// A [`Failure`], when there is nothing to show but one line.
+pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
+    match typed {
+        Typed::Measure { what, common } => measure(&what, &common),
+        Typed::Machine { json } => show_machine(json),
+        Typed::History { store, show } => history(store, show),
+        Typed::Worker => {
+            let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
+            served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
+        }
+        Typed::FarEnd => far_end(),
+    }
+}
+
+/// All that is decided before the first measurement.
+struct Prepared {
+    plan: Plan,
+    machine: Machine,
+    candidates: Vec<Candidate>,
+}
+
+impl Prepared {
+    fn new(what: &What, common: &Common) -> Result<Self, Failure> {
+        let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+        if to_stdout(&common.json) && to_stdout(&common.events) {
+            return Err(Failure::usage("--json - and --events - both want stdout; give one of them a file"));
+        }
+        let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
+        let mut plan = resolve::plan(what, common).map_err(usage)?;
+        let root = Root::live();
+        let mut machine = Machine::discover(&root);
+        machine.look_behind(&root, &plan.dir);
+        let candidates = resolve::candidates(&plan, &machine, &common.only).map_err(usage)?;
+        let uses_disk = candidates.iter().any(|c| c.case.subsystem() == "disk");
+        if uses_disk || common.dir.is_some() {
+            plan.dir = checked_dir(&plan.dir)?;
+        }
+        Ok(Self { plan, machine, candidates })
+    }
+
+    fn options(&self) -> Options {
+        Options { dir: self.plan.dir.clone(), seed: self.plan.seed }
+    }
+}
+
+fn measure(what: &What, common: &Common) -> Result<ExitCode, Failure> {
+    let prepared = Prepared::new(what, common)?;
+    if common.list || common.dry_run {
+        let text = if common.list { listed(&prepared) } else { foretold(&prepared) };
+        return Ok(printed(&text));
+    }
+    let outputs = Outputs::open(common).map_err(Failure::usage)?;
+    let interrupts = interrupts()?;
+    run(&prepared, outputs, interrupts)
+}
+
+/// The cases, a line each; what this machine cannot measure with its reason.
+fn listed(prepared: &Prepared) -> String {
+    let line = |c: &Candidate| match &c.feasible {
+        Ok(()) => format!("{}\n", c.case),
+        Err(why) => format!("{}  # not here: {why}\n", c.case),
+    };
+    prepared.candidates.iter().map(line).collect()
+}
+
+/// What would be done, for `--dry-run`.
+fn foretold(prepared: &Prepared) -> String {
+    let (plan, sampling) = (&prepared.plan, &prepared.plan.sampling);
+    let feasible = prepared.candidates.iter().filter(|c| c.feasible.is_ok()).count();
+    let all = expected_seconds(sampling) * feasible as f64;
+    let expected = plan.budget.map_or(all, |b| b.min(all));
+    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
+    format!(
+        "{}plan {}: {feasible} of {} cases, {samples} of {} each, about {expected:.0} s, seed {}, files in {}\n",
+        listed(prepared),
+        plan.name,
+        prepared.candidates.len(),
+        crate::quantity::format_duration(std::time::Duration::from_secs_f64(sampling.sample_time)),
+        plan.seed,
+        crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes()),
+    )
+}
+
+/// Prints to stdout; a reader that has gone is no failure.
+fn printed(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    ExitCode::SUCCESS
+}
+
+/// A message on the first signal; the second one ends the program at once.
+fn interrupts() -> Result<Receiver<()>, Failure> {
+    let (sender, receiver) = unbounded();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|e| Failure::environment(format!("cannot watch for signals: {e}")))?;
+    std::thread::spawn(move || {
+        let mut seen = 0;
+        for _ in signals.forever() {
+            seen += 1;
+            if seen > 1 || sender.send(()).is_err() {
+                std::process::exit(i32::from(code::INTERRUPTED));
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+fn run(prepared: &Prepared, outputs: Outputs, interrupts: Receiver<()>) -> Result<ExitCode, Failure> {
+    let program = std::env::current_exe().map_err(|e| {
+        Failure::environment(format!("cannot find this program's own file: {e}; is /proc mounted?"))
+    })?;
+    let mut outputs = outputs;
+    let (plan, machine) = (&prepared.plan, &prepared.machine);
+    let maker = Maker { machine, node: machine.host.as_deref().unwrap_or("localhost"), seed: plan.seed };
+    let mut station = Workers::new(program, machine, &prepared.options(), interrupts);
+    let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
+    let begun = jiff::Timestamp::now();
+    let id = uuid::Uuid::now_v7().to_string();
+    let mut document = document(prepared, &id, begun);
+    outputs.begin(&document);
+    let mut emit = |event: Event| outputs.event(&event);
+    let ran = Harness {
+        station: &mut station,
+        clock: &mut clock,
+        emit: &mut emit,
+        maker,
+        sampling: plan.sampling,
+        budget: plan.budget,
+    }
+    .run(&id, &prepared.candidates);
+    finish(&mut document, &ran, maker, begun);
+    let kept = outputs.finish(&document);
+    Ok(ExitCode::from(exit_code(&document, ran.interrupted, kept)))
+}
+
+/// The run document before anything is measured.
+fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
+    let (plan, machine) = (&prepared.plan, &prepared.machine);
+    Run {
+        schema: SCHEMA.to_owned(),
+        id: id.to_owned(),
+        started: begun.to_string(),
+        elapsed_s: 0.0,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: plan.seed,
+        status: RunStatus::Partial,
+        plan: PlanInfo {
+            name: plan.name.clone(),
+            samples: plan.sampling.samples,
+            sample_time: plan.sampling.sample_time,
+            precision: plan.sampling.precision,
+            budget: plan.budget,
+            cases: prepared.candidates.len(),
+        },
+        machine: machine.clone(),
+        nodes: vec![Node {
+            name: machine.host.clone().unwrap_or_else(|| "localhost".to_owned()),
+            machine: machine.clone(),
+        }],
+        findings: Vec::new(),
+        measurements: Vec::new(),
+    }
+}
+
+/// Puts the results in, with limits that rest on the evidence of the whole run.
+fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, begun: jiff::Timestamp) {
+    document.measurements = ran.measurements(maker);
+    document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
+    document.elapsed_s = begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
+}
+
+fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
+    let failed =
+        |cause| run.measurements.iter().any(|m| m.status == Status::Failed && m.cause == Some(cause));
+    let refused = |m: &Measurement| m.status == Status::Skipped && m.cause == Some(Cause::Unsafe);
+    match () {
+        () if interrupted => code::INTERRUPTED,
+        () if failed(Cause::FarEnd) => code::FAR_END,
+        () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
+        () if !run.measurements.is_empty() && run.measurements.iter().all(refused) => code::REFUSED,
+        () => 0,
+    }
+}
+
+fn show_machine(json: bool) -> Result<ExitCode, Failure> {
+    let machine = Machine::discover(&Root::live());
+    let text = if json { serde_json::to_string_pretty(&machine) } else { serde_json::to_string(&machine) };
+    text.map(|t| printed(&(t + "\n"))).map_err(|e| Failure::environment(e.to_string()))
+}
+
+fn history(_: Option<PathBuf>, _: Option<String>) -> Result<ExitCode, Failure> {
+    Err(Failure::environment("no history"))
+}
+
+fn far_end() -> Result<ExitCode, Failure> {
+    Err(Failure::environment("no far end"))
+}
+
+fn checked_dir(dir: &Path) -> Result<PathBuf, Failure> {
+    Ok(dir.to_owned())
+}
