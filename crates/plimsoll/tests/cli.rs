@@ -1,0 +1,101 @@
+//! The command line as a user meets it: one line for each mistake, the documented exit code, nothing left behind.
+
+use std::fs;
+
+use crate::support::{ended, plimsoll, scratch};
+
+/// A mistake: exit 2, nothing on stdout, one line on stderr that holds `says`, nothing left in the directory.
+#[track_caller]
+fn refused(arguments: &[&str], says: &str) {
+    let dir = scratch();
+    let (out, err) = ended(plimsoll(dir.path()).args(arguments), 2);
+    assert_eq!(out, "");
+    assert_eq!(err.trim_end().lines().count(), 1, "{err}");
+    assert!(err.contains(says), "{err:?} does not say {says:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
+}
+
+#[test]
+fn wrong_flags_and_values_are_told_in_one_line() {
+    refused(&["--nonsense"], "--nonsense");
+    refused(&["frobnicate"], "frobnicate");
+    refused(&["cpu", "--threads", "0"], "threads");
+    refused(&["cpu", "--threads", "two"], "threads");
+    refused(&["disk", "--block", "1e999"], "block");
+    refused(&["disk", "--block", "4Q"], "block");
+    refused(&["disk", "--block", "0"], "block");
+    refused(&["cpu", "--op", "fmaa"], "fma");
+    refused(&["run", "--samples", "0"], "samples");
+    refused(&["run", "--precision", "-1"], "precision");
+    refused(&["run", "--budget", "0s"], "budget");
+    refused(&["run", "--sample-time", "NaN"], "sample-time");
+    refused(&["run", "--seed", "x"], "seed");
+}
+
+#[test]
+fn unknown_plans_and_benchmarks_are_told() {
+    refused(&["run", "no-such-plan"], "quick");
+    refused(&["run", "no/such/plan.toml"], "no/such/plan.toml");
+    refused(&["run", "/dev/zero"], "not a regular file");
+    refused(&["run", "--only", "cpu.peek"], "matches nothing");
+    refused(&["run", "--only", "["], "--only");
+}
+
+#[test]
+fn a_missing_directory_is_told_before_anything_is_measured() {
+    refused(&["run", "--dir", "/nonexistent"], "/nonexistent");
+    refused(&["disk", "--dir", "/dev/null"], "/dev/null");
+}
+
+#[test]
+fn network_has_streams_and_no_threads() {
+    refused(&["network", "--threads", "2"], "--streams");
+}
+
+#[test]
+fn two_documents_do_not_fit_one_stdout() {
+    refused(&["run", "--json", "-", "--events", "-"], "--events -");
+}
+
+#[test]
+fn a_plan_with_an_unknown_key_is_told_with_line_column_and_the_nearest() {
+    let dir = scratch();
+    let plan = dir.path().join("p.toml");
+    fs::write(&plan, "[[group]]\nbenchmark = \"cpu.peak\"\nthread = 2\n").unwrap();
+    let (out, err) = ended(plimsoll(dir.path()).args(["run", "p.toml"]), 2);
+    assert_eq!(out, "");
+    assert_eq!(err, "plimsoll: plan p.toml, line 3, column 1: unknown key 'thread'; did you mean 'threads'?\n");
+}
+
+#[test]
+fn a_plan_of_a_gibibyte_is_refused_unread() {
+    let dir = scratch();
+    let plan = fs::File::create(dir.path().join("big.toml")).unwrap();
+    plan.set_len(1 << 30).unwrap();
+    let (_, err) = ended(plimsoll(dir.path()).args(["run", "big.toml"]), 2);
+    assert!(err.contains("larger than 1 MiB"), "{err}");
+}
+
+#[test]
+fn a_dry_run_and_a_list_measure_nothing() {
+    let dir = scratch();
+    let (list, _) = ended(plimsoll(dir.path()).args(["run", "--list"]), 0);
+    assert!(list.lines().all(|l| l.contains('/')), "{list}");
+    for part in ["cpu.peak/", "memory.bandwidth/", "memory.latency/", "disk.io/", "disk.fsync/", "network.tcp/"] {
+        assert!(list.contains(part), "{part} is not in:\n{list}");
+    }
+    let (dry, _) = ended(plimsoll(dir.path()).args(["run", "--dry-run", "--seed", "7"]), 0);
+    assert!(dry.starts_with(&list), "the dry run lists the same cases");
+    assert!(dry.contains("seed 7"), "{dry}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn only_takes_whole_components_and_globs() {
+    let dir = scratch();
+    let list = |only: &str| ended(plimsoll(dir.path()).args(["run", "--list", "--only", only]), 0).0;
+    assert!(list("memory").lines().all(|l| l.starts_with("memory.")));
+    assert!(list("memory.latency").lines().all(|l| l.starts_with("memory.latency/")));
+    assert!(list("cpu.peak/*threads=1").lines().all(|l| l.ends_with("threads=1")));
+    refused(&["run", "--only", "memory.lat"], "matches nothing");
+}

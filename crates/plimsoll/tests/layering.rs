@@ -1,0 +1,132 @@
+//! Data flows one way: no module names one that stands to its right.
+//!
+//! Reads every `crate::name` in the sources, tests and comments left out, and compares places in [`ORDER`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Left to right: a module may use those before it, and none after it.
+const ORDER: &[&str] = &[
+    "text",
+    "quantity",
+    "stats",
+    "case",
+    "warning",
+    "machine",
+    "plan",
+    "sample",
+    "bench",
+    "cli",
+    "resolve",
+    "limit",
+    "measurement",
+    "document",
+    "finding",
+    "event",
+    "run",
+    "worker",
+    "clock",
+    "store",
+    "report",
+    "output",
+    "app",
+    "main",
+];
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names after `crate::` and `plimsoll::` in code, `use` lists included.
+fn named(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let code: String =
+        code.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let mut names = Vec::new();
+    for lead in ["crate::", "plimsoll::"] {
+        for (at, _) in code.match_indices(lead) {
+            let rest = &code[at + lead.len()..];
+            let list = rest.strip_prefix('{').map_or(rest, |r| r.split("};").next().unwrap());
+            let many = rest.starts_with('{');
+            let ends = |c: char| !(c.is_alphanumeric() || c == '_');
+            if many {
+                names.extend(list.split(',').map(|n| n.trim().split(ends).next().unwrap().to_owned()));
+            } else {
+                names.push(list.split(ends).next().unwrap().to_owned());
+            }
+        }
+    }
+    names.retain(|n| !n.is_empty() && n.chars().all(|c| c.is_lowercase() || c == '_'));
+    names
+}
+
+fn backward_edges(files: &BTreeMap<String, String>) -> Vec<String> {
+    let place = |name: &str| ORDER.iter().position(|o| *o == name);
+    let mut wrong = Vec::new();
+    for (module, text) in files {
+        let Some(own) = place(module.split('/').next().unwrap()) else {
+            wrong.push(format!("{module} has no place in ORDER"));
+            continue;
+        };
+        for name in named(text) {
+            match place(&name) {
+                Some(other) if other > own => wrong.push(format!("{module} -> {name}")),
+                Some(_) => {}
+                None => wrong.push(format!("{module} names crate::{name}, which has no place in ORDER")),
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn no_module_imports_one_to_its_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    sources(&root, &mut paths);
+    let files: BTreeMap<String, String> = paths
+        .iter()
+        .filter(|p| !p.ends_with("lib.rs"))
+        .map(|p| {
+            let name = p.strip_prefix(&root).unwrap().with_extension("");
+            (name.to_str().unwrap().to_owned(), fs::read_to_string(p).unwrap())
+        })
+        .collect();
+    assert!(files.len() > 20, "found only {} sources", files.len());
+    let wrong = backward_edges(&files);
+    assert!(wrong.is_empty(), "backward edges:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_backward_edge_is_found() {
+    let files = |text: &str| BTreeMap::from([("limit/cpu".to_owned(), text.to_owned())]);
+    assert!(backward_edges(&files("use crate::machine::Machine;\n// crate::run\n")).is_empty());
+    assert_eq!(backward_edges(&files("use crate::run::Harness;")), ["limit/cpu -> run"]);
+    assert_eq!(backward_edges(&files("fn f() { crate::store::open() }")), ["limit/cpu -> store"]);
+    assert_eq!(backward_edges(&files("use crate::{case::Case, report::json};")), ["limit/cpu -> report"]);
+}
+
+#[test]
+fn only_the_metal_crate_may_be_unsafe_and_only_arch_knows_the_architecture() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut paths = Vec::new();
+    sources(&crates.join("plimsoll/src"), &mut paths);
+    sources(&crates.join("metal/src"), &mut paths);
+    let gated: Vec<_> = paths
+        .iter()
+        .filter(|p| !p.ends_with("arch/mod.rs") && fs::read_to_string(p).unwrap().contains("target_arch"))
+        .collect();
+    assert!(gated.is_empty(), "cfg(target_arch) outside arch/mod.rs: {gated:?}");
+    for entry in ["lib.rs", "main.rs"] {
+        let text = fs::read_to_string(crates.join("plimsoll/src").join(entry)).unwrap();
+        assert!(text.contains("#![forbid(unsafe_code)]"), "{entry}");
+    }
+}

@@ -1,0 +1,5 @@
+//! All integration tests in one binary.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod layering;
+mod support;

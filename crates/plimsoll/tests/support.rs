@@ -1,0 +1,31 @@
+//! What the integration tests share: running the program, bounded and without a history of its own.
+
+use std::path::Path;
+use std::time::Duration;
+
+use assert_cmd::Command;
+
+/// The program, in an empty directory, with its history switched off and no colour.
+pub(crate) fn plimsoll(dir: &Path) -> Command {
+    let mut command = Command::cargo_bin("plimsoll").unwrap();
+    command
+        .current_dir(dir)
+        .env("NO_COLOR", "1")
+        .env("XDG_DATA_HOME", dir.join("data"))
+        .timeout(Duration::from_secs(60));
+    command
+}
+
+/// A fresh directory on the disk that holds the build, which is a real file system.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Standard output and standard error of a command that must end with `code`.
+pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
+    let output = command.output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
+    (out, err)
+}
