@@ -1,1 +1,386 @@
-//! (being written)
+//! Bandwidth kernels: passes over whole arrays of f64, each a row of data beside its function.
+//!
+//! What a kernel moves is derived from its row: what the program asks for, and what crosses the memory bus, where an
+//! ordinary store first reads the line it writes to and a non-temporal store does not. Arrays are filled with numbers
+//! on which every operation is exact, so that each element can be checked after timing, with equality.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::arch::{native, reference_stream};
+use crate::isa::{Absence, Isa};
+
+/// Bytes of one element.
+pub const ELEMENT: usize = size_of::<f64>();
+/// Bytes left free between two arrays of a buffer, so that the same element of each lies in another page offset, cache
+/// set and memory bank: with arrays a multiple of 4 KiB apart, a load waits for the store before it (4 KiB aliasing).
+const GAP: usize = 4096 + 256;
+/// Arrays are whole blocks of this many elements, and begin on a cache line in an aligned buffer.
+const ARRAY_BLOCK: usize = 64;
+/// Where the aligned part of an array begins.
+const LINE: usize = 64;
+
+/// What one pass does to the arrays a (destination), b and c, with the scalar s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamOp {
+    /// Reads b, and sums its bit patterns as integers.
+    Read,
+    /// a = s
+    Write,
+    /// a = b
+    Copy,
+    /// a = s·b
+    Scale,
+    /// a = b + c
+    Add,
+    /// a = b + s·c
+    Triad,
+    /// a = s·a
+    Update,
+}
+
+/// How a kernel writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Store {
+    /// Through the caches: a line that is not there is read first (write-allocate).
+    Ordinary,
+    /// Around the caches, whole lines at a time.
+    NonTemporal,
+}
+
+/// One kernel.
+#[derive(Debug)]
+pub struct StreamKernel {
+    /// Unique name, also of the function's symbol.
+    pub name: &'static str,
+    /// What it computes.
+    pub op: StreamOp,
+    /// The instruction set it is written in.
+    pub isa: Isa,
+    /// How it writes; ordinary in a kernel that does not.
+    pub store: Store,
+    /// Bytes ahead of its loads that it prefetches b; 0 in a kernel that leaves this to the processor.
+    pub prefetch: u32,
+    /// Bytes of each array in one turn of its loop.
+    pub turn: u32,
+    /// One pass over the first `bytes` bytes of each array; the sum of what was read, where the operation is to read.
+    ///
+    /// Needs `isa`, `bytes` a multiple of `turn` and not 0, and arrays of so many bytes: those that `op` uses, the
+    /// others may be anything. The destination begins on a cache line and overlaps no other array.
+    pub(crate) function: StreamFunction,
+}
+
+/// Destination a, sources b and c, bytes of each, scalar s.
+pub(crate) type StreamFunction = unsafe fn(*mut f64, *const f64, *const f64, usize, f64) -> u64;
+
+impl StreamOp {
+    /// Every operation.
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Update];
+
+    /// Its name in cases and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Copy => "copy",
+            Self::Scale => "scale",
+            Self::Add => "add",
+            Self::Triad => "triad",
+            Self::Update => "update",
+        }
+    }
+
+    /// Arrays that a pass reads.
+    #[must_use]
+    pub fn loads(self) -> u64 {
+        match self {
+            Self::Write => 0,
+            Self::Read | Self::Copy | Self::Scale | Self::Update => 1,
+            Self::Add | Self::Triad => 2,
+        }
+    }
+
+    /// Arrays that a pass writes.
+    #[must_use]
+    pub fn stores(self) -> u64 {
+        u64::from(self != Self::Read)
+    }
+
+    /// Distinct arrays; [`Update`](Self::Update) writes the one that it reads.
+    #[must_use]
+    pub fn arrays(self) -> u64 {
+        self.loads() + self.stores() - u64::from(self == Self::Update)
+    }
+
+    /// Floating-point operations for each element.
+    #[must_use]
+    pub fn flops(self) -> u64 {
+        match self {
+            Self::Read | Self::Write | Self::Copy => 0,
+            Self::Scale | Self::Add | Self::Update => 1,
+            Self::Triad => 2,
+        }
+    }
+
+    /// The scalar to run with: every pass is exact with it, and [`Update`](Self::Update) stays within bounds.
+    #[must_use]
+    pub fn scalar(self) -> f64 {
+        if self == Self::Update { -1.0 } else { 3.0 }
+    }
+}
+
+impl fmt::Display for StreamOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown operation {0:?}: choose read, write, copy, scale, add, triad or update")]
+pub struct UnknownStreamOp(pub String);
+
+impl FromStr for StreamOp {
+    type Err = UnknownStreamOp;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|op| op.name() == text).ok_or_else(|| UnknownStreamOp(text.to_owned()))
+    }
+}
+
+impl StreamKernel {
+    /// Bytes that the program moves in a pass over arrays of `elements` elements: all it loads and stores.
+    #[must_use]
+    pub fn program_bytes(&self, elements: u64) -> u64 {
+        elements * ELEMENT as u64 * (self.op.loads() + self.op.stores())
+    }
+
+    /// Bytes that cross the memory bus in such a pass when nothing is cached: what the program moves, and with ordinary
+    /// stores also the lines that are read only to be overwritten.
+    ///
+    /// Some processors leave that read out when whole lines are overwritten (Intel since Ice Lake, in part: SpecI2M);
+    /// then this is too high.
+    #[must_use]
+    pub fn bus_bytes(&self, elements: u64) -> u64 {
+        let allocated = match self.store {
+            Store::Ordinary => self.op.arrays() - self.op.loads(),
+            Store::NonTemporal => 0,
+        };
+        self.program_bytes(elements) + elements * ELEMENT as u64 * allocated
+    }
+
+    /// A kernel to run, once its instruction set is proved present.
+    ///
+    /// # Errors
+    /// [`Absence`] if this processor lacks the instruction set.
+    pub fn load(&'static self) -> Result<LoadedStream, Absence> {
+        self.isa.available()?;
+        Ok(LoadedStream { kernel: self })
+    }
+}
+
+/// Every kernel built for this architecture, whether or not this processor can run it.
+pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
+    reference_stream::KERNELS.into_iter().chain(native::STREAMS.into_iter().flatten())
+}
+
+/// The kernels of an operation that this processor can run, the portable one first.
+pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
+    kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok())
+}
+
+/// A kernel that this processor can run.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadedStream {
+    kernel: &'static StreamKernel,
+}
+
+/// The arrays of one operation, in one buffer; those that the operation does not use are empty.
+#[derive(Debug)]
+pub struct Arrays<'memory> {
+    op: StreamOp,
+    a: &'memory mut [f64],
+    b: &'memory mut [f64],
+    c: &'memory mut [f64],
+}
+
+/// An element that is not what the operation makes of the numbers that the arrays were filled with.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "{op} left {got:e} in element {element} of array {array}, where {wanted:e} belongs: this CPU or its memory is \
+     faulty, or the kernel is broken"
+)]
+pub struct WrongElement {
+    /// The operation.
+    pub op: StreamOp,
+    /// Which array: a (the destination), b or c.
+    pub array: char,
+    /// Which element, from 0.
+    pub element: usize,
+    /// What is there.
+    pub got: f64,
+    /// What should be there.
+    pub wanted: f64,
+}
+
+impl<'memory> Arrays<'memory> {
+    /// Divides `memory` into the arrays that `op` needs: equally long, a gap between them.
+    #[must_use]
+    pub fn divide(op: StreamOp, memory: &'memory mut [f64]) -> Self {
+        let arrays = op.arrays() as usize;
+        let gap = GAP / ELEMENT;
+        let length = memory.len().saturating_sub((arrays - 1) * gap) / arrays / ARRAY_BLOCK * ARRAY_BLOCK;
+        let mut rest = memory;
+        let mut next = |used: bool| {
+            let whole = std::mem::take(&mut rest);
+            let (array, behind) = whole.split_at_mut(if used { length } else { 0 });
+            let skip = if used { gap.min(behind.len()) } else { 0 };
+            rest = behind.split_at_mut(skip).1;
+            array
+        };
+        let a = next(op.stores() > 0);
+        let b = next(op.loads() > 0 && op != StreamOp::Update);
+        let c = next(op.loads() > 1);
+        Self { op, a, b, c }
+    }
+
+    /// Elements in each array.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        if self.op.stores() > 0 { self.a.len() } else { self.b.len() }
+    }
+
+    /// Writes every element: the sources get whole numbers below 2^40 that depend on `seed` and the place.
+    pub fn fill(&mut self, seed: u64) {
+        let Self { op, a, b, c } = self;
+        for (element, a) in a.iter_mut().enumerate() {
+            *a = if *op == StreamOp::Update { number(seed, 0, element) } else { f64::NAN };
+        }
+        for (array, source) in [(1, b), (2, c)] {
+            for (element, source) in source.iter_mut().enumerate() {
+                *source = number(seed, array, element);
+            }
+        }
+    }
+
+    /// Checks every element, as it must be after `passes` passes with the operation's own scalar.
+    ///
+    /// # Errors
+    /// [`WrongElement`], the first one.
+    pub fn verify(&self, seed: u64, passes: u64) -> Result<(), WrongElement> {
+        let op = self.op;
+        let unequal = |array, element, got: f64, wanted: f64| match got == wanted {
+            true => Ok(()),
+            false => Err(WrongElement { op, array, element, got, wanted }),
+        };
+        for (element, got) in self.b.iter().enumerate() {
+            unequal('b', element, *got, number(seed, 1, element))?;
+        }
+        for (element, got) in self.c.iter().enumerate() {
+            unequal('c', element, *got, number(seed, 2, element))?;
+        }
+        if passes == 0 && op != StreamOp::Update {
+            return Ok(());
+        }
+        let s = op.scalar();
+        for (element, got) in self.a.iter().enumerate() {
+            let source = |array| number(seed, array, element);
+            let wanted = match op {
+                StreamOp::Read => break,
+                StreamOp::Write => s,
+                StreamOp::Copy => source(1),
+                StreamOp::Scale => s * source(1),
+                StreamOp::Add => source(1) + source(2),
+                StreamOp::Triad => source(1) + s * source(2),
+                StreamOp::Update => source(0) * if passes.is_multiple_of(2) { 1.0 } else { s },
+            };
+            unequal('a', element, *got, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// What every pass of [`StreamOp::Read`] must return after [`fill`](Self::fill); 0 for other operations.
+    #[must_use]
+    pub fn checksum(&self, seed: u64) -> u64 {
+        if self.op != StreamOp::Read {
+            return 0;
+        }
+        (0..self.b.len()).fold(0, |sum, element| sum.wrapping_add(number(seed, 1, element).to_bits()))
+    }
+}
+
+/// A whole number below 2^40, well mixed (SplitMix64's finaliser): 3 × it and the sum of two are exact in an f64.
+fn number(seed: u64, array: u64, element: usize) -> f64 {
+    let mut z = seed
+        .wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03))
+        .wrapping_add((element as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 24) as f64
+}
+
+impl LoadedStream {
+    /// The row of this kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &'static StreamKernel {
+        self.kernel
+    }
+
+    /// One pass over the arrays with the operation's own scalar. Returns the sum of what was read where the operation
+    /// is to read, else 0. Arrays that were divided for another operation are left alone.
+    pub fn run(&self, arrays: &mut Arrays<'_>) -> u64 {
+        if arrays.op != self.kernel.op {
+            return 0;
+        }
+        let Arrays { op, a, b, c } = arrays;
+        self.pass(a, b, c, op.scalar())
+    }
+
+    /// One pass over as many elements as the shortest array that the operation uses has.
+    ///
+    /// The kernel's own code does the whole turns from the first cache line of the destination on; the elements before
+    /// and after are done by the reference.
+    fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64) -> u64 {
+        let op = self.kernel.op;
+        let used = [
+            (op.stores() > 0).then_some(a.len()),
+            (op.loads() > 0 && op != StreamOp::Update).then_some(b.len()),
+            (op.loads() > 1).then_some(c.len()),
+        ];
+        let elements = used.into_iter().flatten().min().unwrap_or(0);
+        let start = if op.stores() > 0 { a.as_ptr() } else { b.as_ptr() };
+        let head = start.align_offset(LINE).min(elements);
+        let turn = self.kernel.turn as usize / ELEMENT;
+        let body = (elements - head) / turn * turn;
+        let (a_head, a) = parts(a, head);
+        let (b_head, b) = parts_of(b, head);
+        let (c_head, c) = parts_of(c, head);
+        let mut sum = reference_stream::apply(op, head, a_head, b_head, c_head, s);
+        if body > 0 {
+            // SAFETY: `load`, the only constructor, proved the instruction set; `body` is some whole turns, and not more
+            // than any slice that the operation uses has; `a` begins on a line, and as a &mut slice overlaps no other.
+            let of_body =
+                unsafe { (self.kernel.function)(a.as_mut_ptr(), b.as_ptr(), c.as_ptr(), body * ELEMENT, s) };
+            sum = sum.wrapping_add(of_body);
+        }
+        let tail = elements - head - body;
+        let (_, a) = parts(a, body);
+        let (_, b) = parts_of(b, body);
+        let (_, c) = parts_of(c, body);
+        sum.wrapping_add(reference_stream::apply(op, tail, a, b, c, s))
+    }
+}
+
+/// The first `at` elements and the rest; an array that is not used is empty and stays so.
+fn parts(array: &mut [f64], at: usize) -> (&mut [f64], &mut [f64]) {
+    array.split_at_mut(at.min(array.len()))
+}
+
+fn parts_of(array: &[f64], at: usize) -> (&[f64], &[f64]) {
+    array.split_at(at.min(array.len()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,13 @@ use std::arch::is_aarch64_feature_detected;
 
 use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
+use crate::stream::StreamKernel;
 
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) static KERNELS: [&Kernel; 2] = [&neon::FMA_F64, &neon::FMA_F32];
+
+/// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
+pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
 
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {

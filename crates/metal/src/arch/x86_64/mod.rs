@@ -3,12 +3,18 @@
 mod avx2;
 mod avx512;
 mod sse2;
+mod stream;
+mod stream_avx2;
+mod stream_avx512;
+mod stream_sse2;
 
 use core::arch::asm;
 use std::arch::is_x86_feature_detected;
 
 use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
+
+pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) static KERNELS: [&Kernel; 6] =

@@ -1,0 +1,94 @@
+//! Bandwidth kernels in plain Rust: the oracle of the others, and the kernels of processors without better ones.
+
+use std::hint::black_box;
+
+use crate::isa::Isa;
+use crate::stream::{ELEMENT, Store, StreamKernel, StreamOp};
+
+/// Elements copied at a time.
+const COPY_BLOCK: usize = 64;
+
+/// Does `op` on the first `elements` elements (or as many as there are), one by one, in the order of the definition.
+#[inline]
+pub(crate) fn apply(op: StreamOp, elements: usize, a: &mut [f64], b: &[f64], c: &[f64], s: f64) -> u64 {
+    let (a, _) = a.split_at_mut(elements.min(a.len()));
+    let (b, _) = b.split_at(elements.min(b.len()));
+    let pairs = b.iter().zip(c);
+    match op {
+        StreamOp::Read => return b.iter().fold(0_u64, |sum, b| sum.wrapping_add(b.to_bits())),
+        StreamOp::Write => a.iter_mut().for_each(|a| *a = s),
+        StreamOp::Copy => {
+            for (a, b) in a.chunks_mut(COPY_BLOCK).zip(b.chunks(COPY_BLOCK)) {
+                // Opaque, else the compiler makes one memcpy of all, which may store in a way that the row denies.
+                for (a, b) in black_box(a).iter_mut().zip(b) {
+                    *a = *b;
+                }
+            }
+        }
+        StreamOp::Scale => a.iter_mut().zip(b).for_each(|(a, b)| *a = s * b),
+        StreamOp::Add => a.iter_mut().zip(pairs).for_each(|(a, (b, c))| *a = b + c),
+        StreamOp::Triad => a.iter_mut().zip(pairs).for_each(|(a, (b, c))| *a = b + s * c),
+        StreamOp::Update => a.iter_mut().for_each(|a| *a *= s),
+    }
+    0
+}
+
+macro_rules! portable {
+    ($row:ident, $name:ident, $op:ident) => {
+        static $row: StreamKernel = StreamKernel {
+            name: stringify!($name),
+            op: StreamOp::$op,
+            isa: Isa::Portable,
+            store: Store::Ordinary,
+            prefetch: 0,
+            turn: (COPY_BLOCK * ELEMENT) as u32,
+            function: $name,
+        };
+
+        /// # Safety
+        /// As `StreamKernel::function` demands.
+        #[inline(never)]
+        unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, bytes: usize, s: f64) -> u64 {
+            let op = StreamOp::$op;
+            let length = |used: bool| if used { bytes / ELEMENT } else { 0 };
+            // SAFETY: the destination, where the operation has one, is `bytes` bytes that nothing else borrows.
+            let a = unsafe { slice_mut(a, length(op.stores() > 0)) };
+            // SAFETY: b, where the operation reads it, is `bytes` bytes.
+            let b = unsafe { slice(b, length(op.loads() > 0 && op != StreamOp::Update)) };
+            // SAFETY: c, where the operation reads it, is `bytes` bytes.
+            let c = unsafe { slice(c, length(op.loads() > 1)) };
+            apply(op, bytes / ELEMENT, a, b, c, s)
+        }
+    };
+}
+
+/// # Safety
+/// `length` elements from `start`, if any, may be read for as long as the slice lives.
+unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
+    if length == 0 {
+        return &[];
+    }
+    // SAFETY: granted by the caller.
+    unsafe { std::slice::from_raw_parts(start, length) }
+}
+
+/// # Safety
+/// `length` elements from `start`, if any, are the slice's alone for as long as it lives.
+unsafe fn slice_mut<'memory>(start: *mut f64, length: usize) -> &'memory mut [f64] {
+    if length == 0 {
+        return &mut [];
+    }
+    // SAFETY: granted by the caller.
+    unsafe { std::slice::from_raw_parts_mut(start, length) }
+}
+
+portable!(READ, read_portable, Read);
+portable!(WRITE, write_portable, Write);
+portable!(COPY, copy_portable, Copy);
+portable!(SCALE, scale_portable, Scale);
+portable!(ADD, add_portable, Add);
+portable!(TRIAD, triad_portable, Triad);
+portable!(UPDATE, update_portable, Update);
+
+/// The portable kernels.
+pub(crate) static KERNELS: [&StreamKernel; 7] = [&READ, &WRITE, &COPY, &SCALE, &ADD, &TRIAD, &UPDATE];

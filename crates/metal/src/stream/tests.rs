@@ -1,0 +1,180 @@
+use super::*;
+use crate::buffer::{Buffer, Pages};
+use proptest::prelude::*;
+
+/// Elements on both sides of every array that no kernel may touch.
+const MARGIN: usize = 40;
+const UNTOUCHED: f64 = -7.0;
+
+/// Three arrays in one aligned buffer, each at its own offset from a cache line, with margins.
+struct Field {
+    buffer: Buffer,
+    starts: [usize; 3],
+    length: usize,
+}
+
+impl Field {
+    fn new(length: usize, offsets: [usize; 3]) -> Self {
+        let room = (length + 2 * MARGIN + 16).next_multiple_of(8);
+        let mut buffer = Buffer::new(3 * room * ELEMENT, Pages::Small).unwrap();
+        buffer.floats_mut().fill(UNTOUCHED);
+        let starts = [0, 1, 2].map(|which| which * room + MARGIN + offsets[which]);
+        let mut field = Self { buffer, starts, length };
+        let [a, b, c] = field.arrays();
+        for (element, ((a, b), c)) in a.iter_mut().zip(b).zip(c).enumerate() {
+            (*a, *b, *c) = (number(5, 0, element), number(5, 1, element), number(5, 2, element));
+        }
+        field
+    }
+
+    fn arrays(&mut self) -> [&mut [f64]; 3] {
+        let (starts, length) = (self.starts, self.length);
+        let mut rest = self.buffer.floats_mut();
+        let mut at = 0;
+        starts.map(|start| {
+            let (array, behind) = std::mem::take(&mut rest)[start - at..].split_at_mut(length);
+            rest = behind;
+            at = start + length;
+            array
+        })
+    }
+}
+
+/// Runs `kernel` and the reference on equal fields, and compares every element of the buffers and the sums.
+fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3]) {
+    let mut fields = [Field::new(length, offsets), Field::new(length, offsets)];
+    let [got, wanted] = &mut fields;
+    let op = kernel.kernel().op;
+    let s = op.scalar();
+    let [a, b, c] = got.arrays();
+    let sum = kernel.pass(a, b, c, s);
+    let [a, b, c] = wanted.arrays();
+    let reference = reference_stream::apply(op, length, a, b, c, s);
+    let name = kernel.kernel().name;
+    assert_eq!(sum, reference, "{name}: sum of {length} elements at {offsets:?}");
+    let (got, wanted) = (got.buffer.floats(), wanted.buffer.floats());
+    let difference = got.iter().zip(wanted).position(|(got, wanted)| got != wanted);
+    assert_eq!(difference, None, "{name}: {length} elements at {offsets:?}");
+}
+
+proptest! {
+    #[test]
+    fn every_kernel_equals_the_reference(
+        length in 0_usize..700, a in 0_usize..8, b in 0_usize..8, c in 0_usize..8,
+    ) {
+        for kernel in StreamOp::ALL.into_iter().flat_map(available) {
+            equals_reference(&kernel, length, [a, b, c]);
+        }
+    }
+
+    #[test]
+    fn arrays_are_equal_apart_and_within_the_memory(elements in 0_usize..20_000, which in 0_usize..7) {
+        let op = StreamOp::ALL[which];
+        let mut memory = vec![0.0; elements];
+        let bounds = memory.as_ptr_range();
+        let arrays = Arrays::divide(op, &mut memory);
+        let used: Vec<&[f64]> =
+            [&*arrays.a, &*arrays.b, &*arrays.c].into_iter().filter(|array| !array.is_empty()).collect();
+        let length = arrays.elements();
+        prop_assert_eq!(length % ARRAY_BLOCK, 0);
+        prop_assert_eq!(used.len(), if length == 0 { 0 } else { op.arrays() as usize });
+        prop_assert!(used.iter().all(|array| array.len() == length));
+        prop_assert!(used.iter().all(|array| bounds.start <= array.as_ptr() && array.as_ptr_range().end <= bounds.end));
+        for pair in used.windows(2) {
+            let apart = pair[1].as_ptr().addr() - pair[0].as_ptr_range().end.addr();
+            prop_assert_eq!(apart, GAP);
+        }
+        // Nothing but the gaps and less than a block for each array is left over.
+        let needed = (length + ARRAY_BLOCK) * op.arrays() as usize + (op.arrays() as usize - 1) * GAP / ELEMENT;
+        prop_assert!(needed >= elements);
+    }
+}
+
+#[test]
+fn long_arrays_are_exact_too() {
+    for kernel in StreamOp::ALL.into_iter().flat_map(available) {
+        equals_reference(&kernel, 20_011, [3, 0, 5]);
+    }
+}
+
+#[test]
+fn filled_arrays_verify_after_any_number_of_passes() {
+    for kernel in StreamOp::ALL.into_iter().flat_map(available) {
+        let op = kernel.kernel().op;
+        let mut memory = vec![0.0; 5000];
+        let mut arrays = Arrays::divide(op, &mut memory);
+        arrays.fill(11);
+        for passes in 0..4 {
+            arrays.verify(11, passes).unwrap();
+            assert_eq!(kernel.run(&mut arrays), arrays.checksum(11), "{}", kernel.kernel().name);
+        }
+    }
+}
+
+#[test]
+fn one_wrong_element_anywhere_is_found() {
+    for op in StreamOp::ALL {
+        let kernel = available(op).last().unwrap();
+        for (array, element) in [('a', 0), ('a', 777), ('b', 0), ('b', 777), ('c', 1), ('c', 700)] {
+            let mut memory = vec![0.0; 5000];
+            let mut arrays = Arrays::divide(op, &mut memory);
+            arrays.fill(3);
+            let sum = kernel.run(&mut arrays);
+            let target = match array {
+                'a' => &mut *arrays.a,
+                'b' => &mut *arrays.b,
+                _ => &mut *arrays.c,
+            };
+            let Some(number) = target.get_mut(element) else {
+                continue;
+            };
+            *number += 1.0;
+            let found = arrays.verify(3, 1).unwrap_err();
+            assert_eq!((found.array, found.element), (array, element), "{op}");
+            if op == StreamOp::Read {
+                assert_ne!(kernel.run(&mut arrays), sum);
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_of_another_operation_are_left_alone() {
+    let mut memory = vec![1.0; 1000];
+    let mut arrays = Arrays::divide(StreamOp::Read, &mut memory);
+    assert_eq!(available(StreamOp::Write).last().unwrap().run(&mut arrays), 0);
+    assert!(memory.iter().all(|element| *element == 1.0));
+}
+
+#[test]
+fn bytes_are_derived_from_the_row() {
+    let bytes = |op, store| {
+        let kernel = kernels().find(|kernel| kernel.op == op && kernel.store == store).unwrap();
+        (kernel.program_bytes(10), kernel.bus_bytes(10))
+    };
+    assert_eq!(bytes(StreamOp::Read, Store::Ordinary), (80, 80));
+    assert_eq!(bytes(StreamOp::Write, Store::Ordinary), (80, 160));
+    assert_eq!(bytes(StreamOp::Copy, Store::Ordinary), (160, 240));
+    assert_eq!(bytes(StreamOp::Scale, Store::Ordinary), (160, 240));
+    assert_eq!(bytes(StreamOp::Add, Store::Ordinary), (240, 320));
+    assert_eq!(bytes(StreamOp::Triad, Store::Ordinary), (240, 320));
+    assert_eq!(bytes(StreamOp::Update, Store::Ordinary), (160, 160));
+    if Isa::best() != Isa::Portable && kernels().any(|kernel| kernel.store == Store::NonTemporal) {
+        assert_eq!(bytes(StreamOp::Copy, Store::NonTemporal), (160, 160));
+        assert_eq!(bytes(StreamOp::Triad, Store::NonTemporal), (240, 240));
+    }
+}
+
+#[test]
+fn the_table_is_complete_and_its_names_are_unique() {
+    let mut names: Vec<_> = kernels().map(|kernel| kernel.name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    for op in StreamOp::ALL {
+        assert!(available(op).any(|kernel| kernel.kernel().isa == Isa::Portable), "{op}");
+        assert_eq!(op.name().parse(), Ok(op));
+    }
+    assert!("stream".parse::<StreamOp>().is_err());
+}
