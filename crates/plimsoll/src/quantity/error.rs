@@ -54,7 +54,7 @@ pub enum ParseError {
         what: What,
     },
     /// It starts with a minus sign.
-    #[error("{text:?} is negative, which a {what} cannot be: write {}", .what.example())]
+    #[error("'{text}' is negative, which a {what} cannot be: write {}", .what.example())]
     Negative {
         /// What was being read.
         what: What,
@@ -62,7 +62,7 @@ pub enum ParseError {
         text: String,
     },
     /// It does not start with a decimal number.
-    #[error("{text:?} is not a {what}: write {}", .what.example())]
+    #[error("'{text}' is not a {what}: write {}", .what.example())]
     NotANumber {
         /// What was being read.
         what: What,
@@ -70,7 +70,7 @@ pub enum ParseError {
         text: String,
     },
     /// The number is followed by something unknown.
-    #[error("{text:?} is not a {what}: {suffix:?} is no unit of it; write {}", .what.example())]
+    #[error("'{text}' is not a {what}: '{suffix}' is no unit of it; write {}", .what.example())]
     UnknownSuffix {
         /// What was being read.
         what: What,
@@ -80,19 +80,19 @@ pub enum ParseError {
         suffix: String,
     },
     /// `KB` means 1000 to some and 1024 to others.
-    #[error("{text:?} could mean 1000 or 1024 bytes each: write 4K (4096 bytes) or 4kB (4000 bytes)")]
+    #[error("'{text}' could mean 1000 or 1024 bytes each: write 4K (4096 bytes) or 4kB (4000 bytes)")]
     Ambiguous {
         /// What was given.
         text: String,
     },
     /// A duration without its unit.
-    #[error("{text:?} has no unit: write {}", What::Duration.example())]
+    #[error("'{text}' has no unit: write {}", What::Duration.example())]
     NoUnit {
         /// What was given.
         text: String,
     },
     /// It does not fit, or is out of the range of its kind.
-    #[error("{text:?} is too large for a {what}: write {}", .what.example())]
+    #[error("'{text}' is too large for a {what}: write {}", .what.example())]
     TooLarge {
         /// What was being read.
         what: What,
@@ -100,7 +100,7 @@ pub enum ParseError {
         text: String,
     },
     /// Zero where it makes no sense.
-    #[error("{text:?} is zero, which a {what} cannot be: write {}", .what.example())]
+    #[error("'{text}' is zero, which a {what} cannot be: write {}", .what.example())]
     Zero {
         /// What was being read.
         what: What,
@@ -108,7 +108,7 @@ pub enum ParseError {
         text: String,
     },
     /// It has a fraction of the smallest unit (half a byte, half a count, a part of a nanosecond).
-    #[error("{text:?} is not a whole number of {unit}: write {}", .what.example())]
+    #[error("'{text}' is not a whole number of {unit}: write {}", .what.example())]
     NotWhole {
         /// What was being read.
         what: What,

@@ -3,7 +3,7 @@
 //! Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times from ps to s, bytes by 1024 (`4 KiB`), each
 //! with its unit. Canonical form (`4K`, `200ms`) is exact and reads back to the same value with [`super::parse`].
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::time::Duration;
 
 use super::{Quantity, Unit};
@@ -153,20 +153,6 @@ pub fn format_duration(duration: Duration) -> String {
     found.map_or_else(|| format!("{nanos}ns"), |(size, suffix)| format!("{}{suffix}", nanos / size))
 }
 
-/// A short, safe rendering of text that came from outside: control characters escaped, cut at 40 characters.
-pub(crate) fn shown(text: &str) -> String {
-    let mut out = String::new();
-    let mut chars = text.chars();
-    for c in chars.by_ref().take(40) {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{}", c.escape_debug());
-    }
-    if chars.next().is_some() {
-        out.push('…');
-    }
-    out
-}
-
 struct Scaled {
     number: String,
     prefix: &'static str,
@@ -312,12 +298,6 @@ mod tests {
         assert_eq!(format_duration(Duration::from_secs(600)), "10m");
         assert_eq!(format_duration(Duration::from_nanos(1_500)), "1500ns");
         assert_eq!(format_duration(Duration::ZERO), "0s");
-    }
-
-    #[test]
-    fn outside_text_is_cut_and_escaped() {
-        assert_eq!(shown("a\u{1b}[31m\n\u{202e}"), "a\\u{1b}[31m\\n\\u{202e}");
-        assert_eq!(shown(&"x".repeat(100)).chars().count(), 41);
     }
 
     proptest! {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::error::{ParseError, What};
-use super::format::shown;
+use crate::text::shown_within;
 
 /// Reads a size in bytes: plain digits, `4K` = `4k` = `4KiB` = 4096 (also `M`, `G`, `T`, `P`, `E`), `4kB` = 4000
 /// (also `MB`, `GB`, `TB`, `PB`, `EB`), `4096B`. Fractions are allowed where they come out whole (`1.5M`). Zero is a
@@ -107,6 +107,11 @@ pub fn parse_share(text: &str) -> Result<f64, ParseError> {
     };
     let share = input.number.shifted(exponent).to_f64();
     if fits(share) { Ok(share) } else { Err(input.too_large()) }
+}
+
+/// What was typed, safe to print and short.
+fn shown(text: &str) -> String {
+    shown_within(text, 40)
 }
 
 /// A text split into its number and what follows.
@@ -290,7 +295,7 @@ mod tests {
             ("1e99999999999999999999", "too large"),
             ("16E", "too large"),
             ("18446744073709551616", "too large"),
-            ("4Q", "\"Q\" is no unit"),
+            ("4Q", "'Q' is no unit"),
             ("4KB", "could mean"),
             ("0.1K", "not a whole number of bytes"),
             ("1e-999", "not a whole number of bytes"),
