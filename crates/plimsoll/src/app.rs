@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::bench::{Candidate, Options};
+use crate::bench::{Candidate, Options, network};
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
@@ -256,7 +256,8 @@ fn history(_: Option<PathBuf>, _: Option<String>) -> Result<ExitCode, Failure> {
 }
 
 fn far_end() -> Result<ExitCode, Failure> {
-    Err(Failure::environment("no far end"))
+    let served = network::serve(std::io::stdin(), std::io::stdout());
+    served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }
 
 fn checked_dir(dir: &Path) -> Result<PathBuf, Failure> {
