@@ -8,6 +8,7 @@ pub mod chase;
 pub mod clock;
 pub mod isa;
 pub mod kernel;
+pub mod sliced;
 pub mod stream;
 pub mod team;
 pub mod uring;

@@ -1,0 +1,456 @@
+//! Sliced measurement: work in slices of a quarter of a millisecond, each between two probes of the core clock.
+//!
+//! Rate and clock come from the same slices, so their quotient is exact however the clock moves; slices into which a
+//! preemption, steal or a change of clock fell are set aside, and their share of time is told. All threads are under
+//! load for the whole of what is counted: those that start or finish early work on, uncounted.
+//!
+//! Threads that share a processor take turns on it, and a kept slice had it wholly. So their slices are put in *one*
+//! ledger, and the rate of the processor is kept work ÷ kept time: four threads on two processors give the rate of
+//! two. Nobody's share of time enters, hence other programs' load lowers no figure, it only sets more aside.
+
+mod ledger;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::clock::{ClockUnknown, CoreClock};
+use crate::kernel::{LoadedKernel, Snapshot, WrongResult};
+use crate::team::{Member, Team, TeamError};
+
+use ledger::{Ledger, Slice, Sum};
+
+/// What a slice lasts. The clock of a core changes in steps of a millisecond or so.
+const SLICE_SECONDS: f64 = 250e-6;
+/// The shortest timing that calibrates: a thousand times the step of the timer.
+const CALIBRATION_SECONDS: f64 = 50e-6;
+/// Timings of which the shortest calibrates.
+const CALIBRATION_TIMINGS: usize = 5;
+
+/// Work that can be cut into slices.
+pub trait Load: Send {
+    /// Does exactly `turns` units of work. This is what is timed.
+    fn run(&mut self, turns: u64);
+
+    /// Called after each slice, untimed: checks what `run` left and makes it ready again.
+    fn settle(&mut self, turns: u64);
+}
+
+/// How much to count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Until {
+    /// This many turns on each thread.
+    Turns(u64),
+    /// This long on each thread.
+    Elapsed(Duration),
+}
+
+/// What one processor did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuOutcome {
+    /// The processor.
+    pub cpu: usize,
+    /// Threads that shared it.
+    pub threads: usize,
+    /// Slices counted, kept or not.
+    pub slices: u64,
+    /// Slices kept.
+    pub kept: u64,
+    /// Work in kept slices ÷ their time, in turns per second: the rate of the whole processor.
+    pub turns_per_second: f64,
+    /// The core clock over the same time, in Hz; `None` where it cannot be probed.
+    pub clock_hz: Option<f64>,
+    /// Share of the time that was set aside, from 0 to 1.
+    pub set_aside: f64,
+}
+
+/// What a team did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// From the first counted slice's start to the last one's end, on the slowest thread.
+    pub elapsed: Duration,
+    /// Each processor once, in order of first appearance in the team.
+    pub cpus: Vec<CpuOutcome>,
+    /// Work in all counted slices ÷ their time, disturbed or not, summed over threads, in turns per second.
+    pub delivered_turns_per_second: f64,
+}
+
+impl Outcome {
+    /// The rate of all processors together, in turns per second.
+    #[must_use]
+    pub fn turns_per_second(&self) -> f64 {
+        self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
+    }
+
+    /// The mean clock of the processors, in Hz: so × processors × work per cycle is comparable to the rate.
+    #[must_use]
+    pub fn clock_hz(&self) -> Option<f64> {
+        let sum: Option<f64> = self.cpus.iter().map(|cpu| cpu.clock_hz).sum();
+        sum.map(|sum| sum / self.cpus.len() as f64)
+    }
+
+    /// Share of the processors' time that was set aside, from 0 to 1.
+    #[must_use]
+    pub fn set_aside(&self) -> f64 {
+        self.cpus.iter().map(|cpu| cpu.set_aside).sum::<f64>() / self.cpus.len() as f64
+    }
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SlicedError {
+    /// The team could not run.
+    #[error(transparent)]
+    Team(#[from] TeamError),
+    /// Not one slice of a processor could be used.
+    #[error(
+        "CPU {cpu}: none of {slices} slices was undisturbed: the machine is too busy or its clock too unsteady; \
+         measure longer, or free the CPU"
+    )]
+    AllDisturbed {
+        /// The processor.
+        cpu: usize,
+        /// Slices that were counted.
+        slices: u64,
+    },
+}
+
+/// A team with a load on each member, calibrated and ready to be measured.
+#[derive(Debug)]
+pub struct Sliced<L> {
+    team: Team,
+    stations: Vec<Station<L>>,
+    turns_per_slice: u64,
+}
+
+/// One member's own: made and first touched on its thread.
+#[derive(Debug)]
+struct Station<L> {
+    load: L,
+    clock: Result<CoreClock, ClockUnknown>,
+    ledger: Ledger,
+    /// Seconds for each turn, at best, when calibrated.
+    turn_seconds: f64,
+}
+
+/// Where the members meet: threads that have begun, and that have done their part.
+struct Window {
+    threads: usize,
+    begun: AtomicUsize,
+    done: AtomicUsize,
+}
+
+/// A thread's part in a window. Dropped by a panic it counts as done, so that nobody waits for it for ever.
+struct Attendance<'run> {
+    window: &'run Window,
+    finished: bool,
+}
+
+impl<'run> Attendance<'run> {
+    fn begin(window: &'run Window) -> Self {
+        window.begun.fetch_add(1, Ordering::Relaxed);
+        Self { window, finished: false }
+    }
+
+    fn all_have_begun(&self) -> bool {
+        self.window.begun.load(Ordering::Relaxed) == self.window.threads
+    }
+
+    fn all_are_done(&self) -> bool {
+        self.window.done.load(Ordering::Relaxed) == self.window.threads
+    }
+
+    fn finish(&mut self) {
+        if !self.finished {
+            self.finished = true;
+            self.window.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl<L: Load> Sliced<L> {
+    /// Makes a load on each member's own thread, calibrates the clock there, and finds the length of a slice.
+    ///
+    /// # Errors
+    /// [`SlicedError::Team`] if a member panicked.
+    pub fn prepare<F>(mut team: Team, make: F) -> Result<Self, SlicedError>
+    where
+        F: Fn(Member<'_>) -> L + Sync,
+    {
+        let mut stations = team.run(|member| Station::calibrated(make(member)))?;
+        // One length for all, so that equal work leaves equal results; the fastest turn decides, slower cores get
+        // longer slices in proportion.
+        let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
+        let turns_per_slice = ((SLICE_SECONDS / quickest) as u64).max(1);
+        let reference = stations.first().map_or(1.0, Station::cycles_per_turn);
+        for station in &mut stations {
+            station.ledger = Ledger::new(reference);
+        }
+        Ok(Self { team, stations, turns_per_slice })
+    }
+
+    /// Counts `until` on every thread and says what the processors did.
+    ///
+    /// # Errors
+    /// [`SlicedError::AllDisturbed`] if a processor was never left alone; [`SlicedError::Team`] on a panic.
+    pub fn measure(&mut self, until: Until) -> Result<Outcome, SlicedError> {
+        let window =
+            Window { threads: self.team.count(), begun: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+        let turns_per_slice = self.turns_per_slice;
+        let elapsed = self.team.run_each(&mut self.stations, |_, station| {
+            station.ledger.clear();
+            station.work(Ration::new(until, turns_per_slice), &window)
+        })?;
+        let cpus = self.settle_accounts()?;
+        let delivered = |station: &Station<L>| {
+            let all = station.ledger.all();
+            if all.seconds > 0.0 { all.turns / all.seconds } else { 0.0 }
+        };
+        Ok(Outcome {
+            elapsed: elapsed.into_iter().max().unwrap_or_default(),
+            cpus,
+            delivered_turns_per_second: self.stations.iter().map(delivered).sum(),
+        })
+    }
+
+    /// Turns in one slice.
+    #[must_use]
+    pub fn turns_per_slice(&self) -> u64 {
+        self.turns_per_slice
+    }
+
+    /// The team's processors, one for each member.
+    #[must_use]
+    pub fn cpus(&self) -> &[usize] {
+        self.team.cpus()
+    }
+
+    /// The members' loads, in order.
+    pub fn loads(&self) -> impl Iterator<Item = &L> {
+        self.stations.iter().map(|station| &station.load)
+    }
+
+    /// Why the core clock is not known, if it is not.
+    #[must_use]
+    pub fn clock_unknown(&self) -> Option<ClockUnknown> {
+        self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
+    }
+
+    /// Puts the ledgers of threads that share a processor together.
+    fn settle_accounts(&self) -> Result<Vec<CpuOutcome>, SlicedError> {
+        let mut outcomes: Vec<CpuOutcome> = Vec::new();
+        for &cpu in self.team.cpus() {
+            if outcomes.iter().any(|outcome| outcome.cpu == cpu) {
+                continue;
+            }
+            let pairs = self.team.cpus().iter().zip(&self.stations);
+            let mut sharers = pairs.filter(|(other, _)| **other == cpu).map(|(_, station)| station);
+            let Some(first) = sharers.next() else { continue };
+            let mut books = first.ledger.clone();
+            let mut threads = 1;
+            for station in sharers {
+                books.merge(&station.ledger);
+                threads += 1;
+            }
+            outcomes.push(outcome(cpu, threads, &books, first.clock.is_ok())?);
+        }
+        Ok(outcomes)
+    }
+}
+
+fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Result<CpuOutcome, SlicedError> {
+    let Sum { slices, seconds, .. } = books.all();
+    let kept = books.kept();
+    if kept.slices == 0 {
+        return Err(SlicedError::AllDisturbed { cpu, slices });
+    }
+    // Each of the sharers saw the same time go by, so the processor's own time is their mean.
+    let present = seconds / threads as f64;
+    Ok(CpuOutcome {
+        cpu,
+        threads,
+        slices,
+        kept: kept.slices,
+        turns_per_second: kept.turns / kept.seconds,
+        clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
+        set_aside: (1.0 - kept.seconds / present).clamp(0.0, 1.0),
+    })
+}
+
+impl<L: Load> Station<L> {
+    fn calibrated(mut load: L) -> Self {
+        let mut turns = 1_u64;
+        let turn_seconds = loop {
+            let seconds =
+                (0..CALIBRATION_TIMINGS).map(|_| time(&mut load, turns)).fold(f64::INFINITY, f64::min);
+            if seconds >= CALIBRATION_SECONDS || turns > u64::MAX / 4 {
+                break seconds / turns as f64;
+            }
+            turns *= 2;
+        };
+        Self { load, clock: CoreClock::calibrate(), ledger: Ledger::new(1.0), turn_seconds }
+    }
+
+    /// In seconds where the clock is unknown, as if it were 1 Hz: the ledger only compares costs with one another.
+    fn cycles_per_turn(&self) -> f64 {
+        self.turn_seconds * self.probe().unwrap_or(1.0)
+    }
+
+    fn probe(&self) -> Option<f64> {
+        match &self.clock {
+            Ok(clock) => clock.probe(),
+            Err(_) => Some(1.0),
+        }
+    }
+
+    /// Works slice by slice until every thread has done its part; returns the time of the counted ones.
+    fn work(&mut self, mut ration: Ration, window: &Window) -> Duration {
+        let mut counted = Duration::ZERO;
+        let mut started: Option<Instant> = None;
+        let mut attendance = Attendance::begin(window);
+        let mut before = self.probe();
+        while !attendance.all_are_done() {
+            let counts = !attendance.finished && (started.is_some() || attendance.all_have_begun());
+            let turns = if counts { ration.next_slice() } else { ration.full_slice() };
+            let start = Instant::now();
+            self.load.run(turns);
+            let end = Instant::now();
+            let after = self.probe();
+            if counts {
+                let seconds = end.saturating_duration_since(start).as_secs_f64();
+                self.ledger.record(&Slice { turns, seconds, before, after });
+                counted = end.saturating_duration_since(*started.get_or_insert(start));
+                if ration.is_used_up(counted) {
+                    attendance.finish();
+                }
+            }
+            self.load.settle(turns);
+            before = after;
+        }
+        counted
+    }
+}
+
+fn time<L: Load>(load: &mut L, turns: u64) -> f64 {
+    let start = Instant::now();
+    load.run(turns);
+    let end = Instant::now();
+    load.settle(turns);
+    end.saturating_duration_since(start).as_secs_f64()
+}
+
+/// What one thread still has to count. A fixed amount is cut into slices that differ by one turn at most.
+#[derive(Debug)]
+struct Ration {
+    until: Until,
+    turns_per_slice: u64,
+    slices_left: u64,
+    turns_left: u64,
+}
+
+impl Ration {
+    fn new(until: Until, turns_per_slice: u64) -> Self {
+        let turns_left = match until {
+            Until::Turns(turns) => turns.max(1),
+            Until::Elapsed(_) => 0,
+        };
+        Self { until, turns_per_slice, slices_left: turns_left.div_ceil(turns_per_slice), turns_left }
+    }
+
+    fn full_slice(&self) -> u64 {
+        self.turns_per_slice
+    }
+
+    fn next_slice(&mut self) -> u64 {
+        if self.slices_left == 0 {
+            return self.turns_per_slice;
+        }
+        let turns = self.turns_left / self.slices_left;
+        self.turns_left -= turns;
+        self.slices_left -= 1;
+        turns
+    }
+
+    fn is_used_up(&self, counted: Duration) -> bool {
+        match self.until {
+            Until::Turns(_) => self.turns_left == 0,
+            Until::Elapsed(limit) => counted >= limit,
+        }
+    }
+}
+
+/// Results of different lengths that a [`KernelLoad`] keeps for [`KernelLoad::verify`]: a full slice and the two
+/// lengths of a fixed amount.
+const RESULTS_KEPT: usize = 3;
+
+/// A kernel as a load: every slice starts from the same operands, so every slice of a length must end in the same bits.
+#[derive(Debug)]
+pub struct KernelLoad {
+    kernel: LoadedKernel,
+    results: Vec<SliceResult>,
+    /// The last result that was not that of an earlier slice of its length.
+    deviant: Option<SliceResult>,
+}
+
+/// What a slice of some length left in the accumulators.
+#[derive(Debug, Clone, PartialEq)]
+struct SliceResult {
+    turns: u64,
+    accumulators: Snapshot,
+}
+
+impl KernelLoad {
+    /// A load of this kernel.
+    #[must_use]
+    pub fn new(kernel: LoadedKernel) -> Self {
+        Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None }
+    }
+
+    /// Checks that slices agreed with one another, and their results with the portable reference. `proven` is what
+    /// other members have shown already: the reference is slow, and equal loads leave equal results.
+    ///
+    /// # Errors
+    /// [`WrongResult`] with the first number that differs.
+    pub fn verify(&self, proven: &mut Proven) -> Result<(), WrongResult> {
+        for result in self.deviant.iter().chain(&self.results) {
+            if !proven.0.contains(result) {
+                self.kernel.verify(&result.accumulators, result.turns)?;
+                proven.0.push(result.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Results already found equal to the reference's.
+#[derive(Debug, Default)]
+pub struct Proven(Vec<SliceResult>);
+
+impl Load for KernelLoad {
+    fn run(&mut self, turns: u64) {
+        self.kernel.run(turns);
+    }
+
+    fn settle(&mut self, turns: u64) {
+        match self.results.iter().find(|result| result.turns == turns) {
+            Some(result) if self.kernel.equals(&result.accumulators) => {}
+            Some(_) => self.deviant = Some(SliceResult { turns, accumulators: self.kernel.snapshot() }),
+            None => {
+                if self.results.len() == RESULTS_KEPT {
+                    self.results.remove(0);
+                }
+                self.results.push(SliceResult { turns, accumulators: self.kernel.snapshot() });
+            }
+        }
+        self.kernel.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests;

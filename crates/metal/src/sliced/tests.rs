@@ -1,0 +1,134 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::isa::Isa;
+use crate::kernel::{Element, Op, find};
+
+fn allowed_cpus() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap();
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+fn kernel_load() -> KernelLoad {
+    KernelLoad::new(find(Op::Fma, Element::F64, Isa::best()).unwrap().load().unwrap())
+}
+
+/// A load that keeps count of what it was asked for.
+#[derive(Debug, Default)]
+struct Tally {
+    turns: u64,
+    settled: u64,
+}
+
+impl Load for Tally {
+    fn run(&mut self, turns: u64) {
+        for turn in 0..turns {
+            std::hint::black_box(turn);
+        }
+        self.turns += turns;
+    }
+
+    fn settle(&mut self, turns: u64) {
+        self.settled += turns;
+    }
+}
+
+#[test]
+fn a_kernel_is_measured_and_its_results_are_the_references() {
+    let cpus = allowed_cpus();
+    let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| kernel_load()).unwrap();
+    for until in [Until::Elapsed(Duration::from_millis(20)), Until::Turns(2_000_003)] {
+        let outcome = sliced.measure(until).unwrap();
+        assert_eq!(outcome.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), cpus);
+        assert!(outcome.turns_per_second() > 0.0 && outcome.clock_hz().unwrap() > 1e8);
+        assert!((0.0..=1.0).contains(&outcome.set_aside()));
+        assert!(outcome.cpus.iter().all(|cpu| cpu.kept > 0 && cpu.kept <= cpu.slices));
+    }
+    let mut proven = Proven::default();
+    for load in sliced.loads() {
+        assert_eq!(load.verify(&mut proven), Ok(()));
+        assert!(load.deviant.is_none() && load.results.len() >= 2);
+    }
+    assert!(!proven.0.is_empty() && proven.0.len() <= 2 * RESULTS_KEPT);
+}
+
+#[test]
+fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
+    let cpu = allowed_cpus()[0];
+    let mut sliced = Sliced::prepare(Team::new(&[cpu; 3]).unwrap(), |_| kernel_load()).unwrap();
+    let outcome = sliced.measure(Until::Elapsed(Duration::from_millis(60))).unwrap();
+    assert_eq!((outcome.cpus.len(), outcome.cpus[0].threads), (1, 3));
+    // Physics, not timing: no core does more than two 512-bit FMA, 32 operations, in a cycle of its own clock.
+    let flops = find(Op::Fma, Element::F64, Isa::best()).unwrap().flops_per_turn() as f64;
+    let per_cycle = outcome.turns_per_second() * flops / outcome.clock_hz().unwrap();
+    assert!(per_cycle > 0.0 && per_cycle <= 32.0 * 1.02, "{per_cycle} operations per cycle");
+}
+
+#[test]
+fn a_slice_that_differs_from_its_equals_is_found() {
+    let mut load = kernel_load();
+    load.run(1_000);
+    load.settle(1_000);
+    load.run(999);
+    load.settle(1_000);
+    let error = load.verify(&mut Proven::default()).unwrap_err();
+    assert_eq!(error.turns, 1_000);
+}
+
+#[test]
+fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
+    /// Burns at the twentieth slice of one length, so not while it is calibrated.
+    #[derive(Default)]
+    struct Fuse {
+        length: u64,
+        repeats: u32,
+        lit: bool,
+    }
+    impl Load for Fuse {
+        fn run(&mut self, turns: u64) {
+            (0..turns).for_each(|turn| {
+                std::hint::black_box(turn);
+            });
+            self.repeats = if turns == self.length { self.repeats + 1 } else { 0 };
+            self.length = turns;
+            assert!(!self.lit || self.repeats < 20, "burnt");
+        }
+        fn settle(&mut self, _: u64) {}
+    }
+    let cpus: Vec<usize> = allowed_cpus().into_iter().cycle().take(2).collect();
+    let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |member| Fuse {
+        lit: member.index == 0,
+        ..Fuse::default()
+    })
+    .unwrap();
+    let error = sliced.measure(Until::Elapsed(Duration::from_millis(200))).unwrap_err().to_string();
+    assert!(error.contains("burnt"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn a_fixed_amount_is_cut_exactly_and_evenly(turns in 1_u64..5_000_000, per_slice in 1_u64..200_000) {
+        let mut ration = Ration::new(Until::Turns(turns), per_slice);
+        let mut slices = Vec::new();
+        while !ration.is_used_up(Duration::ZERO) && slices.len() < 100_000 {
+            slices.push(ration.next_slice());
+        }
+        prop_assume!(slices.len() < 100_000);
+        prop_assert_eq!(slices.iter().sum::<u64>(), turns);
+        let (least, most) = (*slices.iter().min().unwrap(), *slices.iter().max().unwrap());
+        prop_assert!(most - least <= 1 && most <= per_slice, "{least} {most} {per_slice}");
+    }
+}
+
+#[test]
+fn every_thread_does_its_ration_and_settles_all_it_ran() {
+    let cpus: Vec<usize> = allowed_cpus().into_iter().cycle().take(3).collect();
+    let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| Tally::default()).unwrap();
+    let before: Vec<u64> = sliced.loads().map(|load| load.turns).collect();
+    sliced.measure(Until::Turns(1_000_000)).unwrap();
+    for (load, before) in sliced.loads().zip(before) {
+        assert!(load.turns - before >= 1_000_000);
+        assert_eq!(load.turns, load.settled);
+    }
+    assert!(sliced.stations.iter().all(|station| station.ledger.all().turns == 1_000_000.0));
+}
