@@ -109,6 +109,11 @@ impl RoundTrips {
         Ok(RoundTrips { far_end, placement, message, sent, echo, times, wrong: 0 })
     }
 
+    /// The far end's process id.
+    pub fn far_end_pid(&self) -> u32 {
+        self.far_end.pid()
+    }
+
     fn trips(&mut self, until: Until) -> io::Result<Trips> {
         let RoundTrips { far_end, sent, echo, times, wrong, .. } = self;
         let header = Header { op: Op::Echo, message: self.message };

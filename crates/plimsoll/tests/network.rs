@@ -1,0 +1,197 @@
+//! The network benchmarks with real processes: whole runs, and far ends that are killed, stopped or orphaned.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll::bench::Prepared;
+use plimsoll::bench::network::{Placement, RoundTrips, Stream};
+use plimsoll::case::Case;
+use plimsoll::sample::{Amount, Cause};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{ended, plimsoll, scratch};
+
+const ANYWHERE: Placement = Placement { near: None, far: None };
+
+fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"))
+}
+
+fn stream() -> Stream {
+    Stream::new(&program(), &Case::of("network.tcp").with_size("message", 1 << 16), 1, ANYWHERE).unwrap()
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// Waits until `holds`, at most a minute.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} did not come about within a minute");
+        std::thread::yield_now();
+    }
+}
+
+/// CPU time of a process in clock ticks; none when it is gone.
+fn ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The far end of a running `plimsoll`: its grandchild, below the worker.
+fn far_end_of(run: u32) -> Option<u32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(|pid: &u32| {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments.split(|b| *b == 0).nth(1) == Some(b"far-end") && parent(*pid).and_then(parent) == Some(run)
+    })
+}
+
+#[test]
+fn a_run_over_loopback_is_whole_and_labelled() {
+    let dir = scratch();
+    let mut command = plimsoll(dir.path());
+    command.args(["network", "--samples", "2", "--sample-time", "50ms", "--json", "-", "--store", "none"]);
+    let (out, _) = ended(&mut command, 0);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let names = |m: &serde_json::Value| {
+        let metrics = m["metrics"].as_array().unwrap();
+        metrics.iter().map(|metric| metric["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let [tcp, latency] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
+    assert_eq!(tcp["case"]["id"], "network.tcp/message=64K/streams=1/direction=up");
+    assert_eq!(names(tcp), ["goodput", "messages", "loss", "cpu"]);
+    assert_eq!(names(latency), ["rtt", "rate", "goodput", "loss"]);
+    for measurement in [tcp, latency] {
+        assert_eq!(measurement["status"], "ok", "{measurement}");
+        assert_eq!(measurement["achieved"]["link"], "loopback");
+        assert!(measurement["metrics"][0]["summary"]["median"].as_f64().unwrap() > 0.0);
+        assert!(measurement["metrics"][0]["limit"]["value"].is_null());
+    }
+    let rtt = &latency["metrics"][0];
+    assert!(rtt["percentiles"]["p50"].as_f64().unwrap() <= rtt["percentiles"]["p99"].as_f64().unwrap());
+}
+
+#[test]
+fn the_answer_is_verified_and_amounts_are_kept() {
+    let mut stream = stream();
+    let sample = stream.sample(Amount::Work(100)).unwrap();
+    assert_eq!(sample.values["loss"], 0.0);
+    let per_second = sample.values["messages"];
+    assert!((per_second * sample.elapsed - 100.0).abs() < 1e-6, "exactly the 100 messages were counted");
+    assert!((sample.values["goodput"] / (per_second * 65536.0 * 8.0) - 1.0).abs() < 1e-12);
+    stream.verify().unwrap();
+    let case = Case::of("network.latency").with_size("message", 1000);
+    let mut trips = RoundTrips::new(&program(), &case, 1, ANYWHERE).unwrap();
+    let sample = trips.sample(Amount::Work(50)).unwrap();
+    let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!((counted, sample.values["loss"]), (50, 0.0));
+    assert!((sample.values["rtt"] * sample.values["rate"] - 1.0).abs() < 1e-12);
+    trips.verify().unwrap();
+}
+
+#[test]
+fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
+    let mut stream = stream();
+    let pid = stream.far_end_pid();
+    let killer = std::thread::spawn(move || {
+        until("a busy far end", || ticks(pid).is_none_or(|t| t > 0));
+        signal(pid, Signal::KILL);
+    });
+    // Without the kill this would take an hour.
+    let error = stream.sample(Amount::Seconds(3600.0)).unwrap_err();
+    killer.join().unwrap();
+    assert_eq!(error.cause, Cause::FarEnd);
+    assert!(error.reason.contains("killed (signal 9)"), "{error}");
+    assert!(stream.sample(Amount::Seconds(0.1)).is_err());
+    drop(stream);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+fn a_far_end_that_stops_answering_is_given_up() {
+    let case = Case::of("network.latency").with_size("message", 1);
+    let mut trips = RoundTrips::new(&program(), &case, 1, ANYWHERE).unwrap();
+    let pid = trips.far_end_pid();
+    signal(pid, Signal::STOP);
+    let error = trips.sample(Amount::Seconds(3600.0)).unwrap_err();
+    assert_eq!(error.cause, Cause::FarEnd);
+    assert!(error.reason.contains("silent for too long"), "{error}");
+    drop(trips);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
+    let dir = scratch();
+    let child = Command::new(program())
+        .current_dir(dir.path())
+        .args(["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "1h"])
+        .args(["--json", "-", "--store", "none"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let run = child.id();
+    let mut far_end = None;
+    until("a busy far end", || {
+        far_end = far_end_of(run);
+        far_end.and_then(ticks).is_some_and(|t| t > 0)
+    });
+    let far_end = far_end.unwrap();
+    signal(far_end, Signal::KILL);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let measurement = &document["measurements"][0];
+    assert_eq!(measurement["status"], "failed");
+    assert!(measurement["reason"].as_str().unwrap().contains("far end was lost"), "{measurement}");
+    assert_eq!(measurement["metrics"].as_array().unwrap().len(), 0);
+}
+
+fn far_end_by_hand() -> (Child, String) {
+    let mut child = Command::new(program())
+        .arg("far-end")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let orders = format!("{{\"token\":\"{}\",\"cpu\":null}}", "0f".repeat(16));
+    writeln!(child.stdin.as_mut().unwrap(), "{orders}").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (child, line)
+}
+
+#[test]
+fn a_far_end_ends_when_its_parent_is_gone() {
+    let (mut child, line) = far_end_by_hand();
+    assert!(line.starts_with("{\"port\":"), "{line}");
+    let arguments = fs::read(format!("/proc/{}/cmdline", child.id())).unwrap();
+    assert!(!arguments.windows(4).any(|w| w == b"0f0f"), "the token must not be in the argument list");
+    drop(child.stdin.take());
+    until("the far end's end", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_far_end_started_by_hand_says_so() {
+    let dir = scratch();
+    let (out, err) = ended(plimsoll(dir.path()).arg("far-end").write_stdin("hello\n"), 5);
+    assert!(out.is_empty());
+    assert!(err.contains("not by hand") && err.lines().count() == 1, "{err}");
+}
