@@ -1,0 +1,298 @@
+//! A made-up run with every kind of row, for the tests of store and reports.
+
+use std::collections::BTreeMap;
+
+use crate::bench::Better;
+use crate::case::Case;
+use crate::document::{Finding, Node, PlanInfo, Run, RunStatus, SCHEMA};
+use crate::limit::{Input, Kind, Limit, Source};
+use crate::machine::disk::{Disk, DiskKind};
+use crate::machine::{Machine, Root, Storage, storage};
+use crate::measurement::{Measurement, MetricResult, Note, Point, Status};
+use crate::quantity::Unit;
+use crate::sample::{Cause, Conditions};
+use crate::stats::{Samples, Seed, Summary};
+
+/// Id of [`run`].
+pub(crate) const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
+
+/// A small machine with a name.
+pub(crate) fn machine() -> Machine {
+    let mut machine = Machine::discover(&Root::at("/nonexistent"));
+    machine.id = "m-1".to_owned();
+    machine.host = Some("bench-1".to_owned());
+    machine.cpu.model_name = Some("AMD EPYC 9R14".to_owned());
+    machine.cpu.allowed = "0-1".parse().unwrap();
+    machine.cpu.online = machine.cpu.allowed.clone();
+    (machine.cpu.threads, machine.cpu.cores, machine.cpu.sockets) = (2, Some(1), Some(1));
+    machine.memory.total_bytes = Some(24 << 30);
+    machine.memory.available_bytes = Some(22 << 30);
+    machine.virtualisation.hypervisor = Some("Firecracker".to_owned());
+    let disk = Disk {
+        name: "vda".to_owned(),
+        number: None,
+        kind: DiskKind::Virtio,
+        size_bytes: Some(100 << 30),
+        rotational: None,
+        logical_sector_bytes: Some(512),
+        physical_sector_bytes: None,
+        model: None,
+        scheduler: None,
+        write_cache: None,
+        queue_requests: None,
+        max_request_bytes: None,
+        read_only: Some(false),
+        numa_node: None,
+        link: None,
+    };
+    machine.storage = Some(Storage {
+        path: "/srv/data".to_owned(),
+        file_system: Some(storage::FileSystem {
+            fs_type: "ext4".to_owned(),
+            mount_point: "/".to_owned(),
+            source: "/dev/vda".to_owned(),
+            options: vec!["rw".to_owned()],
+            medium: storage::Medium::Device,
+        }),
+        device: Some("vda".to_owned()),
+        disks: vec![disk],
+        ..Storage::default()
+    });
+    machine
+}
+
+/// A run of `measurements`.
+pub(crate) fn run_of(measurements: Vec<Measurement>) -> Run {
+    let machine = machine();
+    Run {
+        schema: SCHEMA.to_owned(),
+        id: ID.to_owned(),
+        started: "2026-11-21T08:19:04.123Z".to_owned(),
+        elapsed_s: 47.3,
+        version: "0.1.0".to_owned(),
+        seed: 42,
+        status: RunStatus::Complete,
+        plan: PlanInfo {
+            name: "quick".to_owned(),
+            samples: None,
+            sample_time: 0.1,
+            precision: 0.01,
+            budget: Some(48.0),
+            cases: measurements.len(),
+        },
+        nodes: vec![Node { name: "bench-1".to_owned(), machine: machine.clone() }],
+        machine,
+        findings: vec![Finding {
+            code: "scaling".to_owned(),
+            text: "cpu.peak fma f64 scales 1.01 × on 2 threads: these 2 CPUs share one core".to_owned(),
+            evidence: serde_json::json!({ "threads": [1, 2], "rate": [117.4e9, 118.1e9] }),
+        }],
+        measurements,
+    }
+}
+
+/// A run with every kind of row.
+pub(crate) fn run() -> Run {
+    run_of(vec![
+        cpu("f64", 1, 117.4e9, 117.9e9),
+        cpu("f64", 2, 118.1e9, 118.2e9),
+        invalid(cpu("f32", 1, 260.0e9, 236.1e9)),
+        memory("triad", 11.2e9).with_bus(14.9e9),
+        warned(memory("read", 13.4e9)),
+        chase(512 << 10, 3.8e-9),
+        chase(1 << 30, 104e-9),
+        disk_latency(),
+        disk_rate(),
+        stopped(
+            "disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1",
+            Cause::Environment,
+            "no space: needs 1 GiB, has 0.4 GiB below the reserve on /srv; free some or choose another --dir",
+        ),
+        stopped(
+            "disk.fsync/block=4K/threads=1",
+            Cause::NotHere,
+            "tmpfs has nothing to flush to; choose a --dir on a disk",
+        ),
+        network(),
+        round_trip(),
+    ])
+}
+
+/// A measurement with one metric whose samples lie around `value`.
+pub(crate) fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
+    let case: Case = id.parse().unwrap();
+    let requested = case.params().iter().map(|(n, v)| ((*n).to_owned(), serde_json::to_value(v).unwrap()));
+    Measurement {
+        node: "bench-1".to_owned(),
+        repeat: 0,
+        status: Status::Ok,
+        reason: None,
+        metrics: vec![metric(name, unit, value, 0.004)],
+        requested: requested.collect(),
+        achieved: BTreeMap::new(),
+        conditions: Conditions { steal: Some(0.0), ..Conditions::default() },
+        warnings: Vec::new(),
+        cause: None,
+        case,
+    }
+}
+
+/// A metric whose ten samples lie within ± `spread` of `value`.
+pub(crate) fn metric(name: &str, unit: Unit, value: f64, spread: f64) -> MetricResult {
+    let place = |i: i32| f64::from((i * 7) % 10) / 4.5 - 1.0;
+    metric_of(name, unit, (0..10).map(|i| value * (1.0 + spread * place(i))).collect())
+}
+
+/// A metric of these samples.
+pub(crate) fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
+    let point = |(i, value): (usize, &f64)| Point {
+        t: i as f64 * 0.1,
+        value: *value,
+        clock_hz: None,
+        steal: Some(0.0),
+    };
+    MetricResult {
+        name: name.to_owned(),
+        unit,
+        better: if unit == Unit::Second { Better::Lower } else { Better::Higher },
+        series: samples.iter().enumerate().map(point).collect(),
+        summary: Summary::new(&Samples::new(samples.clone()).unwrap(), Seed::new(1, "case", name)),
+        samples,
+        percentiles: None,
+        histogram: None,
+        limit: None,
+        limits: Vec::new(),
+        of_limit: None,
+        peers: Vec::new(),
+    }
+}
+
+impl Measurement {
+    /// Gives the headline a limit.
+    pub(crate) fn limited(mut self, limit: Limit) -> Self {
+        let headline = &mut self.metrics[0];
+        headline.of_limit = limit.value.map(|value| limit.share(headline.summary.median, value));
+        headline.limits = vec![limit.clone()];
+        headline.limit = Some(limit);
+        self
+    }
+
+    fn with_bus(mut self, value: f64) -> Self {
+        self.metrics.push(metric("bus", Unit::BytePerSecond, value, 0.004));
+        self
+    }
+
+    /// Gives the headline a distribution.
+    pub(crate) fn distributed(mut self, p50: f64) -> Self {
+        let tail = [("p50", 1.0), ("p90", 1.2), ("p95", 1.4), ("p99", 2.1), ("p99.9", 9.0), ("max", 41.0)];
+        let latency = self.metrics.iter_mut().find(|m| m.unit == Unit::Second).unwrap();
+        latency.percentiles = Some(tail.iter().map(|(n, x)| ((*n).to_owned(), x * p50)).collect());
+        latency.histogram = Some(vec![(p50, 900), (p50 * 2.1, 90), (p50 * 41.0, 10)]);
+        self
+    }
+}
+
+fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
+    let input = |name: &str, value, unit: &str, from: &str| Input {
+        name: name.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        from: from.to_owned(),
+    };
+    let inputs = vec![input("clock", 3.684e9, "Hz", "measured during the case")];
+    Limit::fixed(kind, Source::Derived, value, formula, inputs)
+}
+
+pub(crate) fn cpu(kind: &str, threads: u64, value: f64, limit: f64) -> Measurement {
+    let id = format!("cpu.peak/op=fma/type={kind}/isa=avx512/threads={threads}");
+    let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(derived(
+        limit,
+        Kind::Ceiling,
+        "pipes × lanes × 2 × clock × cores",
+    ));
+    made.conditions.clock_hz = Some(3.684e9);
+    made
+}
+
+fn invalid(mut made: Measurement) -> Measurement {
+    made.status = Status::Invalid;
+    made.reason = Some("rate is 110.1 % of its limit: the clock probe was disturbed".to_owned());
+    made
+}
+
+fn memory(op: &str, value: f64) -> Measurement {
+    let id = format!("memory.bandwidth/op={op}/size=512M/variant=avx512-nt/pages=thp/threads=2");
+    let reason = "the memory's type and channels are not told to this virtual machine; give --limits FILE";
+    measured(&id, "program", Unit::BytePerSecond, value).limited(Limit::unknown(Kind::Ceiling, reason))
+}
+
+fn warned(mut made: Measurement) -> Measurement {
+    made.metrics = vec![metric("program", Unit::BytePerSecond, 13.4e9, 0.06)];
+    made.warnings = vec![
+        Note {
+            code: "not-converged".to_owned(),
+            text: "not converged: ± 3.1 % where ± 1.0 % was asked; quieten the machine, or give --budget or --precision more room".to_owned(),
+        },
+        Note {
+            code: "disturbed".to_owned(),
+            text: "disturbed: 7.2 % of the time was stolen or preempted and is set aside; stop other work or choose a quieter host".to_owned(),
+        },
+    ];
+    let reason = "the memory's type and channels are not told to this virtual machine; give --limits FILE";
+    made.limited(Limit::unknown(Kind::Ceiling, reason))
+}
+
+fn chase(bytes: u64, value: f64) -> Measurement {
+    let size = crate::quantity::format_size(bytes);
+    let made =
+        measured(&format!("memory.latency/size={size}/pages=thp/threads=1"), "latency", Unit::Second, value);
+    match bytes < 1 << 20 {
+        true => made.limited(derived(3.8e-9, Kind::Floor, "14 cycles ÷ clock")),
+        false => made,
+    }
+}
+
+fn disk_latency() -> Measurement {
+    let id = "disk.io/op=read/pattern=random/block=4K/depth=1/engine=io_uring/cache=direct/threads=1";
+    measured(id, "latency", Unit::Second, 87e-6).distributed(87e-6).limited(Limit::unknown(
+        Kind::Floor,
+        "nothing is known of the device behind vda (virtio); give --limits FILE",
+    ))
+}
+
+fn disk_rate() -> Measurement {
+    let id = "disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1";
+    let mut made = measured(id, "rate", Unit::IoPerSecond, 152_300.0);
+    made.metrics.push(metric("latency", Unit::Second, 201e-6, 0.01));
+    made.distributed(201e-6).limited(Limit::unknown(
+        Kind::Ceiling,
+        "nothing is known of the device behind vda (virtio); give --limits FILE",
+    ))
+}
+
+fn stopped(id: &str, cause: Cause, reason: &str) -> Measurement {
+    let mut made = measured(id, "rate", Unit::PerSecond, 1.0);
+    made.metrics.clear();
+    made.status = if cause == Cause::NotHere { Status::Skipped } else { Status::Failed };
+    (made.cause, made.reason) = (Some(cause), Some(reason.to_owned()));
+    made
+}
+
+fn network() -> Measurement {
+    let mut made =
+        measured("network.tcp/message=64K/streams=1/direction=up", "goodput", Unit::BitPerSecond, 31.4e9);
+    made.achieved.insert("link".to_owned(), "loopback".into());
+    let mut limit = derived(88.0e9, Kind::Ceiling, "copy bandwidth ÷ 2 copies");
+    limit.reason = Some("loopback: memory, not a link".to_owned());
+    made.limited(limit)
+}
+
+fn round_trip() -> Measurement {
+    let id = "network.latency/protocol=tcp/message=1/streams=1";
+    let mut made = measured(id, "rtt", Unit::Second, 12.4e-6).distributed(12.4e-6);
+    made.achieved.insert("link".to_owned(), "loopback".into());
+    made.limited(Limit::unknown(
+        Kind::Floor,
+        "loopback has no physical link; measure with a far end on another machine",
+    ))
+}

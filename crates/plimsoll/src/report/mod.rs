@@ -1,0 +1,1 @@
+//! Consumers of the run: each writes one format and measures nothing.

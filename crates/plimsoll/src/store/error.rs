@@ -1,0 +1,143 @@
+//! What can go wrong with the history: one line each that names the file and says what to do.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+/// Why the history cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no place to keep a history in.
+    #[error("no place for the history: {why}; name one with --store FILE, or --store none")]
+    NoPlace {
+        /// Why.
+        why: String,
+    },
+    /// The file or its directory cannot be created or written.
+    #[error("history {file} cannot be written: {why}; name another with --store FILE, or --store none")]
+    NotWritable {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// Writing it would follow a link, or leave one user's files in another's hands.
+    #[error("history {file} is refused: {why}")]
+    Refused {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// There is no file yet.
+    #[error("no history: {file} does not exist; 'plimsoll run' makes it")]
+    Missing {
+        /// The file.
+        file: String,
+    },
+    /// The file is no history, or a damaged one. Nothing was changed.
+    #[error(
+        "{file} cannot be read as a history: {why}; it is left as it is: move it away, or use --store FILE"
+    )]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// A later plimsoll wrote the file.
+    #[error(
+        "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll, or --store FILE"
+    )]
+    Newer {
+        /// The file.
+        file: String,
+        /// Its schema version.
+        found: i64,
+        /// The newest that is known here.
+        known: usize,
+    },
+    /// Another program kept the file locked.
+    #[error(
+        "history {file} was locked by another program for more than 10 s; end that one, or use --store FILE"
+    )]
+    Busy {
+        /// The file.
+        file: String,
+    },
+    /// The disk is full or failed.
+    #[error("history {file}: {why}; what was stored before is kept")]
+    Failed {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// No stored run has such an id.
+    #[error("no run '{wanted}' in {file}; 'plimsoll history' lists the runs")]
+    NoSuchRun {
+        /// As asked for.
+        wanted: String,
+        /// The file.
+        file: String,
+    },
+    /// More than one stored run has an id that begins so.
+    #[error("more than one run begins with '{wanted}'; give more of its id ('plimsoll history' lists them)")]
+    Ambiguous {
+        /// As asked for.
+        wanted: String,
+    },
+}
+
+impl StoreError {
+    /// Whether there is merely no usable place: a run at the usual place then goes on without a history and says
+    /// so once.
+    pub fn is_no_place(&self) -> bool {
+        matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. })
+    }
+
+    /// Whether it was refused for safety (exit code 3).
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
+    /// Whether what was asked for is not there (exit code 2).
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::NoSuchRun { .. } | Self::Ambiguous { .. })
+    }
+
+    /// What SQLite said about `file`.
+    pub(super) fn sqlite(file: &Path, error: &rusqlite::Error) -> Self {
+        let why = crate::text::shown(&error.to_string());
+        let file = name(file);
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged { file, why },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { file },
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                Self::NotWritable { file, why }
+            }
+            _ => Self::Failed { file, why },
+        }
+    }
+
+    /// A refusal.
+    pub(super) fn refused(file: &Path, why: impl Into<String>) -> Self {
+        Self::Refused { file: name(file), why: why.into() }
+    }
+
+    /// The operating system said no.
+    pub(super) fn not_writable(file: &Path, error: &std::io::Error) -> Self {
+        Self::NotWritable { file: name(file), why: error.to_string() }
+    }
+
+    /// The content makes no sense.
+    pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
+        Self::Damaged { file: name(file), why: why.into() }
+    }
+}
+
+/// A path for people.
+pub(super) fn name(file: &Path) -> String {
+    crate::text::shown_bytes(file.as_os_str().as_bytes())
+}

@@ -1,0 +1,320 @@
+//! The history: every run and every measurement in one SQLite file, each committed when it is finished.
+//!
+//! A run is `begin` → `add` for each case → `finish`; whatever kills the process in between, what was added is
+//! there, and the run loads as partial. Several processes may write at once. A file that is damaged, foreign, newer
+//! or reached through a link is refused and left as it is.
+
+mod error;
+mod place;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+
+use crate::document::{Run, RunStatus};
+use crate::measurement::{Measurement, Status};
+
+pub use error::StoreError;
+pub use place::{Location, Surroundings};
+
+/// An open history.
+#[derive(Debug)]
+pub struct Store {
+    file: PathBuf,
+    connection: Connection,
+}
+
+/// How many cases ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Measured.
+    pub ok: usize,
+    /// Measured, and not to be believed.
+    pub invalid: usize,
+    /// Tried, and failed.
+    pub failed: usize,
+    /// Not tried.
+    pub skipped: usize,
+}
+
+impl Counts {
+    /// Counts measurements.
+    pub fn of(measurements: &[Measurement]) -> Self {
+        let count = |status| measurements.iter().filter(|m| m.status == status).count();
+        Self {
+            ok: count(Status::Ok),
+            invalid: count(Status::Invalid),
+            failed: count(Status::Failed),
+            skipped: count(Status::Skipped),
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> usize {
+        self.ok + self.invalid + self.failed + self.skipped
+    }
+}
+
+/// A stored run in one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunLine {
+    /// Its id.
+    pub id: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// Seconds that it took; 0 when it was killed.
+    pub elapsed_s: f64,
+    /// Name of its plan.
+    pub plan: String,
+    /// Name of the machine, where it has one.
+    pub host: Option<String>,
+    /// Complete or partial.
+    pub status: RunStatus,
+    /// What became of its cases.
+    pub counts: Counts,
+}
+
+impl Store {
+    /// Opens the history for writing, and makes it if there is none.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; nothing was changed then.
+    pub fn open(location: &Location) -> Result<Self, StoreError> {
+        let file = location.resolved(place::Make::Directory)?;
+        if place::inspect(&file)?.is_none() {
+            schema::create(&file)?;
+        }
+        Self::existing(file)
+    }
+
+    /// Opens the history for reading.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none, or as [`Store::open`].
+    pub fn read(location: &Location) -> Result<Self, StoreError> {
+        let store = Self::existing(location.resolved(place::Make::Nothing)?)?;
+        store.connection.pragma_update(None, "query_only", true).map_err(|e| store.failed(&e))?;
+        Ok(store)
+    }
+
+    fn existing(file: PathBuf) -> Result<Self, StoreError> {
+        let found = place::inspect(&file)?.ok_or_else(|| StoreError::Missing { file: error::name(&file) })?;
+        let connection = schema::open(&file, found.len())?;
+        Ok(Self { file, connection })
+    }
+
+    /// The file, links in its directory resolved.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Enters a run that begins now. `header` is its document as far as it is known; measurements in it are not
+    /// stored yet.
+    ///
+    /// # Errors
+    /// The file cannot be written, or has a run of this id.
+    pub fn begin(&mut self, header: &Run) -> Result<(), StoreError> {
+        let text = self.header(header)?;
+        let values = params![
+            header.id,
+            header.started,
+            header.plan.name,
+            header.machine.id,
+            header.machine.host,
+            header.elapsed_s,
+            text
+        ];
+        const INSERT: &str = "INSERT INTO run (id, started, state, plan, machine, host, elapsed_s, header)
+                              VALUES (?1, ?2, 'running', ?3, ?4, ?5, ?6, ?7)";
+        self.connection.execute(INSERT, values).map_err(|e| self.failed(&e))?;
+        Ok(())
+    }
+
+    /// Enters the measurement of the case at `index` of the run. When this returns, a power cut does not undo it.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the run was not begun.
+    pub fn add(&mut self, run: &str, index: usize, measurement: &Measurement) -> Result<(), StoreError> {
+        let number = self.number(run)?;
+        insert(&self.connection, number, index, measurement).map_err(|e| self.failed(&e))
+    }
+
+    /// Replaces all that was entered of the run by its final document, in one transaction.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the run was not begun; what was added before is kept.
+    pub fn finish(&mut self, run: &Run) -> Result<(), StoreError> {
+        let number = self.number(&run.id)?;
+        let header = self.header(run)?;
+        let file = self.file.clone();
+        let replaced = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .and_then(|transaction| replace(transaction, number, &header, run));
+        replaced.map_err(|e| StoreError::sqlite(&file, &e))
+    }
+
+    /// All runs, the latest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
+        const SELECT: &str = "
+            SELECT id, started, elapsed_s, plan, host, state,
+                   coalesce(ok, 0), coalesce(invalid, 0), coalesce(failed, 0), coalesce(skipped, 0)
+            FROM run LEFT JOIN (
+                SELECT run, sum(status = 'ok') AS ok, sum(status = 'invalid') AS invalid,
+                       sum(status = 'failed') AS failed, sum(status = 'skipped') AS skipped
+                FROM measurement INDEXED BY measurement_status GROUP BY run
+            ) ON run = number
+            ORDER BY number DESC";
+        let lines = || -> rusqlite::Result<Vec<RunLine>> {
+            let mut statement = self.connection.prepare(SELECT)?;
+            statement.query_map([], run_line)?.collect()
+        };
+        lines().map_err(|e| self.failed(&e))
+    }
+
+    /// The run whose id is or begins with `wanted`, or the latest for `last`. One that was killed before
+    /// [`Store::finish`] is partial and holds what was added.
+    ///
+    /// # Errors
+    /// There is none, there are several, or the file cannot be read.
+    pub fn load(&self, wanted: &str) -> Result<Run, StoreError> {
+        let number = if wanted == "last" { self.latest()? } else { self.matching(wanted)? };
+        let (header, state) = self
+            .connection
+            .query_row("SELECT header, state FROM run WHERE number = ?1", [number], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            })
+            .map_err(|e| self.failed(&e))?;
+        let mut run: Run = self.parsed(&header)?;
+        for document in self.documents(number)? {
+            run.measurements.push(self.parsed(&document)?);
+        }
+        if state == "running" {
+            run.status = RunStatus::Partial;
+            let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
+            run.elapsed_s = points.map(|p| p.t).fold(run.elapsed_s, f64::max);
+        }
+        Ok(run)
+    }
+
+    fn latest(&self) -> Result<i64, StoreError> {
+        let found = self.connection.query_row("SELECT max(number) FROM run", [], |row| row.get(0));
+        let number: Option<i64> = found.map_err(|e| self.failed(&e))?;
+        number.ok_or_else(|| self.no_such("last"))
+    }
+
+    fn matching(&self, wanted: &str) -> Result<i64, StoreError> {
+        let is_id = !wanted.is_empty() && wanted.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+        if !is_id {
+            return Err(self.no_such(wanted));
+        }
+        let wanted = wanted.to_ascii_lowercase();
+        // '~' sorts after every character of an id.
+        const SELECT: &str = "SELECT number FROM run WHERE id >= ?1 AND id < ?1 || '~' LIMIT 2";
+        let numbers = || -> rusqlite::Result<Vec<i64>> {
+            let mut statement = self.connection.prepare(SELECT)?;
+            statement.query_map([&wanted], |row| row.get(0))?.collect()
+        };
+        match numbers().map_err(|e| self.failed(&e))?.as_slice() {
+            [] => Err(self.no_such(&wanted)),
+            [number] => Ok(*number),
+            _ => Err(StoreError::Ambiguous { wanted }),
+        }
+    }
+
+    fn documents(&self, number: i64) -> Result<Vec<String>, StoreError> {
+        const SELECT: &str = "SELECT document FROM measurement WHERE run = ?1 ORDER BY position";
+        let documents = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare(SELECT)?;
+            statement.query_map([number], |row| row.get(0))?.collect()
+        };
+        documents().map_err(|e| self.failed(&e))
+    }
+
+    fn number(&self, id: &str) -> Result<i64, StoreError> {
+        let found = self.connection.query_row("SELECT number FROM run WHERE id = ?1", [id], |row| row.get(0));
+        found.optional().map_err(|e| self.failed(&e))?.ok_or_else(|| self.no_such(id))
+    }
+
+    fn header(&self, run: &Run) -> Result<String, StoreError> {
+        let bare = Run { measurements: Vec::new(), ..run.clone() };
+        serde_json::to_string(&bare).map_err(|e| self.failed(&unwritable(e)))
+    }
+
+    fn parsed<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
+        serde_json::from_str(text).map_err(|e| {
+            StoreError::damaged(&self.file, crate::text::shown(&format!("a stored document: {e}")))
+        })
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> StoreError {
+        StoreError::sqlite(&self.file, error)
+    }
+
+    fn no_such(&self, wanted: &str) -> StoreError {
+        StoreError::NoSuchRun { wanted: crate::text::shown_within(wanted, 40), file: error::name(&self.file) }
+    }
+}
+
+fn unwritable(error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
+}
+
+fn insert(
+    connection: &Connection,
+    run: i64,
+    index: usize,
+    measurement: &Measurement,
+) -> rusqlite::Result<()> {
+    let document = serde_json::to_string(measurement).map_err(unwritable)?;
+    let status = match measurement.status {
+        Status::Ok => "ok",
+        Status::Invalid => "invalid",
+        Status::Failed => "failed",
+        Status::Skipped => "skipped",
+    };
+    let id = measurement.case.id();
+    let values = params![run, index as i64, id.as_str(), status, document];
+    const INSERT: &str =
+        "INSERT INTO measurement (run, position, case_id, status, document) VALUES (?1, ?2, ?3, ?4, ?5)";
+    connection.prepare_cached(INSERT)?.execute(values)?;
+    Ok(())
+}
+
+fn replace(transaction: Transaction<'_>, number: i64, header: &str, run: &Run) -> rusqlite::Result<()> {
+    let state = match run.status {
+        RunStatus::Complete => "complete",
+        RunStatus::Partial => "partial",
+    };
+    transaction.execute(
+        "UPDATE run SET header = ?2, state = ?3, elapsed_s = ?4 WHERE number = ?1",
+        params![number, header, state, run.elapsed_s],
+    )?;
+    transaction.execute("DELETE FROM measurement WHERE run = ?1", [number])?;
+    for (index, measurement) in run.measurements.iter().enumerate() {
+        insert(&transaction, number, index, measurement)?;
+    }
+    transaction.commit()
+}
+
+fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
+    let count = |column| row.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
+    Ok(RunLine {
+        id: row.get(0)?,
+        started: row.get(1)?,
+        elapsed_s: row.get(2)?,
+        plan: row.get(3)?,
+        host: row.get(4)?,
+        status: match row.get_ref(5)?.as_str()? {
+            "complete" => RunStatus::Complete,
+            _ => RunStatus::Partial,
+        },
+        counts: Counts { ok: count(6)?, invalid: count(7)?, failed: count(8)?, skipped: count(9)? },
+    })
+}

@@ -1,0 +1,247 @@
+//! Where the history is, and whether it is safe to use it there.
+//!
+//! The usual place follows the XDG base directory specification 0.8: `$XDG_DATA_HOME/plimsoll/history.db`, else
+//! `~/.local/share/plimsoll/history.db`; relative paths in the environment are to be ignored.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, Metadata};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::{StoreError, name};
+
+/// A history file, and how its place was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Where it is when nothing is said.
+    Usual(PathBuf),
+    /// As the user named it.
+    Named(PathBuf),
+}
+
+/// What of the process's surroundings decides the usual place.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `$XDG_DATA_HOME`.
+    pub data_home: Option<OsString>,
+    /// `$HOME`.
+    pub home: Option<OsString>,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        Self { data_home: std::env::var_os("XDG_DATA_HOME"), home: std::env::var_os("HOME") }
+    }
+}
+
+impl Location {
+    /// The usual place.
+    ///
+    /// # Errors
+    /// [`StoreError::NoPlace`] when the environment names no home.
+    pub fn usual(around: &Surroundings) -> Result<Self, StoreError> {
+        let absolute =
+            |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
+        let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
+        let data = data.ok_or(StoreError::NoPlace { why: "HOME is not set".to_owned() })?;
+        Ok(Self::Usual(data.join("plimsoll/history.db")))
+    }
+
+    /// A file that the user named.
+    pub fn named(file: &Path) -> Self {
+        Self::Named(file.to_owned())
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        match self {
+            Self::Usual(file) | Self::Named(file) => file,
+        }
+    }
+
+    /// The file with all links in its *directory* resolved, so that the rest of the program can refuse links
+    /// altogether. Makes the directory of the usual place, for its owner alone.
+    ///
+    /// # Errors
+    /// The directory is missing or belongs to somebody else.
+    pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
+        let file = self.file();
+        let directory = match file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let base =
+            file.file_name().ok_or_else(|| StoreError::refused(file, "it is a directory; name a file"))?;
+        if let Self::Usual(_) = self {
+            refuse_other_home(file, directory)?;
+            if make == Make::Directory {
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+                made.map_err(|e| StoreError::not_writable(file, &e))?;
+            }
+        }
+        match directory.canonicalize() {
+            Ok(directory) => Ok(directory.join(base)),
+            Err(_) if make == Make::Nothing => Err(StoreError::Missing { file: name(file) }),
+            Err(e) => Err(StoreError::not_writable(file, &e)),
+        }
+    }
+}
+
+/// Whether a missing directory is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Make {
+    /// The directory of the usual place.
+    Directory,
+    /// Nothing: only what exists is read.
+    Nothing,
+}
+
+/// Under sudo with the caller's HOME, files would be left there that their owner cannot write.
+fn refuse_other_home(file: &Path, directory: &Path) -> Result<(), StoreError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = directory.ancestors().find_map(|dir| fs::metadata(dir).ok()).map_or(0, |m| m.uid());
+    refuse_owner(file, owner)
+}
+
+fn refuse_owner(file: &Path, owner: u32) -> Result<(), StoreError> {
+    if owner == 0 {
+        return Ok(());
+    }
+    let why = format!(
+        "root would leave its files in the home of user {owner}; run without sudo, with HOME=/root, or with --store none"
+    );
+    Err(StoreError::refused(file, why))
+}
+
+/// Looks at the file without opening it. `Ok(None)`: there is none.
+///
+/// Opening is left to SQLite alone: closing any other descriptor of the file would drop this process's locks on
+/// it (<https://sqlite.org/howtocorrupt.html> §2.2).
+pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
+    let found = match fs::symlink_metadata(file) {
+        Ok(found) => found,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(StoreError::not_writable(file, &e)),
+    };
+    let kind = found.file_type();
+    if kind.is_symlink() {
+        return Err(StoreError::refused(file, "it is a symbolic link; name the file itself with --store"));
+    }
+    if !kind.is_file() {
+        return Err(StoreError::refused(file, "it is not a regular file; name another with --store"));
+    }
+    if found.nlink() > 1 {
+        return Err(StoreError::refused(
+            file,
+            "it has a second name (hard link); copy it to a file of its own",
+        ));
+    }
+    let me = rustix::process::geteuid();
+    if !me.is_root() && found.uid() != me.as_raw() {
+        let why = format!(
+            "it belongs to user {}; take it back with: sudo chown {} {}",
+            found.uid(),
+            me.as_raw(),
+            name(file)
+        );
+        return Err(StoreError::refused(file, why));
+    }
+    if found.permissions().mode() & 0o002 != 0 {
+        let why = format!("every user can write it; close it with: chmod 600 {}", name(file));
+        return Err(StoreError::refused(file, why));
+    }
+    if found.len() == 0 {
+        return Err(StoreError::damaged(file, "it is empty"));
+    }
+    refuse_other_journals(file, &found)?;
+    Ok(Some(found))
+}
+
+/// In a directory that others can write, somebody could have laid rows in wait under the journal's name.
+fn refuse_other_journals(file: &Path, found: &Metadata) -> Result<(), StoreError> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let journal = beside(file, suffix);
+        if fs::symlink_metadata(&journal).is_ok_and(|j| j.uid() != found.uid() || !j.is_file()) {
+            let why = format!(
+                "its journal {} is a link or somebody else's; remove that if you do not know it",
+                name(&journal)
+            );
+            return Err(StoreError::refused(file, why));
+        }
+    }
+    Ok(())
+}
+
+/// A file whose name has `suffix` more.
+pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+/// Whether the file system keeps shared memory and locks on this machine, as SQLite's write-ahead log needs
+/// (<https://sqlite.org/wal.html>: not over a network). What is not known to be local counts as remote.
+pub(super) fn is_local(directory: &Path) -> bool {
+    /// From `linux/magic.h`, and the file systems' own headers for zfs and bcachefs.
+    const LOCAL: [u64; 10] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // xfs
+        0x9123_683e, // btrfs
+        0xf2f5_2010, // f2fs
+        0x2fc1_2fc1, // zfs
+        0xca45_1a4e, // bcachefs
+        0x0102_1994, // tmpfs
+        0x8584_58f6, // ramfs
+        0x794c_7630, // overlayfs
+        0x5265_4973, // reiserfs
+    ];
+    // The kernel's type is signed on some architectures and 32 bits wide on others.
+    let magic = |f: rustix::fs::StatFs| u64::from(f.f_type as u32);
+    rustix::fs::statfs(directory).is_ok_and(|f| LOCAL.contains(&magic(f)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
+        let around = Surroundings { data_home: data_home.map(Into::into), home: home.map(Into::into) };
+        Location::usual(&around).ok().map(|l| l.file().to_owned())
+    }
+
+    #[test]
+    fn the_usual_place_follows_the_xdg_rules() {
+        assert_eq!(usual(Some("/data"), Some("/home/a")), Some("/data/plimsoll/history.db".into()));
+        let home = Some(PathBuf::from("/home/a/.local/share/plimsoll/history.db"));
+        assert_eq!(usual(None, Some("/home/a")), home);
+        assert_eq!(usual(Some(""), Some("/home/a")), home);
+        assert_eq!(usual(Some("relative"), Some("/home/a")), home);
+        assert_eq!(usual(None, None), None);
+        assert_eq!(usual(None, Some("")), None);
+    }
+
+    #[test]
+    fn without_a_home_there_is_merely_no_place() {
+        let error = Location::usual(&Surroundings::default()).unwrap_err();
+        assert!(error.is_no_place());
+        assert!(error.to_string().contains("--store"), "{error}");
+    }
+
+    #[test]
+    fn root_stays_out_of_other_homes() {
+        let file = Path::new("/home/a/.local/share/plimsoll/history.db");
+        assert!(refuse_owner(file, 0).is_ok());
+        let error = refuse_owner(file, 1000).unwrap_err();
+        assert!(error.is_refusal());
+        assert!(error.to_string().contains("without sudo"), "{error}");
+    }
+
+    #[test]
+    fn pseudo_file_systems_are_not_taken_for_local_disks() {
+        assert!(!is_local(Path::new("/proc")));
+        assert!(!is_local(Path::new("/nonexistent")));
+    }
+}

@@ -1,0 +1,184 @@
+//! The layout of the history file, its versions, and the way from one to the next.
+//!
+//! `PRAGMA user_version` is the number of steps applied; a new version is a new line in [`STEPS`], never an edit of
+//! an old one. Reading rule: older is migrated (after a copy), newer is refused, another application's is refused.
+
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::error::{StoreError, name};
+use super::place::{beside, is_local};
+
+/// "PLim" in ASCII, in the file's header: `file(1)` and we tell a history from other SQLite files by it.
+const APPLICATION: i64 = 0x504c_696d;
+
+/// How long a writer waits for another.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Files up to this many bytes are checked whole when they are opened; that takes a tenth of a second at most.
+/// Damage in larger ones is found when it is read.
+const CHECKED_WHOLE: u64 = 32 << 20;
+
+/// `header` is the run document without measurements; `state` is `running` until the run was finished.
+const FIRST: &str = "
+    CREATE TABLE run (
+        number    INTEGER PRIMARY KEY AUTOINCREMENT,
+        id        TEXT NOT NULL UNIQUE,
+        started   TEXT NOT NULL,
+        state     TEXT NOT NULL CHECK (state IN ('running', 'complete', 'partial')),
+        plan      TEXT NOT NULL,
+        machine   TEXT NOT NULL,
+        host      TEXT,
+        elapsed_s REAL NOT NULL,
+        header    TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE measurement (
+        run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        case_id  TEXT NOT NULL,
+        status   TEXT NOT NULL CHECK (status IN ('ok', 'invalid', 'failed', 'skipped')),
+        document TEXT NOT NULL,
+        UNIQUE (run, position)
+    ) STRICT;
+    CREATE INDEX measurement_status ON measurement (run, status);
+    CREATE INDEX measurement_case ON measurement (case_id, run);
+";
+
+/// Step n leads from version n to n + 1.
+pub(super) const STEPS: &[&str] = &[FIRST];
+
+/// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
+pub(super) fn create(file: &Path) -> Result<(), StoreError> {
+    refuse_leftovers(file)?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let failed = |e: &std::io::Error| StoreError::not_writable(file, e);
+    // Mode 0600; the descriptor is closed before SQLite opens the file.
+    let made = tempfile::Builder::new().prefix(".history-").suffix(".new").tempfile_in(directory);
+    let made = made.map_err(|e| failed(&e))?.into_temp_path();
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    let mut connection = connect(&made).map_err(sqlite)?;
+    set_journal(&connection, directory).map_err(sqlite)?;
+    connection.pragma_update(None, "application_id", APPLICATION).map_err(sqlite)?;
+    apply(&mut connection, STEPS).map_err(sqlite)?;
+    connection.close().map_err(|(_, e)| sqlite(e))?;
+    match made.persist_noclobber(file) {
+        Ok(()) => {}
+        Err(e) if e.error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(e) => return Err(failed(&e.error)),
+    }
+    let synced = fs::File::open(directory).and_then(|d| d.sync_all());
+    synced.map_err(|e| failed(&e))
+}
+
+/// A journal without its database holds committed rows, and SQLite would delete it with the new file's first use.
+fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
+    for suffix in ["-wal", "-journal"] {
+        let journal = beside(file, suffix);
+        if fs::symlink_metadata(&journal).is_ok() {
+            let why = format!("it is gone, but its journal {} is here", name(&journal));
+            return Err(StoreError::damaged(file, why));
+        }
+    }
+    Ok(())
+}
+
+/// Opens an existing history and makes sure that it is one. A file that is not is left as it was.
+pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    let mut connection = connect(file).map_err(sqlite)?;
+    // Until the file has proved to be a history, closing must not write a foreign journal into it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sqlite)?;
+    verify(&connection, file, length)?;
+    let version = version(&connection).map_err(sqlite)?;
+    let known = STEPS.len();
+    if usize::try_from(version).is_ok_and(|v| v > known) {
+        return Err(StoreError::Newer { file: name(file), found: version, known });
+    }
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite)?;
+    set_journal(&connection, file.parent().unwrap_or(Path::new("/"))).map_err(sqlite)?;
+    migrate(&mut connection, file, STEPS)?;
+    Ok(connection)
+}
+
+fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(connection)
+}
+
+/// Whether this is an undamaged history: by its mark first, so that nothing else is done to a foreign file.
+fn verify(connection: &Connection, file: &Path, length: u64) -> Result<(), StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    let mark: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(sqlite)?;
+    if mark != APPLICATION {
+        return Err(StoreError::damaged(file, "it is another program's database"));
+    }
+    if length <= CHECKED_WHOLE {
+        let said: String =
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(sqlite)?;
+        if said != "ok" {
+            return Err(StoreError::damaged(file, crate::text::shown(&said)));
+        }
+    }
+    Ok(())
+}
+
+/// A write-ahead log where the file system allows it, else a rollback journal whose removal is synced too, so that
+/// in both a committed row survives a power cut.
+fn set_journal(connection: &Connection, directory: &Path) -> rusqlite::Result<()> {
+    let (mode, sync) = if is_local(directory) { ("wal", "full") } else { ("delete", "extra") };
+    // A file that can only be read keeps its mode; writing it fails later, with the reason.
+    let _: String = connection.pragma_update_and_check(None, "journal_mode", mode, |row| row.get(0))?;
+    connection.pragma_update(None, "synchronous", sync)
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Brings an older file up to date, after a copy of it was made beside it.
+pub(super) fn migrate(connection: &mut Connection, file: &Path, steps: &[&str]) -> Result<(), StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    let found = version(connection).map_err(sqlite)?;
+    if usize::try_from(found).is_ok_and(|v| v >= steps.len()) {
+        return Ok(());
+    }
+    let copy = beside(file, &format!(".v{found}"));
+    // Left by a migration that was killed before its one transaction: the file is still the older one.
+    if let Err(e) = fs::remove_file(&copy)
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(StoreError::not_writable(file, &e));
+    }
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy);
+    made.map_err(|e| StoreError::not_writable(file, &e))?;
+    let text = copy.to_str().ok_or_else(|| StoreError::refused(file, "its path is not UTF-8"))?;
+    connection.execute("VACUUM INTO ?1", [text]).map_err(sqlite)?;
+    apply(connection, steps).map_err(sqlite)
+}
+
+/// Applies the steps that the file lacks, in one transaction: killed in the middle, it is as before.
+fn apply(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Asked again inside: another process may have been faster.
+    let done = usize::try_from(version(&transaction)?).unwrap_or(0);
+    for step in steps.iter().skip(done) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", steps.len().max(done) as i64)?;
+    transaction.commit()
+}
