@@ -14,7 +14,7 @@ use super::{CpuSet, Survey};
 use crate::text::shown_bytes;
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// At or above this many bytes a limit means "none" (version 1 writes the largest page-aligned i64).
 const UNLIMITED: u64 = 1 << 62;
@@ -107,7 +107,7 @@ impl Cgroup {
             found.memory = memory_limit(s, groups);
         }
         if let Some(groups) = &cpuset {
-            found.cpuset = effective_cpus(s.root, groups);
+            found.cpuset = effective_cpus(s, groups);
         }
         found
     }
@@ -239,17 +239,96 @@ fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
 }
 
 /// The CPUs of the nearest group that tells them.
-fn effective_cpus(root: &Root, groups: &Groups) -> Option<CpuSet> {
+fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
     let names: &[&str] = match groups.version {
         Version::V2 => &["cpuset.cpus.effective"],
         Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
     };
-    let paths = groups.dirs.iter().flat_map(|dir| names.iter().map(move |name| dir.join(name)));
-    let found = paths.map(|path: PathBuf| root.parse::<CpuSet>(path, "a CPU list"));
-    found.flatten().find(|set| !set.is_empty())
+    for path in groups.dirs.iter().flat_map(|dir| names.iter().map(move |name| dir.join(name))) {
+        match s.root.parse::<CpuSet>(&path, "a CPU list") {
+            Ok(set) if !set.is_empty() => return Some(set),
+            // Version 1 starts with an empty list, and not every group has the file.
+            Ok(_) | Err(ReadError::Missing(_)) => {}
+            Err(why) => s.note("cgroup.cpuset", why),
+        }
+    }
+    None
 }
 
 /// A directory as it is shown.
 fn name_of(dir: &Path) -> String {
     shown_bytes(dir.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    /// The groups of a tree, and what was said to be unknown.
+    fn discover(tree: &str) -> Result<(Cgroup, Vec<String>), Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        let mut survey = Survey::new(&fixture.root);
+        let found = Cgroup::discover(&mut survey);
+        Ok((found, survey.unknown.into_iter().map(|u| u.why).collect()))
+    }
+
+    const V1: &str = "proc/self/mountinfo = 1 0 0:2 / / rw - ext4 /dev/vda rw\n\
+                      proc/self/mountinfo = 3 1 0:3 /docker/abc /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      sys/fs/cgroup/cpu/cpu.cfs_period_us = 100000\n";
+
+    #[test]
+    fn a_version_1_quota_seen_from_inside_its_container() -> Result<(), Fault> {
+        let tree = format!(
+            "{V1}proc/self/cgroup = 2:cpu,cpuacct:/docker/abc/job\n\
+             sys/fs/cgroup/cpu/cpu.cfs_quota_us = 150000\n\
+             sys/fs/cgroup/cpu/job/cpu.cfs_quota_us = -1\n\
+             sys/fs/cgroup/cpu/job/cpu.cfs_period_us = 100000\n\
+             sys/fs/cgroup/cpu/cpu.stat = nr_periods 4\nsys/fs/cgroup/cpu/cpu.stat = nr_throttled 2\n\
+             sys/fs/cgroup/cpu/cpu.stat = throttled_time 5000000\n"
+        );
+        let (found, unknown) = discover(&tree)?;
+        assert_eq!(found.cpu_version, Some(Version::V1));
+        assert_eq!(found.group.as_deref(), Some("/sys/fs/cgroup/cpu/job"));
+        assert_eq!(found.cpu_quota.map(|quota| quota.cpus()), Some(1.5));
+        assert_eq!(
+            found.throttling,
+            Some(Throttling { periods: 4, throttled_periods: 2, throttled_us: 5000 })
+        );
+        assert_eq!(unknown, [""; 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_group_that_the_mount_does_not_show_is_not_climbed_to() -> Result<(), Fault> {
+        for path in ["/elsewhere", "/docker/abc/../../etc", "/../x", "relative"] {
+            let tree = format!(
+                "{V1}proc/self/cgroup = 2:cpu,cpuacct:{path}\nsys/fs/cgroup/cpu/cpu.cfs_quota_us = 50000\n\
+                 etc/cpu.cfs_quota_us = 1\n"
+            );
+            let (found, _) = discover(&tree)?;
+            assert_eq!(found.cpu_quota.map(|quota| quota.cpus()), Some(0.5), "{path}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_impossible_quota_is_unknown() -> Result<(), Fault> {
+        for quota in ["0", "-2", "many", "99999999999999999999"] {
+            let tree = format!(
+                "{V1}proc/self/cgroup = 2:cpu,cpuacct:/docker/abc\nsys/fs/cgroup/cpu/cpu.cfs_quota_us = {quota}\n"
+            );
+            let (found, unknown) = discover(&tree)?;
+            assert_eq!(found.cpu_quota, None);
+            assert!(unknown.iter().any(|why| why.contains("cpu.cfs_quota_us holds")), "{quota}: {unknown:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn without_control_groups_there_is_no_limit_and_no_complaint() -> Result<(), Fault> {
+        let tree = "proc/self/mountinfo = 1 0 0:2 / / rw - ext4 /dev/vda rw\nproc/self/cgroup = 0::/\n";
+        assert_eq!(discover(tree)?, (Cgroup::default(), vec![]));
+        Ok(())
+    }
 }

@@ -198,7 +198,7 @@ fn model(root: &Root, place: &Path) -> Option<String> {
 fn chosen(list: &str) -> Option<String> {
     let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let only = Some(list.trim()).filter(|one| !one.is_empty() && !one.contains(char::is_whitespace));
-    bracketed.or(only).map(shown)
+    bracketed.or(only).filter(|name| !name.is_empty()).map(shown)
 }
 
 /// The node of the nearest device above that names one.

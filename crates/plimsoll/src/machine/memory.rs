@@ -80,8 +80,10 @@ impl Memory {
         let swap_total_bytes = bytes("memory.swap", "SwapTotal");
         let swap_free_bytes = bytes("memory.swap", "SwapFree");
         const THP: &str = "sys/kernel/mm/transparent_hugepage";
-        let setting =
-            |name: &str| s.root.text(Path::new(THP).join(name)).and_then(|text| chosen(name, &text));
+        let setting = |name: &str| {
+            let path = Path::new(THP).join(name);
+            s.root.text(&path).and_then(|text| chosen(&path, &text))
+        };
         let (enabled, defrag) = (setting("enabled"), setting("defrag"));
         Self {
             total_bytes,
@@ -98,9 +100,9 @@ impl Memory {
 }
 
 /// The bracketed word of a setting such as `always [madvise] never`.
-fn chosen(name: &str, text: &str) -> Result<String, ReadError> {
+fn chosen(path: &Path, text: &str) -> Result<String, ReadError> {
     let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
-    word.map(shown).ok_or_else(|| garbled(name, text, "a list with one choice in brackets"))
+    word.map(shown).ok_or_else(|| garbled(path, text, "a list with one choice in brackets"))
 }
 
 /// The value of `key` in a meminfo, in bytes. Lines are `MemTotal:  24684092 kB`, those of a node

@@ -176,4 +176,6 @@ impl<'a> Survey<'a> {
 }
 
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod tests;

@@ -148,7 +148,8 @@ impl Root {
     pub fn line(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
-        let line = text.trim();
+        // Strings of a device tree end in NUL.
+        let line = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         if line.is_empty() { Err(garbled(path, line, "a text")) } else { Ok(shown(line)) }
     }
 
@@ -188,7 +189,7 @@ impl Root {
 
 /// What is wrong with the content of a file.
 pub(super) fn garbled(path: impl AsRef<Path>, text: &str, wanted: &'static str) -> ReadError {
-    ReadError::Garbled { path: name_of(path.as_ref()), text: shown_within(text, 40), wanted }
+    ReadError::Garbled { path: name_of(path.as_ref()), text: shown_within(text.trim(), 40), wanted }
 }
 
 /// A path as messages show it: absolute on the machine, sanitised.

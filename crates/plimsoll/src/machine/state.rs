@@ -135,10 +135,8 @@ impl State {
             s.note("state.steal", "/proc/stat has no usable lines of the allowed CPUs");
         }
         if snapshot.stalls == [None; 3] {
-            s.note(
-                "state.pressure",
-                "/proc/pressure is not there: the kernel was built or booted without it",
-            );
+            let why = stall(s.root, PRESSURE[0]).err().map_or_else(String::new, |e| e.to_string());
+            s.note("state.pressure", why);
         }
         let turbo = turbo(s.root);
         if turbo.is_none() {
@@ -150,7 +148,8 @@ impl State {
 
 /// `part` of `whole`; `None` when nothing passed.
 fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
+    // A millionth is finer than any use of it, and such a number comes back from JSON unchanged.
+    (whole > 0).then(|| ((part as f64 / whole as f64).min(1.0) * 1e6).round() / 1e6)
 }
 
 /// `0.89 0.43 0.24 2/105 9765`

@@ -29,12 +29,23 @@ pub struct Storage {
     pub device: Option<String>,
     /// Its number.
     pub number: Option<DeviceNumber>,
-    /// The devices between the file system and the disks, from above: `dm-0 (vg-root)`, `loop3 (/srv/image)`.
-    pub layers: Vec<String>,
+    /// The devices between the file system and the disks, from above.
+    pub layers: Vec<Layer>,
     /// The disks at the bottom, each once. Empty on memory, network and stacked file systems.
     pub disks: Vec<Disk>,
     /// What could not be found out, and why.
     pub unknown: Vec<Unknown>,
+}
+
+/// A device that is made of other devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// The kernel's name: `dm-0`, `md127`, `loop3`.
+    pub name: String,
+    /// What it is.
+    pub kind: DiskKind,
+    /// Of device mapper its type (`LVM`, `CRYPT`, `mpath`) and name, of RAID its level, of a loop device its file.
+    pub detail: Option<String>,
 }
 
 /// A mounted file system.
@@ -155,36 +166,52 @@ impl Storage {
         }
     }
 
-    /// Descends from a device to the disks.
+    /// Enters a device and what is below it.
     fn follow(&mut self, s: &mut Survey, top: Result<PathBuf, ReadError>) {
         let Some(top) = s.keep("storage.device", top) else { return };
         self.device = top.file_name().map(|name| show(Path::new(name)));
         self.number = s.root.parse(top.join("dev"), "a device number").ok();
-        let mut seen = vec![top.clone()];
-        // Breadth first, so that the layers come out from above.
-        let mut level = vec![top];
+        let members = self.members(s, &top);
+        self.descend(s, members);
+        if self.disks.is_empty() {
+            s.note("storage.disks", "no disk was found below the device");
+        }
+    }
+
+    /// All devices of the file system: btrfs can be on several, and names one as its source.
+    fn members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
+        const BTRFS: &str = "sys/fs/btrfs";
+        let name = top.file_name().unwrap_or_default();
+        let is_btrfs = self.file_system.as_ref().is_some_and(|fs| fs.fs_type == "btrfs");
+        let systems = if is_btrfs { s.root.names(BTRFS).unwrap_or_default() } else { Vec::new() };
+        let mut devices = systems.iter().map(|system| Path::new(BTRFS).join(system).join("devices"));
+        let devices = devices.find(|dir| s.root.exists(dir.join(name)));
+        let names = devices.as_ref().and_then(|dir| s.root.names(dir).ok()).unwrap_or_default();
+        let all =
+            names.iter().filter_map(|name| s.root.resolve(Path::new("sys/class/block").join(name)).ok());
+        let all: Vec<PathBuf> = all.take(MAX_DEVICES).collect();
+        if all.is_empty() { vec![top.into()] } else { all }
+    }
+
+    /// Goes down to the disks, breadth first, so that the layers come out from above.
+    fn descend(&mut self, s: &mut Survey, mut level: Vec<PathBuf>) {
+        let mut seen = level.clone();
         for _ in 0..MAX_DEPTH {
-            let mut below = Vec::new();
-            for place in level {
-                for next in self.step(s, &place) {
-                    if seen.contains(&next) {
-                        continue;
-                    }
-                    if seen.len() == MAX_DEVICES {
-                        s.note(
-                            "storage.disks",
-                            format_args!("more than {MAX_DEVICES} devices below the path"),
-                        );
-                        return;
-                    }
-                    seen.push(next.clone());
-                    below.push(next);
+            let found: Vec<PathBuf> = level.iter().flat_map(|place| self.step(s, place)).collect();
+            level.clear();
+            for place in found {
+                if seen.len() == MAX_DEVICES {
+                    s.note("storage.disks", format_args!("more than {MAX_DEVICES} devices below the path"));
+                    return;
+                }
+                if !seen.contains(&place) {
+                    seen.push(place.clone());
+                    level.push(place);
                 }
             }
-            if below.is_empty() {
+            if level.is_empty() {
                 return;
             }
-            level = below;
         }
         s.note("storage.disks", format_args!("devices are stacked more than {MAX_DEPTH} deep"));
     }
@@ -204,10 +231,7 @@ impl Storage {
             DiskKind::Loop => behind_loop(s, place),
             _ => slaves(s, place),
         };
-        self.layers.push(match detail {
-            Some(detail) => shown(&format!("{} ({detail})", disk.name)),
-            None => disk.name,
-        });
+        self.layers.push(Layer { name: disk.name, kind: disk.kind, detail });
         below
     }
 }
@@ -228,7 +252,14 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
 
 /// The devices that a device-mapper or RAID device is made of, and its own name.
 fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
-    let detail = s.root.line(place.join("dm/name")).or_else(|_| s.root.line(place.join("md/level"))).ok();
+    let line = |name: &str| s.root.line(place.join(name)).ok();
+    // The UUID begins with the type, "LVM-…"; the rest identifies the volume and is nobody's business.
+    let uuid = line("dm/uuid");
+    let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map(|(kind, _)| kind);
+    let detail = match (kind, line("dm/name")) {
+        (Some(kind), Some(name)) => Some(shown(&format!("{kind} {name}"))),
+        (_, name) => name.or_else(|| line("md/level")),
+    };
     let dir = place.join("slaves");
     let found = s.root.names(&dir);
     let names = s.keep("storage.disks", found).unwrap_or_default();

@@ -95,10 +95,12 @@ impl Virtualisation {
             if let Some((_, hypervisor)) = BY_FIRMWARE.iter().find(|(hint, _)| text.contains(hint)) {
                 self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
             }
-            // Amazon's name stands on bare metal too; there the product name ends in .metal.
-            if text.starts_with("Amazon EC2") {
-                self.evidence.push(format!("DMI {name} is {text}"));
-            }
+        }
+        // Amazon's name stands on bare metal too, but there the product is one of the .metal instances.
+        if self.system_vendor.as_deref() == Some("Amazon EC2")
+            && let Some(product) = self.product.clone().filter(|product| !product.contains(".metal"))
+        {
+            self.guess(Some("KVM (Amazon Nitro)"), format!("DMI is of an Amazon EC2 {product}"));
         }
         if let Ok(kind) = root.line("sys/hypervisor/type") {
             let name = if kind == "xen" { "Xen" } else { kind.as_str() };

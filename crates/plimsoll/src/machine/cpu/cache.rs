@@ -36,10 +36,12 @@ pub enum CacheKind {
     Instruction,
     /// Both.
     Unified,
+    /// Not known.
+    Unknown,
 }
 
 impl Cache {
-    /// Whether data is cached here.
+    /// Whether data is cached here, as far as is known.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
@@ -85,6 +87,9 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
     }
     for cache in &caches {
         let what = format!("cpu.caches.L{}", cache.level);
+        if cache.kind == CacheKind::Unknown {
+            s.note(&format!("{what}.kind"), "no usable \"type\" in /sys/devices/system/cpu/cpu*/cache");
+        }
         if cache.size_bytes.is_none() {
             s.note(&format!("{what}.size"), "no usable \"size\" in /sys/devices/system/cpu/cpu*/cache");
         }
@@ -108,7 +113,8 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet
     let kind = match s.root.text(dir.join("type")).as_deref() {
         Ok("Data") => CacheKind::Data,
         Ok("Instruction") => CacheKind::Instruction,
-        _ => CacheKind::Unified,
+        Ok("Unified") => CacheKind::Unified,
+        _ => CacheKind::Unknown,
     };
     let number = |name: &str| s.root.parse::<u32>(dir.join(name), "a number").ok().filter(|&n| n > 0);
     let cache = Cache {

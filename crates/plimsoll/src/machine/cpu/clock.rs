@@ -3,7 +3,7 @@
 //! These are what the maker or the kernel promises; the clock that a limit uses is measured during the case.
 
 use super::sys_cpu;
-use crate::machine::root::ReadError;
+use crate::machine::root::garbled;
 use crate::machine::{CpuSet, Survey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -48,8 +48,9 @@ impl Clock {
         let driver = policy(first, "scaling_driver").ok();
         if max_hz.is_none() {
             let path = sys_cpu(first).join("cpufreq/cpuinfo_max_freq");
-            let why = s.root.number(&path).err();
-            s.note("cpu.clock.max_hz", why.unwrap_or(ReadError::Missing("/sys/…/cpuinfo_max_freq".into())));
+            let why =
+                s.root.text(&path).map_or_else(|why| why, |text| garbled(&path, &text, "a clock in kHz"));
+            s.note("cpu.clock.max_hz", why);
         }
         if base.is_none() {
             s.note("cpu.clock.base_hz", "neither cpufreq, nor CPPC, nor the model name tells it");
