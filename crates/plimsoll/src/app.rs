@@ -13,6 +13,7 @@ use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
+use crate::finding;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
 use crate::output::Outputs;
@@ -228,6 +229,7 @@ fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
 /// Puts the results in, with limits that rest on the evidence of the whole run.
 fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, begun: jiff::Timestamp) {
     document.measurements = ran.measurements(maker);
+    document.findings = finding::findings(&document.measurements);
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
     document.elapsed_s = begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
 }

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod clock;
 pub mod document;
 pub mod event;
+pub mod finding;
 #[cfg(test)]
 mod fixture;
 pub mod limit;

@@ -1,0 +1,79 @@
+//! "38 % of the limit: steal 55 %": a figure far below its limit, and the time that was taken from it.
+
+use serde_json::json;
+
+use super::{NOTABLE, finding, headline, lost};
+use crate::document::Finding;
+use crate::measurement::Measurement;
+use crate::quantity::percent;
+
+/// Shares of the limit from here on need no explanation.
+const NEAR: f64 = 0.9;
+/// The loss must be at least this part of what is missing, or it is not the explanation.
+const EXPLAINS: f64 = 0.5;
+
+/// Speaks for each case that is below 90 % of its limit while at least 5 % of the time, and half of what is
+/// missing, was lost to others.
+pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    measurements.iter().filter_map(explained).collect()
+}
+
+fn explained(measurement: &Measurement) -> Option<Finding> {
+    let share = headline(measurement)?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
+    let lost = lost(measurement);
+    if lost.share < NOTABLE || lost.share < EXPLAINS * (1.0 - share) {
+        return None;
+    }
+    let text = format!(
+        "{}: {} of the limit: {} {}",
+        measurement.case.id(),
+        percent(share, 2),
+        lost.what,
+        percent(lost.share, 2)
+    );
+    let evidence =
+        json!({ "case": measurement.case.id(), "of_limit": share, "lost": lost.share, "to": lost.what });
+    Some(finding("shortfall", text, evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::peak;
+    use super::*;
+
+    fn with(of_limit: Option<f64>, steal: Option<f64>) -> Measurement {
+        let mut measurement = peak(2, 100.0);
+        measurement.metrics[0].of_limit = of_limit;
+        measurement.conditions.steal = steal;
+        measurement.conditions.throttled = Some(0.01);
+        measurement
+    }
+
+    #[test]
+    fn steal_explains_a_figure_below_its_limit() {
+        let found = find(&[with(Some(0.38), Some(0.55))]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].text.ends_with("threads=2: 38 % of the limit: steal 55 %"), "{}", found[0].text);
+        assert_eq!(found[0].evidence["lost"], 0.55);
+    }
+
+    #[test]
+    fn the_largest_loss_is_named() {
+        let mut measurement = with(Some(0.5), Some(0.1));
+        measurement.conditions.throttled = Some(0.48);
+        assert!(find(&[measurement])[0].text.ends_with("50 % of the limit: throttled by the CPU quota 48 %"));
+    }
+
+    #[test]
+    fn it_is_silent_where_nothing_is_missing_or_nothing_explains_it() {
+        let silent = [
+            with(Some(0.95), Some(0.5)),
+            with(Some(0.38), Some(0.04)),
+            with(Some(0.38), Some(0.2)),
+            with(Some(0.38), None),
+            with(None, Some(0.5)),
+            with(Some(f64::NAN), Some(0.5)),
+        ];
+        assert!(find(&silent).is_empty());
+    }
+}
