@@ -23,6 +23,7 @@ const ORDER: &[&str] = &[
     "measurement",
     "document",
     "finding",
+    "fixture",
     "event",
     "run",
     "worker",
