@@ -66,16 +66,19 @@ impl Nic {
         let driver = s.root.link_name(dir.join("device/driver")).ok();
         let kind = NicKind::of(s.root, &dir, driver.as_deref());
         let speed = speed(s.root, &dir);
+        let state = s.root.line(dir.join("operstate")).ok();
+        let what = format!("network.{name}.speed");
         let speed_bit_per_s = match kind {
             // Software has no line; what it writes (veth: 10 Gbit/s) is made up.
             NicKind::Loopback | NicKind::Virtual => speed.ok(),
-            _ => s.keep(&format!("network.{name}.speed"), speed),
+            _ if state.as_deref() == Some("down") => s.keep(&what, speed.map_err(|_| "the link is down")),
+            _ => s.keep(&what, speed),
         };
         Self {
             name: crate::text::shown_within(name, 32),
             speed_bit_per_s,
             mtu_bytes: s.root.number(dir.join("mtu")).ok(),
-            state: s.root.line(dir.join("operstate")).ok(),
+            state,
             driver,
             mac: s.root.line(dir.join("address")).ok(),
             numa_node: s.root.parse(dir.join("device/numa_node"), "a node").ok(),

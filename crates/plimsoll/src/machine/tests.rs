@@ -294,7 +294,7 @@ fn survives(name: &str, damage: &[(prop::sample::Index, Vec<u8>)]) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn garbage_in_any_file_never_panics(

@@ -1,1 +1,3 @@
 //! Consumers of the run: each writes one format and measures nothing.
+
+pub mod machine;

@@ -1,0 +1,212 @@
+//! `plimsoll machine`: what was discovered, as sections of labelled rows, and those as text.
+//!
+//! Pure: the same machine gives the same text. All outside text in a [`Machine`] has passed the sanitiser.
+
+mod cost;
+mod cpu;
+mod layout;
+mod storage;
+
+pub use layout::{Row, Section, text};
+
+use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
+use crate::quantity::{Quantity, Unit, percent};
+
+/// What is written where nothing is known; the section of unknown things says why.
+const UNKNOWN: &str = "unknown";
+
+/// The machine in sections, from what it is to what it does; at the end what is not known, why, and what that costs.
+pub fn describe(machine: &Machine) -> Vec<Section> {
+    let mut sections = vec![
+        system(machine),
+        cpu::processors(&machine.cpu),
+        cpu::caches(&machine.cpu),
+        memory(&machine.memory),
+        cgroup(machine),
+        storage::storage(machine),
+        storage::network(&machine.network),
+        state(&machine.state),
+    ];
+    let behind = machine.storage.iter().flat_map(|storage| &storage.unknown);
+    sections.push(unknown(machine.unknown.iter().chain(behind)));
+    sections.retain(|section| !section.rows.is_empty());
+    sections
+}
+
+fn system(machine: &Machine) -> Section {
+    let mut section = Section::new("system");
+    let kernel = &machine.kernel;
+    section.row("host", or_unknown(machine.host.as_deref()));
+    section.row("id", format!("{} (of the hardware: machines of one kind share it)", machine.id));
+    let words = [kernel.release.as_deref(), kernel.architecture.as_deref()];
+    section.row("kernel", or_unknown(joined(words.into_iter().flatten(), " ")));
+    let Virtualisation { system_vendor, product, .. } = &machine.virtualisation;
+    if let Some(made) = joined([system_vendor, product].into_iter().flatten(), " ") {
+        section.row("product", made);
+    }
+    section.row("virtual", virtualisation(&machine.virtualisation));
+    section
+}
+
+fn virtualisation(found: &Virtualisation) -> String {
+    let what = match (found.is_virtual, &found.hypervisor) {
+        (_, Some(hypervisor)) => format!("yes, probably {hypervisor}"),
+        (Some(true), None) => "yes".into(),
+        (Some(false), None) => "no sign of it".into(),
+        (None, None) => UNKNOWN.into(),
+    };
+    let container = found.container.as_ref().map(|kind| format!("; container: {kind}")).unwrap_or_default();
+    match joined(&found.evidence, "; ") {
+        Some(evidence) => format!("{what}{container} ({evidence})"),
+        None => what + &container,
+    }
+}
+
+fn memory(memory: &Memory) -> Section {
+    let mut section = Section::new("memory");
+    section.row("total", size(memory.total_bytes));
+    section.row("available", size(memory.available_bytes));
+    section.row(
+        "swap",
+        match (memory.swap_total_bytes, memory.swap_free_bytes) {
+            (Some(0), _) => "none".into(),
+            (None, _) => UNKNOWN.into(),
+            (total, free) => format!("{}, {} free", size(total), size(free)),
+        },
+    );
+    let pools = memory.huge_pages.iter().map(|pool| {
+        let count = |pages: Option<u64>| pages.map_or(UNKNOWN.into(), |n| n.to_string());
+        let page = size(Some(pool.size_bytes));
+        if pool.total == Some(0) {
+            return format!("{page}: none");
+        }
+        format!("{page}: {}, {} free", count(pool.total), count(pool.free))
+    });
+    section.row("huge pages", or_unknown(joined(pools, "; ")));
+    let page = memory.transparent_huge_page_bytes.map(|bytes| format!(", {}", size(Some(bytes))));
+    let setting =
+        memory.transparent_huge_pages.as_ref().map(|set| format!("{set}{}", page.unwrap_or_default()));
+    section.row("transparent", or_unknown(setting));
+    for node in &memory.nodes {
+        let cpus = if node.cpus.is_empty() { "no CPU".into() } else { format!("CPUs {}", node.cpus) };
+        // A node's distance to itself says nothing.
+        let distances = joined(node.distances.values(), " ").filter(|_| memory.nodes.len() > 1);
+        let far = distances.map(|list| format!(", distances {list}")).unwrap_or_default();
+        section.row(format!("NUMA node {}", node.id), format!("{}, {cpus}{far}", size(node.total_bytes)));
+    }
+    section
+}
+
+fn cgroup(machine: &Machine) -> Section {
+    let Cgroup { cpu_quota, memory, cpuset, throttling, group, .. } = &machine.cgroup;
+    let mut section = Section::new("control groups");
+    if let Some(group) = group {
+        section.row("group", group);
+    }
+    section.row(
+        "CPU quota",
+        match cpu_quota {
+            Some(quota) => format!("{:.2} CPUs, set on {}", quota.cpus(), quota.group),
+            None => none_or_unknown(machine, "cgroup.cpu"),
+        },
+    );
+    section.row(
+        "memory limit",
+        match memory {
+            Some(limit) => {
+                let (whole, left) = (size(Some(limit.limit_bytes)), size(Some(limit.available_bytes())));
+                format!("{whole}, {left} left, set on {}", limit.group)
+            }
+            None => none_or_unknown(machine, "cgroup.memory"),
+        },
+    );
+    if let Some(cpus) = cpuset {
+        section.row("CPUs", cpus.to_string());
+    }
+    if let Some(t) = throttling.filter(|t| t.throttled_periods > 0) {
+        let time = Quantity::new(t.throttled_us as f64 / 1e6, Unit::Second);
+        section
+            .row("throttled", format!("in {} of {} periods, {time} in all", t.throttled_periods, t.periods));
+    }
+    section
+}
+
+/// No limit, unless it could not be read.
+fn none_or_unknown(machine: &Machine, what: &str) -> String {
+    let of_it = |unknown: &Unknown| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
+    let unread = machine.unknown.iter().any(of_it);
+    if unread { UNKNOWN.into() } else { "none".into() }
+}
+
+fn state(state: &State) -> Section {
+    let mut section = Section::new("state at discovery");
+    let load = state
+        .load
+        .map(|l| format!("{:.2} {:.2} {:.2} over 1, 5 and 15 min", l.minute_1, l.minutes_5, l.minutes_15));
+    section.row("load", or_unknown(load));
+    let share = |share: Option<f64>| share.map_or(UNKNOWN.into(), |share| percent(share, 2));
+    let steal = state.steal_since_boot.map(|s| format!("{} since boot, of the allowed CPUs", percent(s, 2)));
+    section.row("steal", or_unknown(steal));
+    let p = state.pressure;
+    let waits = [("CPU", p.cpu), ("memory", p.memory), ("I/O", p.io)];
+    if waits.iter().any(|(_, wait)| wait.is_some()) {
+        let waits = waits.map(|(what, wait)| format!("{what} {}", share(wait)));
+        section.row("pressure", format!("{} of the last 10 s", waits.join(", ")));
+    } else {
+        section.row("pressure", UNKNOWN);
+    }
+    let turbo = state.turbo.map(|on| if on { "allowed" } else { "switched off" });
+    section.row("turbo", or_unknown(turbo));
+    section
+}
+
+fn unknown<'a>(all: impl Iterator<Item = &'a Unknown>) -> Section {
+    let mut section = Section::new("not known");
+    for Unknown { what, why } in all {
+        let cost = cost::of(what).map(|cost| format!(" — so {cost}")).unwrap_or_default();
+        section.row(what, format!("{why}{cost}"));
+    }
+    section
+}
+
+/// The texts with `between` between them; `None` if there is none.
+fn joined<T: ToString>(texts: impl IntoIterator<Item = T>, between: &str) -> Option<String> {
+    let texts: Vec<String> = texts.into_iter().map(|text| text.to_string()).collect();
+    (!texts.is_empty()).then(|| texts.join(between))
+}
+
+fn or_unknown(text: Option<impl Into<String>>) -> String {
+    text.map_or_else(|| UNKNOWN.into(), Into::into)
+}
+
+/// A size with three digits, `31.9 GiB`.
+fn size(bytes: Option<u64>) -> String {
+    or_unknown(bytes.map(|bytes| Quantity::new(bytes as f64, Unit::Byte).to_string()))
+}
+
+/// A clock with three digits, `2.10 GHz`.
+fn hertz(hz: Option<u64>) -> String {
+    or_unknown(hz.map(|hz| Quantity::new(hz as f64, Unit::Hertz).to_string()))
+}
+
+/// A line rate with three digits, `25.0 Gbit/s`.
+fn bits(rate: f64) -> String {
+    Quantity::new(rate, Unit::BitPerSecond).to_string()
+}
+
+/// `1 core`, `2 cores`.
+fn count(n: usize, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// CPUs as a list, or in words where it is all of them.
+fn cpus_of(cpus: &CpuSet, all: &CpuSet) -> String {
+    match () {
+        () if cpus.is_empty() => UNKNOWN.into(),
+        () if cpus == all => format!("all ({cpus})"),
+        () => format!("{cpus} ({} of {})", cpus.len(), all.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Rows about processors and caches.
+
+use super::{Section, UNKNOWN, count, cpus_of, hertz, joined, or_unknown, size};
+use crate::machine::Cpu;
+use crate::machine::cpu::{Cache, CacheKind};
+
+/// The vector extensions that decide which kernels can run, best first, as the kernel names them.
+const VECTOR_FLAGS: [&str; 14] = [
+    "amx_tile",
+    "avx512_fp16",
+    "avx512_bf16",
+    "avx512_vnni",
+    "avx512f",
+    "avx_vnni",
+    "avx2",
+    "fma",
+    "avx",
+    "sse4_2",
+    "sse2",
+    "sve2",
+    "sve",
+    "asimd",
+];
+
+pub(super) fn processors(cpu: &Cpu) -> Section {
+    let mut section = Section::new("CPU");
+    section.row("model", model(cpu));
+    section.row("topology", topology(cpu));
+    for kind in &cpu.kinds {
+        section.row("kind", format!("{}: CPUs {}", kind.name, kind.cpus));
+    }
+    section.row("allowed", cpus_of(&cpu.allowed, &cpu.online));
+    let clock = &cpu.clock;
+    let source = clock.base_source.as_ref().map(|source| format!(" (by {source})")).unwrap_or_default();
+    let base = format!("nominal {}{source}", hertz(clock.base_hz));
+    section.row("clock", format!("{base}, highest {}", hertz(clock.max_hz)));
+    if let Some(driver) = &clock.driver {
+        let governors = or_unknown(joined(&clock.governors, ", "));
+        section.row("governor", format!("{governors} ({driver})"));
+    }
+    let vector = VECTOR_FLAGS.iter().filter(|flag| cpu.has(flag));
+    section.row("vectors", or_unknown(joined(vector, " ")));
+    section
+}
+
+fn model(cpu: &Cpu) -> String {
+    let name = cpu.model_name.clone();
+    let number = |what: &str, n: Option<u32>| n.map(|n| format!("{what} {n}"));
+    let x86 = [number("family", cpu.family), number("model", cpu.model), number("stepping", cpu.stepping)];
+    let arm = cpu.arm.as_ref().map(|arm| {
+        let (variant, revision) = (arm.variant, arm.revision);
+        format!("Arm implementer {:#x} part {:#x} r{variant}p{revision}", arm.implementer, arm.part)
+    });
+    let microcode = cpu.microcode.as_ref().map(|revision| format!("microcode {revision}"));
+    let parts = [name, cpu.vendor.clone()].into_iter().chain(x86).chain([arm, microcode]);
+    or_unknown(joined(parts.flatten(), ", "))
+}
+
+fn topology(cpu: &Cpu) -> String {
+    let known = |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN} {one}s"), |n| count(n, one));
+    let (sockets, cores) = (known(cpu.sockets, "socket"), known(cpu.cores, "core"));
+    format!("{sockets}, {cores}, {}", count(cpu.threads, "thread"))
+}
+
+pub(super) fn caches(cpu: &Cpu) -> Section {
+    let mut section = Section::new("caches");
+    for cache in &cpu.caches {
+        let kind = match cache.kind {
+            CacheKind::Data => " data",
+            CacheKind::Instruction => " instruction",
+            CacheKind::Unified => "",
+            CacheKind::Unknown => " (kind unknown)",
+        };
+        section.row(format!("L{}{kind}", cache.level), one(cache));
+    }
+    let last = cpu.last_level_bytes();
+    let last = last.map(|bytes| format!("{} in all, for the allowed CPUs", size(Some(bytes))));
+    section.row("last level", or_unknown(last));
+    section
+}
+
+/// `1 MiB × 40, each for 2 CPUs, 16 ways of 64 B lines`
+fn one(cache: &Cache) -> String {
+    let mut text = size(cache.size_bytes);
+    if !cache.instances.is_empty() {
+        text += &format!(" × {}", cache.instances.len());
+    }
+    let mut sharers: Vec<usize> = cache.instances.iter().map(|cpus| cpus.len()).collect();
+    sharers.sort_unstable();
+    match (sharers.first(), sharers.last()) {
+        (Some(&least), Some(&most)) if least == most => text += &format!(", each for {}", count(most, "CPU")),
+        (Some(least), Some(most)) => text += &format!(", each for {least} to {most} CPUs"),
+        _ => {}
+    }
+    if !cache.sharing_unknown.is_empty() {
+        text += &format!(", sharing unknown of CPUs {}", cache.sharing_unknown);
+    }
+    match (cache.ways, cache.line_bytes) {
+        (Some(ways), Some(line)) => text += &format!(", {ways} ways of {line} B lines"),
+        (None, Some(line)) => text += &format!(", {line} B lines"),
+        _ => {}
+    }
+    text
+}

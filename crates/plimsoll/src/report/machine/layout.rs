@@ -1,0 +1,132 @@
+//! Sections of labelled rows, and how they become lines.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The widest label column; a longer label has its own line.
+const WIDEST_LABEL: usize = 24;
+/// The fewest columns left for values, however narrow the terminal is said to be.
+const NARROWEST_VALUE: usize = 16;
+/// Spaces before a label, and between the label column and the values.
+const GAP: usize = 2;
+
+/// Rows that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// What they are about.
+    pub title: &'static str,
+    /// The rows in their order.
+    pub rows: Vec<Row>,
+}
+
+/// A fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// What is told.
+    pub label: String,
+    /// What it is.
+    pub value: String,
+}
+
+impl Section {
+    pub(super) fn new(title: &'static str) -> Self {
+        Self { title, rows: Vec::new() }
+    }
+
+    pub(super) fn row(&mut self, label: impl Into<String>, value: impl Into<String>) {
+        self.rows.push(Row { label: label.into(), value: value.into() });
+    }
+}
+
+/// The sections as text of at most `width` columns (values keep 16, however narrow that is), ended by a newline.
+pub fn text(sections: &[Section], width: usize) -> String {
+    let blocks: Vec<String> = sections.iter().map(|section| block(section, width)).collect();
+    blocks.join("\n")
+}
+
+/// A section: its title, then the rows with their values in one column.
+fn block(section: &Section, width: usize) -> String {
+    let labels = section.rows.iter().map(|row| row.label.width()).filter(|&w| w <= WIDEST_LABEL);
+    let column = GAP + labels.max().unwrap_or(0) + GAP;
+    let room = width.saturating_sub(column).max(NARROWEST_VALUE);
+    let mut out = format!("{}\n", section.title);
+    for row in &section.rows {
+        let mut lead = format!("{:GAP$}{}", "", row.label);
+        if row.label.width() > WIDEST_LABEL {
+            out.push_str(&lead);
+            out.push('\n');
+            lead.clear();
+        }
+        for line in wrapped(&row.value, room) {
+            let pad = column.saturating_sub(lead.width());
+            out.push_str(format!("{lead}{:pad$}{line}", "").trim_end());
+            out.push('\n');
+            lead.clear();
+        }
+    }
+    out
+}
+
+/// The words in lines of at most `room` columns; a longer word is cut. At least one line.
+fn wrapped(value: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in value.split(' ').flat_map(|word| pieces(word, room)) {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(&word),
+            Some(line) if line.width() + 1 + word.width() <= room => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// A word in pieces of at most `room` columns.
+fn pieces(word: &str, room: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut used = 0;
+    for c in word.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide > room {
+            pieces.push(String::new());
+            used = 0;
+        }
+        used += wide;
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(c);
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_wrapped_under_themselves() {
+        let mut section = Section::new("things");
+        section.row("one", "a value that is longer than the line");
+        section.row("a label wider than the label column", "below");
+        let expected = "things\n  one  a value that is\n       longer than the\n       line\n  \
+                        a label wider than the label column\n       below\n";
+        assert_eq!(text(&[section], 24), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_wide_and_no_word_is_lost(
+            value in "[a-zé漢 ]{0,200}", label in "[a-z ]{0,24}", width in 50usize..120,
+        ) {
+            let mut section = Section::new("s");
+            section.row(label.clone(), value.clone());
+            let text = text(&[section], width);
+            prop_assert!(text.lines().all(|line| line.width() <= width));
+            let kept: String = text.chars().skip(1).filter(|c| !c.is_whitespace()).collect();
+            let given: String = (label + &value).chars().filter(|c| !c.is_whitespace()).collect();
+            prop_assert_eq!(kept, given);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Rows about storage and network.
+
+use super::{Section, UNKNOWN, bits, joined, or_unknown, size};
+use crate::machine::disk::{DiskKind, Link};
+use crate::machine::network::NicKind;
+use crate::machine::storage::{Layer, Medium, Storage};
+use crate::machine::{Disk, Machine, Nic};
+
+/// The longest value of a mount option that is shown, in bytes.
+const LONGEST_VALUE: usize = 16;
+
+pub(super) fn storage(machine: &Machine) -> Section {
+    let mut section = Section::new("storage");
+    if let Some(storage) = &machine.storage {
+        behind(&mut section, storage);
+    }
+    let shown = machine.storage.iter().flat_map(|storage| &storage.disks);
+    let shown: Vec<&str> = shown.map(|disk| disk.name.as_str()).collect();
+    for disk in machine.disks.iter().filter(|disk| !disk.kind.is_layer()) {
+        let mark = if shown.contains(&disk.name.as_str()) { " (behind the test directory)" } else { "" };
+        section.row(&disk.name, one_disk(disk) + mark);
+    }
+    section
+}
+
+/// The test directory, down to its disks.
+fn behind(section: &mut Section, storage: &Storage) {
+    section.row("test directory", &storage.path);
+    if let Some(fs) = &storage.file_system {
+        let medium = match fs.medium {
+            Medium::Device => "",
+            Medium::Memory => ", in memory",
+            Medium::Network => ", on another machine",
+            Medium::Stacked => ", on other file systems",
+        };
+        let options = joined(fs.options.iter().map(|option| short(option)), ",").unwrap_or_default();
+        section
+            .row("file system", format!("{}{medium}, mounted on {} ({options})", fs.fs_type, fs.mount_point));
+    }
+    let layers = storage.layers.iter().map(|Layer { name, detail, .. }| match detail {
+        Some(detail) => format!("{name} ({detail})"),
+        None => name.clone(),
+    });
+    let disks = storage.disks.iter().map(|disk| disk.name.clone());
+    let ends = joined(disks, " + ").unwrap_or_else(|| UNKNOWN.into());
+    // A file system on a whole disk names the disk twice, on a layer the layer.
+    let first = storage
+        .device
+        .clone()
+        .filter(|device| storage.layers.first().is_none_or(|layer| layer.name != *device) && *device != ends);
+    let steps = first.into_iter().chain(layers).chain([ends]);
+    section.row("is on", steps.collect::<Vec<_>>().join(" → "));
+}
+
+/// An option without a long value, such as an overlay's directories.
+fn short(option: &str) -> String {
+    match option.split_once('=') {
+        Some((name, value)) if value.len() > LONGEST_VALUE => format!("{name}=…"),
+        _ => option.to_owned(),
+    }
+}
+
+fn one_disk(disk: &Disk) -> String {
+    let kind = match disk.kind {
+        DiskKind::Nvme => "NVMe",
+        DiskKind::Virtio => "virtio",
+        DiskKind::Sata => "SATA",
+        DiskKind::Usb => "USB",
+        DiskKind::Scsi => "SCSI",
+        DiskKind::Mmc => "MMC",
+        DiskKind::Xen => "Xen",
+        DiskKind::Loop => "loop",
+        DiskKind::DeviceMapper => "device mapper",
+        DiskKind::Md => "software RAID",
+        DiskKind::Zram => "compressed memory",
+        DiskKind::Ram => "memory",
+        DiskKind::Network => "on another machine",
+        DiskKind::Other => "other",
+    };
+    let mut parts = vec![kind.to_owned()];
+    parts.extend(disk.model.clone());
+    parts.push(size(disk.size_bytes));
+    if let (Some(logical), Some(physical)) = (disk.logical_sector_bytes, disk.physical_sector_bytes) {
+        parts.push(if logical == physical {
+            format!("{logical} B sectors")
+        } else {
+            format!("{logical}/{physical} B sectors")
+        });
+    }
+    if disk.rotational == Some(true) {
+        // A virtual disk that says so has usually not been told otherwise.
+        let claims = matches!(disk.kind, DiskKind::Virtio | DiskKind::Xen);
+        parts.push(if claims { "claims to rotate" } else { "rotating" }.to_owned());
+    }
+    parts.extend(disk.scheduler.as_ref().map(|name| format!("scheduler {name}")));
+    parts.extend(disk.write_cache.clone());
+    parts.extend(disk.link.as_ref().map(link));
+    parts.join(", ")
+}
+
+/// `PCIe 8 GT/s × 4 (31.5 Gbit/s)`; what the device could do where that is more.
+fn link(link: &Link) -> String {
+    let coded = bits(link.coded_bit_per_s());
+    match link {
+        Link::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes } => {
+            let giga = |rate: u64| rate as f64 / 1e9;
+            let best = match (max_transfers_per_s, max_lanes) {
+                (Some(rate), Some(width)) if rate > transfers_per_s || width > lanes => {
+                    format!("; could do {} GT/s × {width}", giga(*rate))
+                }
+                _ => String::new(),
+            };
+            format!("PCIe {} GT/s × {lanes} ({coded}{best})", giga(*transfers_per_s))
+        }
+        Link::Sata { line_bit_per_s } => format!("SATA {} ({coded})", bits(*line_bit_per_s as f64)),
+        Link::Usb { line_bit_per_s } => format!("USB {} ({coded})", bits(*line_bit_per_s as f64)),
+    }
+}
+
+pub(super) fn network(nics: &[Nic]) -> Section {
+    let mut section = Section::new("network");
+    for nic in nics {
+        section.row(&nic.name, one_nic(nic));
+    }
+    section
+}
+
+fn one_nic(nic: &Nic) -> String {
+    let kind = match nic.kind {
+        NicKind::Loopback => "loopback (no physical link)",
+        NicKind::Physical => "physical",
+        NicKind::Paravirtual => "provided by a hypervisor",
+        NicKind::Virtual => "virtual",
+    };
+    let mut parts = vec![kind.to_owned()];
+    parts.extend(nic.driver.clone());
+    match nic.speed_bit_per_s {
+        Some(speed) => parts.push(bits(speed as f64)),
+        None if nic.kind == NicKind::Loopback => {}
+        None => parts.push(format!("speed {UNKNOWN}")),
+    }
+    parts.push(format!("MTU {}", or_unknown(nic.mtu_bytes.map(|n| n.to_string()))));
+    parts.extend(nic.state.clone().filter(|_| nic.kind != NicKind::Loopback));
+    parts.extend(nic.link.as_ref().map(link));
+    parts.join(", ")
+}

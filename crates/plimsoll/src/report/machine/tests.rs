@@ -1,0 +1,79 @@
+use super::*;
+use crate::machine::fixture::{Fault, Fixture};
+use crate::machine::{Root, storage_behind};
+use std::path::Path;
+use unicode_width::UnicodeWidthStr;
+
+/// What is shown of a saved machine whose test directory is `dir`, on 80 columns.
+fn shown(name: &str, dir: &str) -> Result<String, Fault> {
+    let fixture = Fixture::open(name)?;
+    let mut machine = fixture.machine();
+    machine.storage = Some(storage_behind(&fixture.root, Path::new(dir)));
+    let text = text(&describe(&machine), 80);
+    for line in text.lines() {
+        assert!(line.width() <= 80, "{line}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    Ok(text)
+}
+
+#[test]
+fn a_firecracker_vm() -> Result<(), Fault> {
+    insta::assert_snapshot!(shown("firecracker-zen4", "/home")?);
+    Ok(())
+}
+
+#[test]
+fn a_two_socket_xeon() -> Result<(), Fault> {
+    insta::assert_snapshot!(shown("xeon-gold-6230-2s", "/var/tmp")?);
+    Ok(())
+}
+
+#[test]
+fn an_epyc() -> Result<(), Fault> {
+    insta::assert_snapshot!(shown("epyc-7543-nps4", "/")?);
+    Ok(())
+}
+
+#[test]
+fn a_graviton_in_a_container() -> Result<(), Fault> {
+    insta::assert_snapshot!(shown("graviton2-container", "/root")?);
+    Ok(())
+}
+
+#[test]
+fn stacked_storage() -> Result<(), Fault> {
+    insta::assert_snapshot!(shown("stacked-storage", "/srv/image mount/x")?);
+    Ok(())
+}
+
+#[test]
+fn garbage() -> Result<(), Fault> {
+    insta::assert_snapshot!(shown("garbage", "/")?);
+    Ok(())
+}
+
+#[test]
+fn every_unknown_fact_has_a_cost() -> Result<(), Fault> {
+    for tree in ["", &std::fs::read_to_string(crate::machine::fixture::tree_file("garbage"))?] {
+        let fixture = Fixture::unpack(tree)?;
+        let mut machine = fixture.machine();
+        machine.look_behind(&fixture.root, Path::new("/"));
+        let behind = machine.storage.iter().flat_map(|s| &s.unknown);
+        for unknown in machine.unknown.iter().chain(behind) {
+            assert!(cost::of(&unknown.what).is_some(), "{}", unknown.what);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn this_machine_is_described() {
+    let mut machine = Machine::discover(&Root::live());
+    machine.look_behind(&Root::live(), Path::new("."));
+    let sections = describe(&machine);
+    let titles: Vec<&str> = sections.iter().map(|section| section.title).collect();
+    for title in ["system", "CPU", "memory", "storage", "state at discovery"] {
+        assert!(titles.contains(&title), "{title}");
+    }
+}
