@@ -1,10 +1,10 @@
-//! Limits of network figures. Over loopback there is no link: what bounds it is how fast a CPU copies, and only a copy
-//! measured in the first-level cache is a bound that cannot be passed.
+//! Limits of network figures. Over loopback there is no link: what bounds it is how fast a CPU moves bytes.
 //!
-//! Why not the copy bandwidth of main memory: the sender copies every byte from the program to the kernel, the
+//! Why not half the copy bandwidth of main memory: the sender copies every byte from the program to the kernel, the
 //! receiver from the kernel to the program, on two CPUs at once, and what is under way is a few megabytes that stay in
-//! the caches. The figure may therefore rightly be above half the memory's copy bandwidth. But each byte is copied at
-//! least once by the one sending thread, and no copy is faster than from first-level cache to first-level cache.
+//! the caches; the figure may rightly be above it. What holds: the one sending thread must write every byte once, to
+//! pages that the other CPU has read since, so not in its first-level cache. The traffic, reads and writes together,
+//! of a copy within the second-level cache is therefore more than it can write. It is a loose bound, and a true one.
 
 use super::{Input, Kind, Limit, Question, Source};
 use crate::case::Case;
@@ -32,18 +32,18 @@ pub fn latency(question: &Question<'_>) -> Vec<Limit> {
 
 /// The ceiling of one stream by the sender's copy, `per` bits to the unit of the metric.
 fn copying(question: &Question<'_>, per: f64, suffix: &str) -> Limit {
-    let Some(first_level) = first_level_bytes(&question.machine.cpu.caches) else {
+    let Some(second_level) = second_level_bytes(&question.machine.cpu.caches) else {
         return Limit::unknown(
             Kind::Ceiling,
-            "no physical link; and the size of the first-level cache is unknown",
+            "no physical link; and the size of the second-level cache is unknown",
         );
     };
     let fits = |case: &Case| {
-        let within = case.number("size").is_some_and(|bytes| bytes <= first_level);
+        let within = case.number("size").is_some_and(|bytes| bytes <= second_level);
         case.word("op") == Some("copy") && case.threads() == 1 && within
     };
     let Some(copied) = question.evidence.highest("memory.bandwidth", "program", fits) else {
-        let half = crate::quantity::format_size(first_level / 2);
+        let half = crate::quantity::format_size(second_level / 2);
         return Limit::unknown(
             Kind::Ceiling,
             format!(
@@ -55,18 +55,18 @@ fn copying(question: &Question<'_>, per: f64, suffix: &str) -> Limit {
         name: "copy".to_owned(),
         value: copied,
         unit: "B/s".to_owned(),
-        from: "memory.bandwidth of this run: one thread, op copy, in the first-level cache".to_owned(),
+        from: "memory.bandwidth of this run: one thread, op copy, in the second-level cache".to_owned(),
     }];
-    let formula = format!("copy ÷ 2 (a copy reads and writes) × 8 bit{suffix}");
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, copied / 2.0 * 8.0 / per, &formula, inputs);
-    limit.reason = Some("no physical link: each byte is copied by the one sending CPU".to_owned());
+    let formula = format!("copy (bytes read and written) × 8 bit{suffix}");
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, copied * 8.0 / per, &formula, inputs);
+    limit.reason = Some("no physical link: the one sending CPU must write each byte".to_owned());
     limit
 }
 
-/// The largest first-level data cache.
-fn first_level_bytes(caches: &[Cache]) -> Option<u64> {
-    let holds_data = |cache: &&Cache| cache.level == 1 && cache.kind != CacheKind::Instruction;
-    caches.iter().filter(holds_data).filter_map(|cache| cache.size_bytes).max()
+/// The smallest second-level cache, so that what fits in it is in one on every core.
+fn second_level_bytes(caches: &[Cache]) -> Option<u64> {
+    let holds_data = |cache: &&Cache| cache.level == 2 && cache.kind != CacheKind::Instruction;
+    caches.iter().filter(holds_data).filter_map(|cache| cache.size_bytes).min()
 }
 
 #[cfg(test)]
@@ -76,12 +76,12 @@ mod tests {
     use crate::machine::{CpuSet, Machine, Root};
     use crate::sample::{Facts, Outcome, Sample};
 
-    fn machine(first_level: Option<u64>) -> Machine {
+    fn machine(second_level: Option<u64>) -> Machine {
         let mut machine = Machine::discover(&Root::live());
         machine.cpu.caches = vec![Cache {
-            level: 1,
-            kind: CacheKind::Data,
-            size_bytes: first_level,
+            level: 2,
+            kind: CacheKind::Unified,
+            size_bytes: second_level,
             line_bytes: Some(64),
             ways: Some(8),
             instances: vec![CpuSet::default()],
@@ -109,25 +109,25 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_the_first_level_cache_bounds_a_stream() {
-        let machine = machine(Some(32 << 10));
-        let outcomes = [copied(16 << 10, 1, 100e9), copied(1 << 30, 1, 900e9), copied(16 << 10, 2, 200e9)];
+    fn a_copy_in_the_second_level_cache_bounds_a_stream() {
+        let machine = machine(Some(1 << 20));
+        let outcomes = [copied(512 << 10, 1, 100e9), copied(1 << 30, 1, 900e9), copied(512 << 10, 2, 200e9)];
         let found = limit(&machine, "goodput", &outcomes);
-        assert_eq!((found.value, found.source), (Some(400e9), Source::Derived));
+        assert_eq!((found.value, found.source), (Some(800e9), Source::Derived));
         assert_eq!(found.inputs[0].value, 100e9);
         let messages = limit(&machine, "messages", &outcomes);
-        assert_eq!(messages.value, Some(400e9 / 8.0 / 65536.0));
+        assert_eq!(messages.value, Some(800e9 / 8.0 / 65536.0));
     }
 
     #[test]
     fn without_it_the_limit_is_unknown_and_says_what_to_run() {
-        let found = limit(&machine(Some(32 << 10)), "goodput", &[copied(1 << 30, 1, 20e9)]);
+        let found = limit(&machine(Some(1 << 20)), "goodput", &[copied(1 << 30, 1, 20e9)]);
         assert_eq!((found.value, found.source), (None, Source::Unknown));
         assert!(
-            found.reason.unwrap().ends_with("also run memory.bandwidth --op copy --threads 1 --size 16K")
+            found.reason.unwrap().ends_with("also run memory.bandwidth --op copy --threads 1 --size 512K")
         );
         let found = limit(&machine(None), "goodput", &[]);
-        assert!(found.reason.unwrap().contains("first-level cache is unknown"));
+        assert!(found.reason.unwrap().contains("second-level cache is unknown"));
     }
 
     #[test]
