@@ -1,0 +1,153 @@
+//! `schema/run.v1.json` against documents as they are written, and against documents that must not pass.
+
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::document::Run;
+use crate::fixture;
+use crate::limit::{Kind, Limit};
+use crate::quantity::Unit;
+use crate::report::json;
+
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
+    let schema: Value = serde_json::from_str(include_str!("../../../../schema/run.v1.json")).unwrap();
+    jsonschema::draft202012::meta::validate(&schema).unwrap();
+    jsonschema::draft202012::new(&schema).unwrap()
+});
+
+fn written(run: &Run) -> Value {
+    let mut text = Vec::new();
+    json::write(run, &mut text).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+fn errors(document: &Value) -> Vec<String> {
+    VALIDATOR.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
+}
+
+#[test]
+fn every_kind_of_row_is_valid() {
+    assert_eq!(errors(&written(&fixture::run())), [""; 0]);
+}
+
+#[test]
+fn few_samples_without_interval_and_limit_are_valid() {
+    let mut made = fixture::measured("cpu.peak/threads=1", "rate", Unit::FlopPerSecond, 1e9);
+    made.metrics = vec![fixture::metric_of("rate", Unit::FlopPerSecond, vec![1e9])];
+    assert!(made.metrics[0].summary.ci95.is_none() && made.metrics[0].limit.is_none());
+    assert_eq!(errors(&written(&fixture::run_of(vec![made]))), [""; 0]);
+}
+
+#[test]
+fn a_run_without_measurements_is_valid() {
+    assert_eq!(errors(&written(&fixture::run_of(Vec::new()))), [""; 0]);
+}
+
+/// The fixture's document after `change`, which must make it invalid.
+fn rejected(what: &str, change: impl FnOnce(&mut Value)) {
+    let mut document = written(&fixture::run());
+    change(&mut document);
+    assert!(!errors(&document).is_empty(), "{what} passes");
+}
+
+fn put(path: &str, value: Value) -> impl FnOnce(&mut Value) {
+    move |document| *document.pointer_mut(path).unwrap() = value
+}
+
+#[test]
+fn broken_contracts_are_rejected() {
+    for (path, value) in [
+        ("/schema", json!("plimsoll.run/2")),
+        ("/id", json!("1")),
+        ("/started", json!("yesterday")),
+        ("/status", json!("done")),
+        ("/seed", json!(-1)),
+        ("/nodes", json!([])),
+        ("/measurements/0/status", json!("good")),
+        ("/measurements/0/status", json!("failed")),
+        ("/measurements/0/reason", json!("an ok row has none")),
+        ("/measurements/0/metrics", json!([])),
+        ("/measurements/2/reason", json!(null)),
+        ("/measurements/10/reason", json!(null)),
+        ("/measurements/0/case/id", json!("cpu.peak/threads")),
+        ("/measurements/0/metrics/0/unit", json!("GFLOP/s")),
+        ("/measurements/0/metrics/0/better", json!("faster")),
+        ("/measurements/0/metrics/0/samples", json!([])),
+        ("/measurements/0/metrics/0/samples/0", json!(null)),
+        ("/measurements/0/metrics/0/summary/ci95", json!(null)),
+        ("/measurements/0/metrics/0/summary/ci95", json!([1.0])),
+        ("/measurements/0/metrics/0/summary/n", json!(4)),
+        ("/measurements/0/metrics/0/limit/value", json!(null)),
+        ("/measurements/0/metrics/0/limit/source", json!("guessed")),
+        ("/measurements/0/metrics/0/limit/kind", json!("wall")),
+        ("/measurements/3/metrics/0/limit/reason", json!(null)),
+        ("/measurements/3/metrics/0/of_limit", json!(0.5)),
+        ("/measurements/0/metrics/0/peers", json!([{ "peer": "fio" }])),
+        ("/measurements/7/metrics/0/percentiles", json!({ "p101": 1.0 })),
+        ("/measurements/7/metrics/0/histogram", json!([[1.0, 0]])),
+    ] {
+        rejected(&format!("{path} = {value}"), put(path, value.clone()));
+    }
+}
+
+#[test]
+fn closed_objects_take_no_more_names_and_lack_none() {
+    for path in [
+        "",
+        "/plan",
+        "/findings/0",
+        "/measurements/0",
+        "/measurements/0/case",
+        "/measurements/0/metrics/0",
+        "/measurements/0/metrics/0/summary",
+        "/measurements/0/metrics/0/limit",
+        "/measurements/0/metrics/0/series/0",
+        "/measurements/4/warnings/0",
+    ] {
+        let object =
+            |document: &mut Value| document.pointer_mut(path).unwrap().as_object_mut().unwrap().clone();
+        let names: Vec<String> = object(&mut written(&fixture::run())).keys().cloned().collect();
+        rejected(&format!("{path}/extra"), |d| {
+            d.pointer_mut(path).unwrap().as_object_mut().unwrap().insert("extra".to_owned(), json!(1));
+        });
+        for name in names {
+            rejected(&format!("{path} without {name}"), |d| {
+                d.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(&name);
+            });
+        }
+    }
+}
+
+#[test]
+fn every_unit_of_a_metric_is_in_the_schema() {
+    for unit in Unit::ALL.iter().filter(|u| !matches!(u, Unit::Byte | Unit::Hertz)) {
+        let made = fixture::measured("cpu.peak/threads=1", "rate", *unit, 2.0);
+        assert_eq!(errors(&written(&fixture::run_of(vec![made]))), [""; 0], "{unit}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_is_measured_is_valid_and_reads_back(
+        samples in prop::collection::vec(1e-12f64..1e18, 1..40),
+        reason in "\\PC{1,40}",
+        text in "\\p{Any}{1,40}",
+        seed in any::<u64>(),
+        elapsed in 0f64..1e6,
+    ) {
+        let mut made = fixture::measured("disk.io/op=read/block=4K/threads=1", "rate", Unit::IoPerSecond, 1.0);
+        made.metrics = vec![fixture::metric_of("rate", Unit::IoPerSecond, samples)];
+        let mut run = fixture::run_of(vec![made.limited(Limit::unknown(Kind::Ceiling, reason))]);
+        run.machine.host = Some(text.clone());
+        run.findings[0].text = text;
+        (run.seed, run.elapsed_s) = (seed, elapsed);
+        let document = written(&run);
+        prop_assert_eq!(errors(&document), [""; 0]);
+        let read: Run = serde_json::from_value(document).unwrap();
+        prop_assert_eq!(read, run);
+    }
+}
