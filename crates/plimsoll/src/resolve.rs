@@ -138,7 +138,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
                 other(format!("no benchmark '{}'{hint}", crate::text::shown(name)))
             })?;
             let takes = |key: &&str| benchmark.keys().contains(key);
-            if narrow && !typed.lists.keys().all(|k| takes(k)) {
+            if narrow && !typed.lists.keys().all(takes) {
                 continue;
             }
             let mut own = Group { benchmarks: vec![name.clone()], ..Group::default() };

@@ -6,10 +6,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::rc::Rc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, after, never, select, unbounded};
+use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
 
 use super::message::{self, Reply, Request};
 use crate::bench::{self, Options, Prepared};
@@ -20,6 +19,9 @@ use crate::sample::{Amount, CannotMeasure, Cause, Facts, Sample, WrongAnswer};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PATIENCE: f64 = 120.0;
+
+/// How long the parent listens for what a dead worker wrote last.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Starts a worker for each case, or keeps one for a benchmark whose cases share what is dear to make.
 pub struct Workers {
@@ -122,11 +124,11 @@ impl Drop for Remote {
 
 /// One worker process.
 struct Worker {
-    child: Child,
+    child: Option<Child>,
     stdin: Option<ChildStdin>,
     replies: Receiver<std::io::Result<Reply>>,
     interrupts: Receiver<()>,
-    stderr: Option<JoinHandle<String>>,
+    last_words: Receiver<String>,
     alive: bool,
 }
 
@@ -151,7 +153,10 @@ impl Worker {
             .map_err(failed)?;
         let (sender, replies) = unbounded();
         let stdout = child.stdout.take();
-        let stderr = child.stderr.take().map(|pipe| std::thread::spawn(move || last_line(pipe)));
+        let (said, last_words) = bounded(1);
+        if let Some(pipe) = child.stderr.take() {
+            std::thread::spawn(move || said.send(last_line(pipe)));
+        }
         std::thread::spawn(move || {
             let Some(stdout) = stdout else { return };
             let mut stdout = BufReader::new(stdout);
@@ -163,7 +168,7 @@ impl Worker {
             }
         });
         let stdin = child.stdin.take();
-        let mut worker = Self { child, stdin, replies, interrupts, stderr, alive: true };
+        let mut worker = Self { child: Some(child), stdin, replies, interrupts, last_words, alive: true };
         let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
         worker.done(&begin, PATIENCE)?;
         Ok(worker)
@@ -208,13 +213,14 @@ impl Worker {
 
     /// Why the worker is gone.
     fn lost(&mut self) -> CannotMeasure {
-        // Closed pipes mean that it ended or is about to; ending it makes the wait short for certain.
         self.stdin = None;
-        let status = match self.child.try_wait() {
-            Ok(Some(status)) => Some(status),
-            _ => self.child.wait().ok(),
-        };
-        let said = self.stderr.take().and_then(|t| t.join().ok()).unwrap_or_default();
+        // Its pipe is closed, so it has ended or is about to: its status is settled, and a kill only bounds the wait.
+        let status = self.child.take().and_then(|mut child| {
+            let _ = child.kill();
+            child.wait().ok()
+        });
+        // A process that the worker left behind may hold its standard error open.
+        let said = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
         CannotMeasure::environment(obituary(status, &said))
     }
 }
@@ -257,9 +263,11 @@ fn last_line(pipe: impl Read) -> String {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The end of its input ends an idle worker; one that is busy or hangs is killed.
         self.stdin = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            // A worker that hangs in the kernel dies when the device answers; nobody waits for that.
+            std::thread::spawn(move || child.wait());
+        }
     }
 }
