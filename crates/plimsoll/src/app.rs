@@ -16,7 +16,8 @@ use crate::event::Event;
 use crate::finding;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
-use crate::output::Outputs;
+use crate::output::{self, OutputError, Outputs};
+use crate::store::{Store, StoreError};
 use crate::plan::Plan;
 use crate::resolve;
 use crate::run::{Harness, Ran, expected_seconds};
@@ -113,7 +114,10 @@ fn measure(what: &What, common: &Common) -> Result<ExitCode, Failure> {
         let text = if common.list { listed(&prepared) } else { foretold(&prepared) };
         return Ok(printed(&text));
     }
-    let outputs = Outputs::open(common).map_err(Failure::usage)?;
+    let outputs = Outputs::open(common).map_err(|e| match &e {
+        OutputError::Store(store) => store_failure(store),
+        OutputError::File(_) => Failure::usage(e.to_string()),
+    })?;
     let interrupts = interrupts()?;
     run(&prepared, outputs, interrupts)
 }

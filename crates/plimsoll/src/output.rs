@@ -1,19 +1,52 @@
 //! Where a run goes: the table, the event lines, the run document, the history.
 //!
-//! Each consumes the same events and the same document; none of them can disturb the run.
+//! Each consumes the same events and the same document, and none of them can disturb the run: what cannot be written
+//! is told once, the rest goes on.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
+use crate::store::{Location, Store, StoreError, Surroundings};
 
 /// All outputs of one run.
 pub struct Outputs {
     json: Option<PathBuf>,
     events: Option<Box<dyn Write>>,
+    history: Option<History>,
+    complaints: Vec<String>,
+    lost: bool,
+}
+
+/// The history, and where in it the run is.
+struct History {
+    store: Store,
+    run: String,
+    next: usize,
+}
+
+/// What cannot be opened: exit code 2 for a path of the user's, else what the store says.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// A file that was asked for.
+    #[error("{0}")]
+    File(String),
+    /// The history.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// `error`, with the flag and the path it is about.
+fn about(flag: &str, path: &Path, error: &io::Error) -> OutputError {
+    let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+    OutputError::File(format!("{flag} {shown}: {error}; name a file in a directory that can be written"))
 }
 
 impl Outputs {
@@ -21,54 +54,120 @@ impl Outputs {
     ///
     /// # Errors
     /// One line on what cannot be written.
-    pub fn open(common: &Common) -> Result<Self, String> {
-        let events: Option<Box<dyn Write>> = match common.events.as_deref() {
-            None => None,
-            Some(path) if path == Path::new("-") => Some(Box::new(std::io::stdout())),
-            Some(path) => {
-                let file = File::create(path).map_err(|e| {
-                    format!("--events {}: {e}", crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()))
-                })?;
-                Some(Box::new(BufWriter::new(file)))
+    pub fn open(common: &Common) -> Result<Self, OutputError> {
+        let mut complaints = Vec::new();
+        let history = match store_of(common) {
+            Ok(store) => store.map(|store| History { store, run: String::new(), next: 0 }),
+            // The usual place is a convenience: a machine that has none is measured all the same.
+            Err(e) if e.is_no_place() && common.store.is_none() => {
+                complaints.push(e.to_string());
+                None
             }
+            Err(e) => return Err(e.into()),
         };
-        Ok(Self { json: common.json.clone(), events })
+        if let Some(path) = common.json.as_deref().filter(|p| !is_stdout(p)) {
+            writable(path).map_err(|e| about("--json", path, &e))?;
+        }
+        Ok(Self { json: common.json.clone(), events: event_lines(common)?, history, complaints, lost: false })
+    }
+
+    /// What could not be done and is not worth ending the run: one line each.
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
     }
 
     /// The run begins.
-    pub fn begin(&mut self, _: &Run) {}
+    pub fn begin(&mut self, run: &Run) {
+        if let Some(history) = &mut self.history {
+            history.run.clone_from(&run.id);
+            let begun = history.store.begin(run);
+            self.kept(begun);
+        }
+    }
 
     /// Something happened.
     pub fn event(&mut self, event: &Event) {
         if let Some(lines) = &mut self.events {
-            let _ = serde_json::to_writer(&mut *lines, event).map(|()| lines.write_all(b"\n"));
-            let _ = lines.flush();
+            let written = serde_json::to_writer(&mut *lines, event).map_err(io::Error::from);
+            if written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()).is_err() {
+                self.events = None;
+            }
         }
-        if let Event::Measured { measurement } = event {
-            let m = measurement.metrics.first();
-            let _ = writeln!(
-                std::io::stderr(),
-                "{} {:?} {:?} {:?} of {:?} {:?}",
-                measurement.case,
-                measurement.status,
-                measurement.reason,
-                m.map(|m| m.summary.median),
-                m.and_then(|m| m.of_limit),
-                measurement.warnings
-            );
+        if let (Event::Measured { measurement }, Some(history)) = (event, &mut self.history) {
+            let added = history.store.add(&history.run, history.next, measurement);
+            history.next += 1;
+            self.kept(added);
         }
     }
 
-    /// The run is over. Whether all of it was kept where it was to be kept.
+    /// The run is over: the whole document goes where it was to go. Whether all of it arrived.
     pub fn finish(&mut self, run: &Run) -> bool {
-        if let Some(path) = &self.json {
-            let text = serde_json::to_vec_pretty(run).unwrap_or_default();
-            return if path == Path::new("-") {
-                std::io::stdout().write_all(&text).is_ok()
-            } else {
-                std::fs::write(path, text).is_ok()
-            };
+        if let Some(history) = &mut self.history {
+            let finished = history.store.finish(run);
+            self.kept(finished);
         }
-        true
+        if let Some(path) = self.json.clone() {
+            let written = crate::report::json::write(run, &path);
+            if let Err(e) = written {
+                self.complaints.push(about("--json", &path, &e).to_string());
+                self.lost = true;
+            }
+        }
+        !self.lost
+    }
+
+    /// Where the run is kept.
+    pub fn stored_in(&self) -> Option<&Path> {
+        self.history.as_ref().map(|h| h.store.file())
+    }
+
+    /// Gives the history up when it fails: the run goes on without it, and the end says so.
+    fn kept(&mut self, result: Result<(), StoreError>) {
+        if let Err(e) = result {
+            self.complaints.push(e.to_string());
+            self.history = None;
+            self.lost = true;
+        }
+    }
+}
+
+/// The history that was asked for; `None` for `--store none`.
+fn store_of(common: &Common) -> Result<Option<Store>, StoreError> {
+    match location(common.store.as_deref())? {
+        Some(location) => Store::open(&location).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Where the history is: as named, nowhere for `none`, or at the usual place.
+///
+/// # Errors
+/// There is no usual place.
+pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
+    match named {
+        Some(path) if path == Path::new("none") => Ok(None),
+        Some(path) => Ok(Some(Location::named(path))),
+        None => Location::usual(&Surroundings::of_process()).map(Some),
+    }
+}
+
+/// Whether a file could be put there; nothing is changed.
+fn writable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(parent, access).map_err(io::Error::from)
+}
+
+fn event_lines(common: &Common) -> Result<Option<Box<dyn Write>>, OutputError> {
+    match common.events.as_deref() {
+        None => Ok(None),
+        Some(path) if is_stdout(path) => Ok(Some(Box::new(io::stdout()))),
+        Some(path) => {
+            let file = File::create(path).map_err(|e| about("--events", path, &e))?;
+            Ok(Some(Box::new(BufWriter::new(file))))
+        }
     }
 }
