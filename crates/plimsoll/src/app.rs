@@ -257,8 +257,27 @@ fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     text.map(|t| printed(&(t + "\n"))).map_err(|e| Failure::environment(e.to_string()))
 }
 
-fn history(_: Option<PathBuf>, _: Option<String>) -> Result<ExitCode, Failure> {
-    Err(Failure::environment("no history"))
+fn history(named: Option<PathBuf>, show: Option<String>) -> Result<ExitCode, Failure> {
+    let failed = |e: StoreError| store_failure(&e);
+    let Some(location) = output::location(named.as_deref()).map_err(failed)? else {
+        return Err(Failure::usage("--store none names no history"));
+    };
+    let store = Store::read(&location).map_err(failed)?;
+    let text = match show {
+        Some(run) => format!("{:?}", store.load(&run).map_err(failed)?),
+        None => format!("{:?}", store.list().map_err(failed)?),
+    };
+    Ok(printed(&text))
+}
+
+/// The exit code of what went wrong with the history.
+fn store_failure(error: &StoreError) -> Failure {
+    let code = match error {
+        e if e.is_refusal() => code::REFUSED,
+        e if e.is_not_found() => code::USAGE,
+        _ => code::ENVIRONMENT,
+    };
+    Failure { line: error.to_string(), code }
 }
 
 fn far_end() -> Result<ExitCode, Failure> {

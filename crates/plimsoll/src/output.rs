@@ -5,16 +5,17 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
+use crate::report::json::Target;
 use crate::store::{Location, Store, StoreError, Surroundings};
 
 /// All outputs of one run.
 pub struct Outputs {
-    json: Option<PathBuf>,
+    json: Option<Target>,
     events: Option<Box<dyn Write>>,
     history: Option<History>,
     complaints: Vec<String>,
@@ -65,10 +66,9 @@ impl Outputs {
             }
             Err(e) => return Err(e.into()),
         };
-        if let Some(path) = common.json.as_deref().filter(|p| !is_stdout(p)) {
-            writable(path).map_err(|e| about("--json", path, &e))?;
-        }
-        Ok(Self { json: common.json.clone(), events: event_lines(common)?, history, complaints, lost: false })
+        let json = common.json.as_deref().map(Target::new).transpose();
+        let json = json.map_err(|e| OutputError::File(e.to_string()))?;
+        Ok(Self { json, events: event_lines(common)?, history, complaints, lost: false })
     }
 
     /// What could not be done and is not worth ending the run: one line each.
@@ -106,12 +106,9 @@ impl Outputs {
             let finished = history.store.finish(run);
             self.kept(finished);
         }
-        if let Some(path) = self.json.clone() {
-            let written = crate::report::json::write(run, &path);
-            if let Err(e) = written {
-                self.complaints.push(about("--json", &path, &e).to_string());
-                self.lost = true;
-            }
+        if let Some(Err(e)) = self.json.as_ref().map(|target| target.write(run)) {
+            self.complaints.push(e.to_string());
+            self.lost = true;
         }
         !self.lost
     }
@@ -149,16 +146,6 @@ pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
         Some(path) => Ok(Some(Location::named(path))),
         None => Location::usual(&Surroundings::of_process()).map(Some),
     }
-}
-
-/// Whether a file could be put there; nothing is changed.
-fn writable(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(parent, access).map_err(io::Error::from)
 }
 
 fn event_lines(common: &Common) -> Result<Option<Box<dyn Write>>, OutputError> {
