@@ -17,11 +17,12 @@ use crate::finding;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
 use crate::output::{self, OutputError, Outputs};
-use crate::store::{Store, StoreError};
 use crate::plan::Plan;
+use crate::report;
 use crate::resolve;
 use crate::run::{Harness, Ran, expected_seconds};
 use crate::sample::Cause;
+use crate::store::{Store, StoreError};
 use crate::worker::{self, Workers};
 
 /// Why nothing (more) can be done: one line, and the exit code.
@@ -253,8 +254,13 @@ fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
 
 fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     let machine = Machine::discover(&Root::live());
-    let text = if json { serde_json::to_string_pretty(&machine) } else { serde_json::to_string(&machine) };
-    text.map(|t| printed(&(t + "\n"))).map_err(|e| Failure::environment(e.to_string()))
+    let text = match json {
+        true => {
+            serde_json::to_string_pretty(&machine).map_err(|e| Failure::environment(e.to_string()))? + "\n"
+        }
+        false => report::machine::text(&report::machine::describe(&machine), 80),
+    };
+    Ok(printed(&text))
 }
 
 fn history(named: Option<PathBuf>, show: Option<String>) -> Result<ExitCode, Failure> {
