@@ -25,20 +25,24 @@ const LEAST: usize = 5;
 /// The interval `[low, high]` that holds the true median in 95 % of cases; `None` below 5 samples. At 5 it is
 /// [min, max], which covers 1 − 2 × 2⁻⁵ = 93.75 % whatever the distribution. O([`RESAMPLES`] × n).
 pub fn median_interval(samples: &Samples, seed: Seed) -> Option<[f64; 2]> {
+    interval(samples, seed, RESAMPLES)
+}
+
+fn interval(samples: &Samples, seed: Seed, resamples: usize) -> Option<[f64; 2]> {
     let sorted = samples.sorted();
     let (first, last) = (*sorted.first()?, *sorted.last()?);
     match sorted.len() {
         n if n < LEAST => None,
         LEAST => Some([first, last]),
         _ if first == last => Some([first, last]),
-        _ => Some(bootstrap(&sorted, seed)),
+        _ => Some(bootstrap(&sorted, seed, resamples)),
     }
 }
 
-fn bootstrap(sorted: &[f64], seed: Seed) -> [f64; 2] {
+fn bootstrap(sorted: &[f64], seed: Seed, resamples: usize) -> [f64; 2] {
     let mut generator = seed.generator();
     let mut resample = vec![0u32; sorted.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
+    let mut medians: Vec<f64> = (0..resamples)
         .map(|_| {
             for rank in &mut resample {
                 *rank = below(generator.next_u32(), sorted.len());
@@ -150,7 +154,8 @@ mod tests {
             let mut generator = Seed::new(*trial, "simulation", "value").generator();
             let uniform = (0..count).map(|_| (f64::from(generator.next_u32()) + 0.5) / 4_294_967_296.0);
             let points: Vec<f64> = uniform.map(draw).collect();
-            let [low, high] = median_interval(&samples(&points), seed(*trial)).unwrap();
+            // A quarter of the resamples: the test is about coverage, not about digits.
+            let [low, high] = interval(&samples(&points), seed(*trial), RESAMPLES / 4).unwrap();
             (low..=high).contains(&median)
         });
         covered.count() as f64 / trials as f64
