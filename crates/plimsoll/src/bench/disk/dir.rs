@@ -1,0 +1,281 @@
+//! The directory of the test files: whether it can be used, what is there, and how large a file it may take.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use super::filesystem::FileSystem;
+use crate::quantity::format_size;
+use crate::text::shown_bytes;
+
+/// Why a directory cannot hold test files: bad input, known before any load.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DirError {
+    /// Nothing there.
+    #[error("--dir {0} does not exist; create it or name another directory")]
+    Missing(String),
+    /// Something else is there.
+    #[error("--dir {0} is not a directory; name a directory")]
+    NotADirectory(String),
+    /// The file system is mounted read-only.
+    #[error("--dir {dir} is on {mount}, which is mounted read-only; name a directory that can be written")]
+    ReadOnly {
+        /// As given.
+        dir: String,
+        /// Its mount point.
+        mount: String,
+    },
+    /// The user may not create files there.
+    #[error("--dir {0}: no permission to create files there; name a directory of your own")]
+    NoPermission(String),
+    /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
+    #[error("--dir {0} lets nobody create files (immutable? see lsattr -d); name another directory")]
+    Immutable(String),
+    /// Any other refusal.
+    #[error("--dir {dir} cannot be used: {errno}; name another directory")]
+    Other {
+        /// As given.
+        dir: String,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}
+
+/// There is too little space for the test file: an environment error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the test file needs {}, and only {} can be used on {mount}: {why}; free some or name another --dir",
+    format_size(*.needs), format_size(*.has)
+)]
+pub struct NoSpace {
+    /// Bytes needed.
+    pub needs: u64,
+    /// Bytes that may be used.
+    pub has: u64,
+    /// The mount point.
+    pub mount: String,
+    /// Which bound that is.
+    pub why: String,
+}
+
+/// What is known of a usable directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirFacts {
+    /// The directory, without symbolic links.
+    pub path: PathBuf,
+    /// Where its file system is mounted.
+    pub mount: PathBuf,
+    /// What file system it is.
+    pub file_system: FileSystem,
+    /// Bytes that this user may still write (`f_bavail`, without root's reserve).
+    pub available: u64,
+    /// The largest file that this process may write (RLIMIT_FSIZE).
+    pub file_size_limit: Option<u64>,
+}
+
+/// How large the test file is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// This many bytes and no fewer: the user said so.
+    Exactly(u64),
+    /// As many as there is room for, within these bounds.
+    Between {
+        /// With fewer there is nothing worth measuring.
+        least: u64,
+        /// More gain nothing.
+        most: u64,
+    },
+}
+
+/// The size that a test file gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSize {
+    /// Bytes.
+    pub bytes: u64,
+    /// Why it is not the most that was wanted.
+    pub reduced: Option<String>,
+}
+
+/// Free space that is never used: a tenth, and 1 GiB at least. A full file system hurts everybody on it.
+const RESERVE: u64 = 1 << 30;
+
+/// Looks at `dir` without creating anything: for the parent, before any load.
+///
+/// # Errors
+/// Why it cannot hold test files.
+pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
+    let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
+    let failed = |error: &io::Error| match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => DirError::Missing(name()),
+        Some(Errno::NOTDIR) => DirError::NotADirectory(name()),
+        Some(Errno::ACCESS) => DirError::NoPermission(name()),
+        errno => DirError::Other { dir: name(), errno: errno.unwrap_or(Errno::INVAL) },
+    };
+    let path = dir.canonicalize().map_err(|e| failed(&e))?;
+    let metadata = path.metadata().map_err(|e| failed(&e))?;
+    if !metadata.is_dir() {
+        return Err(DirError::NotADirectory(name()));
+    }
+    let mount = mount_point(&path, metadata.dev());
+    let other = |errno| DirError::Other { dir: name(), errno };
+    let vfs = rustix::fs::statvfs(&path).map_err(other)?;
+    let read_only =
+        || DirError::ReadOnly { dir: name(), mount: shown_bytes(mount.as_os_str().as_encoded_bytes()) };
+    if vfs.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Err(read_only());
+    }
+    may_create(&path).map_err(|errno| match errno {
+        Errno::ROFS => read_only(),
+        Errno::ACCESS => DirError::NoPermission(name()),
+        Errno::PERM => DirError::Immutable(name()),
+        errno => other(errno),
+    })?;
+    let magic = rustix::fs::statfs(&path).map_err(other)?.f_type;
+    Ok(DirFacts {
+        mount,
+        path,
+        // The magic is 32 bits on every architecture; a sign extension is cut off here.
+        file_system: FileSystem::from_magic((magic as u64 & 0xffff_ffff) as u32),
+        available: vfs.f_bavail.saturating_mul(vfs.f_frsize),
+        file_size_limit: getrlimit(Resource::Fsize).current,
+    })
+}
+
+/// Whether the effective user may create names in `dir`.
+fn may_create(dir: &Path) -> Result<(), Errno> {
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    match rustix::fs::accessat(CWD, dir, access, AtFlags::EACCESS) {
+        // Before Linux 5.8 only the real user can be asked about.
+        Err(Errno::NOSYS) => rustix::fs::accessat(CWD, dir, access, AtFlags::empty()),
+        answer => answer,
+    }
+}
+
+/// The highest parent on the same device.
+fn mount_point(path: &Path, device: u64) -> PathBuf {
+    let same = |p: &&Path| p.metadata().is_ok_and(|m| m.dev() == device);
+    path.ancestors().take_while(same).last().unwrap_or(path).to_owned()
+}
+
+impl DirFacts {
+    /// How large the test file will be.
+    ///
+    /// # Errors
+    /// When even the least does not fit.
+    pub fn file_size(&self, size: Size) -> Result<FileSize, NoSpace> {
+        let (least, most) = match size {
+            Size::Exactly(bytes) => (bytes, bytes),
+            Size::Between { least, most } => (least, most.max(least)),
+        };
+        let reserve = (self.available / 10).max(RESERVE);
+        let spare = self.available.saturating_sub(reserve);
+        let mut bound = (
+            spare,
+            format!("{} are free, of which {} stay free", format_size(self.available), format_size(reserve)),
+        );
+        if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
+            bound = (limit, format!("RLIMIT_FSIZE is {} (ulimit -f)", format_size(limit)));
+        }
+        let (has, why) = bound;
+        if has < least {
+            let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
+            return Err(NoSpace { needs: least, has, mount, why });
+        }
+        Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {
+        DirFacts {
+            path: "/data/test".into(),
+            mount: "/data".into(),
+            file_system: FileSystem::from_magic(0xef53),
+            available,
+            file_size_limit,
+        }
+    }
+
+    #[test]
+    fn a_usable_directory_is_described() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        assert!(facts.path.starts_with(&facts.mount));
+        assert!(facts.file_system.name.is_some());
+        assert!(facts.available > 0);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn the_mount_point_of_proc_is_proc() {
+        let device = Path::new("/proc/self").canonicalize().expect("proc").metadata().expect("stat").dev();
+        assert_eq!(mount_point(Path::new("/proc/sys/kernel"), device), Path::new("/proc"));
+    }
+
+    #[test]
+    fn what_is_not_a_directory_is_refused_by_name() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").expect("write");
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("fifo");
+        for path in [&file, &fifo, Path::new("/dev/null"), &file.join("under")] {
+            assert!(matches!(check_dir(path), Err(DirError::NotADirectory(_))), "{path:?}");
+        }
+        let missing = check_dir(&dir.path().join("none\u{1b}[31m\n")).expect_err("missing");
+        assert!(matches!(missing, DirError::Missing(_)));
+        assert!(!missing.to_string().contains(['\u{1b}', '\n']), "{missing}");
+    }
+
+    #[test]
+    fn proc_and_sys_take_no_files() {
+        let refused = check_dir(Path::new("/proc/self")).expect_err("proc");
+        assert!(!matches!(refused, DirError::Missing(_) | DirError::NotADirectory(_)), "{refused}");
+    }
+
+    #[test]
+    fn a_tenth_and_at_least_a_gibibyte_stay_free() {
+        let most = Size::Between { least: 64 << 20, most: GIB };
+        assert_eq!(facts(100 * GIB, None).file_size(most), Ok(FileSize { bytes: GIB, reduced: None }));
+        let reduced = facts(GIB + GIB / 2, None).file_size(most).expect("fits");
+        assert_eq!(reduced.bytes, GIB / 2);
+        assert!(reduced.reduced.is_some());
+        let refused = facts(GIB + 1, None).file_size(most).expect_err("too little");
+        assert_eq!((refused.needs, refused.has), (64 << 20, 1));
+        let text = refused.to_string();
+        assert!(text.contains("64M") && text.contains("/data") && text.contains("1G"), "{text}");
+        assert_eq!(facts(90 * GIB, None).file_size(Size::Exactly(81 * GIB)).map(|s| s.bytes), Ok(81 * GIB));
+        assert!(facts(90 * GIB, None).file_size(Size::Exactly(81 * GIB + 1)).is_err());
+    }
+
+    #[test]
+    fn the_file_size_limit_is_named() {
+        let refused = facts(100 * GIB, Some(1 << 20)).file_size(Size::Exactly(GIB)).expect_err("too large");
+        assert!(refused.to_string().contains("RLIMIT_FSIZE is 1M"), "{refused}");
+        let reduced = facts(100 * GIB, Some(1 << 20)).file_size(Size::Between { least: 4096, most: GIB });
+        assert_eq!(reduced.map(|s| s.bytes), Ok(1 << 20));
+    }
+
+    proptest! {
+        /// Whatever the numbers: the rule holds, and nothing overflows.
+        #[test]
+        fn the_reserve_is_never_touched(available: u64, limit: Option<u64>, least: u64, most: u64) {
+            if let Ok(size) = facts(available, limit).file_size(Size::Between { least, most }) {
+                prop_assert!(size.bytes <= available - (available / 10).max(GIB));
+                prop_assert!(size.bytes >= least);
+                prop_assert!(limit.is_none_or(|limit| size.bytes <= limit));
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `disk.fsync`: what a commit costs, as a database's write-ahead log pays it.
+//!
+//! One commit appends a block through the page cache and calls fdatasync(2). Space for a segment is reserved
+//! beforehand without moving the end of the file, as RocksDB does for its log; so each commit also makes the file
+//! system record the new length, which a log that overwrites old segments in place (PostgreSQL's, once recycled)
+//! is spared. A full segment is cut to nothing and begun anew, untimed.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use plimsoll_metal::uring::monotonic_ns;
+use rustix::io::Errno;
+
+use super::data::Noise;
+use super::dir::{Size, check_dir};
+use super::file::{cannot_use, in_memory, named};
+use super::load::{DIGITS, LONGEST_NS};
+use super::target::{Cache, End, TestFile, hint};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::machine::storage::Medium;
+use crate::plan::Group;
+use crate::quantity::{Unit, format_size};
+use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+
+/// The benchmark itself.
+pub struct DiskFsync;
+
+/// Bytes of a log segment: etcd's and RocksDB's default.
+const SEGMENT: u64 = 64 << 20;
+
+/// The block of a commit when none is named: SQLite's and most databases' page, and the log's write unit.
+const BLOCK: u64 = 4 << 10;
+
+impl Benchmark for DiskFsync {
+    fn name(&self) -> &'static str {
+        "disk.fsync"
+    }
+
+    fn about(&self) -> &'static str {
+        "append and fdatasync: what a database's commit costs"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["block", "threads"]
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![
+            Metric { name: "latency", unit: Unit::Second, better: Better::Lower },
+            Metric { name: "rate", unit: Unit::PerSecond, better: Better::Higher },
+        ]
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let mut candidates = Vec::new();
+        for block in group.numbers("block", &[BLOCK]) {
+            if !(1..=SEGMENT).contains(&block) {
+                return Err(format!("block: {block} is not between 1 and {}", format_size(SEGMENT)));
+            }
+            for threads in group.numbers("threads", &[1]) {
+                let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
+                let feasible = feasible(machine, threads);
+                candidates.push(Candidate { case, feasible });
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let block = case.number("block").filter(|block| (1..=SEGMENT).contains(block)).unwrap_or(BLOCK);
+        Ok(Box::new(Log::new(block, case, cx)?))
+    }
+}
+
+fn feasible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
+    let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
+    match file_system {
+        _ if threads != 1 => {
+            Err(CannotMeasure::not_here("disk.fsync works with one thread: one log has one writer"))
+        }
+        Some(known) if known.medium == Medium::Memory => Err(in_memory(&known.fs_type)),
+        _ => Ok(()),
+    }
+}
+
+/// A log under way.
+struct Log {
+    file: TestFile,
+    noise: Noise,
+    block: Vec<u8>,
+    /// Where the next commit is appended.
+    end: u64,
+    latency: Histogram<u64>,
+    facts: Facts,
+}
+
+impl Log {
+    fn new(block: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let failed = |e: &dyn std::error::Error| CannotMeasure::environment(e.to_string());
+        let facts = check_dir(&cx.options.dir).map_err(|e| failed(&e))?;
+        if facts.file_system.medium == Some(Medium::Memory) {
+            return Err(in_memory(facts.file_system.name.unwrap_or("memory")));
+        }
+        facts.file_size(Size::Exactly(SEGMENT)).map_err(|e| failed(&e))?;
+        let file = TestFile::create(&facts, Cache::Buffered).map_err(cannot_use)?;
+        file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
+        let len = usize::try_from(block).map_err(|e| failed(&e))?;
+        let mut log = Log {
+            noise: Noise::new(cx.options.seed, case.id().as_str()),
+            block: vec![0; len],
+            end: 0,
+            latency: Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).map_err(|e| failed(&e))?,
+            facts: Facts { warnings: named(&file).into_iter().collect(), ..Facts::default() },
+            file,
+        };
+        log.noise.fill(&mut log.block, 0);
+        Ok(log)
+    }
+
+    /// One commit. A failed sync is final: the kernel may have dropped the data, and would let a second call succeed.
+    fn commit(&mut self) -> Result<u64, CannotMeasure> {
+        let begun = monotonic_ns();
+        let mut written = 0;
+        while written < self.block.len() {
+            let rest = self.block.get(written..).unwrap_or_default();
+            match rustix::io::pwrite(&self.file, rest, self.end + written as u64) {
+                Ok(0) => return Err(failed("append", self.end, Errno::NOSPC)),
+                Ok(more) => written += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed("append", self.end, errno)),
+            }
+        }
+        rustix::fs::fdatasync(&self.file).map_err(|errno| failed("fdatasync", self.end, errno))?;
+        self.end += written as u64;
+        Ok(monotonic_ns().saturating_sub(begun))
+    }
+
+    /// Begins the segment anew when the next commit does not fit.
+    fn make_room(&mut self) -> Result<(), CannotMeasure> {
+        if self.end + self.block.len() as u64 <= SEGMENT {
+            return Ok(());
+        }
+        self.end = 0;
+        self.file.set_len(0).map_err(cannot_use)?;
+        self.file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
+        self.file.sync().map_err(cannot_use)
+    }
+}
+
+fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "{what} at offset {offset} of the test file failed: {errno}{}",
+        hint(errno)
+    ))
+}
+
+impl Prepared for Log {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        self.latency.reset();
+        let (mut commits, mut sum_ns, mut elapsed_ns) = (0_u64, 0_u64, 0_u64);
+        let unfinished = |commits: u64, elapsed_ns: u64| match amount {
+            Amount::Work(most) => commits < most,
+            Amount::Seconds(seconds) => (elapsed_ns as f64) < seconds * 1e9 || commits == 0,
+        };
+        while unfinished(commits, elapsed_ns) {
+            self.make_room()?;
+            let begun = monotonic_ns();
+            self.noise.address(&mut self.block, self.end);
+            let latency = self.commit()?;
+            self.latency.saturating_record(latency.max(1));
+            (commits, sum_ns) = (commits + 1, sum_ns + latency);
+            elapsed_ns += monotonic_ns().saturating_sub(begun);
+        }
+        let (count, elapsed) = (commits.max(1) as f64, elapsed_ns.max(1) as f64 * 1e-9);
+        let values = BTreeMap::from([
+            ("latency".to_owned(), sum_ns as f64 * 1e-9 / count),
+            ("rate".to_owned(), commits as f64 / elapsed),
+        ]);
+        let histograms = vec![super::distribution("latency", &self.latency)];
+        Ok(Sample { elapsed, values, histograms, ..Sample::default() })
+    }
+
+    /// The last commit must be in the file.
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
+        let mut found = vec![0; self.block.len()];
+        let mut read = 0;
+        while read < found.len() {
+            let rest = found.get_mut(read..).unwrap_or_default();
+            match rustix::io::pread(&self.file, rest, offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(WrongAnswer(format!("the log cannot be read back: {errno}"))),
+            }
+        }
+        if found == self.block {
+            Ok(())
+        } else {
+            Err(WrongAnswer(format!(
+                "verify failed at offset {offset} of the log: it is not what was committed"
+            )))
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
