@@ -3,6 +3,7 @@
 //! A limit that is not known is `unknown` with the reason; it is never guessed. Limits are computed when all
 //! cases are done, because one may need what another measured.
 
+pub mod microarchitecture;
 pub mod network;
 
 use serde::{Deserialize, Serialize};
