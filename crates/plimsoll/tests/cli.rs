@@ -99,3 +99,17 @@ fn only_takes_whole_components_and_globs() {
     assert!(list("cpu.peak/*threads=1").lines().all(|l| l.ends_with("threads=1")));
     refused(&["run", "--only", "memory.lat"], "matches nothing");
 }
+
+#[test]
+fn every_example_is_a_valid_plan() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut seen = 0;
+    for entry in fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        let dir = scratch();
+        let (out, _) = ended(plimsoll(dir.path()).arg("run").arg(&path).arg("--dry-run"), 0);
+        assert!(out.contains("cases"), "{}: {out}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 5, "found {seen} examples");
+}
