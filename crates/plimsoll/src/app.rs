@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::bench::disk::dir::check_dir;
 use crate::bench::{Candidate, Options, network};
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
@@ -291,6 +292,7 @@ fn far_end() -> Result<ExitCode, Failure> {
     served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }
 
+/// The directory of test files, links resolved, found fit before anything is measured.
 fn checked_dir(dir: &Path) -> Result<PathBuf, Failure> {
-    Ok(dir.to_owned())
+    check_dir(dir).map(|facts| facts.path).map_err(|e| Failure::usage(e.to_string()))
 }
