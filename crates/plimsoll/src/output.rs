@@ -10,16 +10,39 @@ use std::path::Path;
 use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
-use crate::report::json::Target;
+use crate::report::json::{self, JsonError, Target};
 use crate::store::{Location, Store, StoreError, Surroundings};
 
 /// All outputs of one run.
 pub struct Outputs {
-    json: Option<Target>,
+    json: Option<Document>,
     events: Option<Box<dyn Write>>,
     history: Option<History>,
     complaints: Vec<String>,
     lost: bool,
+}
+
+/// Where the run document goes.
+enum Document {
+    Stdout,
+    File(Target),
+}
+
+impl Document {
+    fn new(path: &Path) -> Result<Self, JsonError> {
+        if is_stdout(path) { Ok(Self::Stdout) } else { Target::new(path).map(Self::File) }
+    }
+
+    fn write(&self, run: &Run) -> Result<(), String> {
+        match self {
+            Self::File(target) => target.write(run).map_err(|e| e.to_string()),
+            Self::Stdout => match json::write(run, io::stdout().lock()) {
+                // A reader that has gone wants no more.
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written.map_err(|e| format!("--json -: {e}")),
+            },
+        }
+    }
 }
 
 /// The history, and where in it the run is.
@@ -66,7 +89,7 @@ impl Outputs {
             }
             Err(e) => return Err(e.into()),
         };
-        let json = common.json.as_deref().map(Target::new).transpose();
+        let json = common.json.as_deref().map(Document::new).transpose();
         let json = json.map_err(|e| OutputError::File(e.to_string()))?;
         Ok(Self { json, events: event_lines(common)?, history, complaints, lost: false })
     }
@@ -106,8 +129,8 @@ impl Outputs {
             let finished = history.store.finish(run);
             self.kept(finished);
         }
-        if let Some(Err(e)) = self.json.as_ref().map(|target| target.write(run)) {
-            self.complaints.push(e.to_string());
+        if let Some(Err(e)) = self.json.as_ref().map(|document| document.write(run)) {
+            self.complaints.push(e);
             self.lost = true;
         }
         !self.lost
