@@ -8,8 +8,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::bench::disk::dir::check_dir;
-use crate::bench::{Candidate, Options, network};
+use crate::bench::{Candidate, Options, disk, network};
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
@@ -100,7 +99,7 @@ impl Prepared {
         let candidates = resolve::candidates(&plan, &machine, &common.only).map_err(usage)?;
         let uses_disk = candidates.iter().any(|c| c.case.subsystem() == "disk");
         if uses_disk || common.dir.is_some() {
-            plan.dir = checked_dir(&plan.dir)?;
+            plan.dir = checked_dir(&plan.dir, &candidates)?;
         }
         Ok(Self { plan, machine, candidates })
     }
@@ -292,7 +291,12 @@ fn far_end() -> Result<ExitCode, Failure> {
     served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }
 
-/// The directory of test files, links resolved, found fit before anything is measured.
-fn checked_dir(dir: &Path) -> Result<PathBuf, Failure> {
-    check_dir(dir).map(|facts| facts.path).map_err(|e| Failure::usage(e.to_string()))
+/// The directory of the test files, if all of them fit there.
+fn checked_dir(dir: &Path, candidates: &[Candidate]) -> Result<PathBuf, Failure> {
+    let cases = candidates.iter().filter(|c| c.feasible.is_ok()).map(|c| &c.case);
+    match disk::check(dir, cases) {
+        Ok(facts) => Ok(facts.path),
+        Err(refusal @ disk::Refusal::Dir(_)) => Err(Failure::usage(refusal.to_string())),
+        Err(refusal @ disk::Refusal::Space(_)) => Err(Failure::environment(refusal.to_string())),
+    }
 }

@@ -3,6 +3,7 @@
 //! A limit that is not known is `unknown` with the reason; it is never guessed. Limits are computed when all
 //! cases are done, because one may need what another measured.
 
+pub mod disk;
 pub mod microarchitecture;
 pub mod network;
 
@@ -159,7 +160,12 @@ pub struct Question<'a> {
 pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
 
 /// Which rule answers for which benchmark. A new one is one line.
-pub const RULES: &[(&str, Rule)] = &[("network.tcp", network::tcp), ("network.latency", network::latency)];
+pub const RULES: &[(&str, Rule)] = &[
+    ("disk.io", disk::io),
+    ("disk.fsync", disk::fsync),
+    ("network.tcp", network::tcp),
+    ("network.latency", network::latency),
+];
 
 /// The limits of one metric, the tightest first; empty where the benchmark has no rule for it.
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::filesystem::FileSystem;
-use crate::quantity::format_size;
+use super::human;
 use crate::text::shown_bytes;
 
 /// Why a directory cannot hold test files: bad input, known before any load.
@@ -49,7 +49,7 @@ pub enum DirError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the test file needs {}, and only {} can be used on {mount}: {why}; free some or name another --dir",
-    format_size(*.needs), format_size(*.has)
+    human(*.needs), human(*.has)
 )]
 pub struct NoSpace {
     /// Bytes needed.
@@ -175,10 +175,10 @@ impl DirFacts {
         let spare = self.available.saturating_sub(reserve);
         let mut bound = (
             spare,
-            format!("{} are free, of which {} stay free", format_size(self.available), format_size(reserve)),
+            format!("{} are free, of which {} stay free", human(self.available), human(reserve)),
         );
         if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
-            bound = (limit, format!("RLIMIT_FSIZE is {} (ulimit -f)", format_size(limit)));
+            bound = (limit, format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit)));
         }
         let (has, why) = bound;
         if has < least {
@@ -254,7 +254,7 @@ mod tests {
         let refused = facts(GIB + 1, None).file_size(most).expect_err("too little");
         assert_eq!((refused.needs, refused.has), (64 << 20, 1));
         let text = refused.to_string();
-        assert!(text.contains("64M") && text.contains("/data") && text.contains("1G"), "{text}");
+        assert!(text.contains("64 MiB") && text.contains("/data") && text.contains("1 GiB"), "{text}");
         assert_eq!(facts(90 * GIB, None).file_size(Size::Exactly(81 * GIB)).map(|s| s.bytes), Ok(81 * GIB));
         assert!(facts(90 * GIB, None).file_size(Size::Exactly(81 * GIB + 1)).is_err());
     }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn the_file_size_limit_is_named() {
         let refused = facts(100 * GIB, Some(1 << 20)).file_size(Size::Exactly(GIB)).expect_err("too large");
-        assert!(refused.to_string().contains("RLIMIT_FSIZE is 1M"), "{refused}");
+        assert!(refused.to_string().contains("RLIMIT_FSIZE is 1 MiB"), "{refused}");
         let reduced = facts(100 * GIB, Some(1 << 20)).file_size(Size::Between { least: 4096, most: GIB });
         assert_eq!(reduced.map(|s| s.bytes), Ok(1 << 20));
     }

@@ -16,12 +16,13 @@ use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
 use super::load::{DIGITS, LONGEST_NS};
 use super::target::{Cache, End, TestFile, hint};
+use super::human;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::plan::Group;
-use crate::quantity::{Unit, format_size};
+use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
 /// The benchmark itself.
@@ -29,6 +30,9 @@ pub struct DiskFsync;
 
 /// Bytes of a log segment: etcd's and RocksDB's default.
 const SEGMENT: u64 = 64 << 20;
+
+/// The file that the benchmark needs.
+pub const FILE_SIZE: Size = Size::Exactly(SEGMENT);
 
 /// The block of a commit when none is named: SQLite's and most databases' page, and the log's write unit.
 const BLOCK: u64 = 4 << 10;
@@ -57,7 +61,7 @@ impl Benchmark for DiskFsync {
         let mut candidates = Vec::new();
         for block in group.numbers("block", &[BLOCK]) {
             if !(1..=SEGMENT).contains(&block) {
-                return Err(format!("block: {block} is not between 1 and {}", format_size(SEGMENT)));
+                return Err(format!("block: {block} is not between 1 and {}", human(SEGMENT)));
             }
             for threads in group.numbers("threads", &[1]) {
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
@@ -103,7 +107,7 @@ impl Log {
         if facts.file_system.medium == Some(Medium::Memory) {
             return Err(in_memory(facts.file_system.name.unwrap_or("memory")));
         }
-        facts.file_size(Size::Exactly(SEGMENT)).map_err(|e| failed(&e))?;
+        facts.file_size(FILE_SIZE).map_err(|e| failed(&e))?;
         let file = TestFile::create(&facts, Cache::Buffered).map_err(cannot_use)?;
         file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
         let len = usize::try_from(block).map_err(|e| failed(&e))?;

@@ -16,12 +16,13 @@ use super::file::{Filled, LEAST, MOST, in_memory};
 use super::load::{Load, Tally, Until};
 use super::pattern::{Order, Walk, derive};
 use super::target::Cache;
+use super::human;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::plan::Group;
-use crate::quantity::{Unit, format_size};
+use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::warning::Warning;
 
@@ -78,10 +79,7 @@ struct Job {
 impl Job {
     /// Reads and checks the parameters.
     fn of(case: &Case) -> Result<Job, String> {
-        let size = match case.number("size") {
-            Some(bytes) => Size::Exactly(bytes),
-            None => Size::Between { least: LEAST, most: MOST },
-        };
+        let size = file_size(case);
         let job = Job {
             op: word(case, "op", OPS)?,
             order: word(case, "pattern", Order::ALL)?,
@@ -94,23 +92,31 @@ impl Job {
         if !job.block.is_multiple_of(SECTOR as u64) {
             return Err(format!(
                 "block: {} is not a multiple of a sector of {SECTOR} bytes",
-                format_size(job.block)
+                human(job.block)
             ));
         }
         if job.block * job.depth > MAX_BUFFERS {
             return Err(format!(
                 "depth: {} blocks of {} in flight need more than {} of buffers; lower one of them",
                 job.depth,
-                format_size(job.block),
-                format_size(MAX_BUFFERS)
+                human(job.block),
+                human(MAX_BUFFERS)
             ));
         }
         match size {
             Size::Exactly(bytes) if bytes < job.block => {
-                Err(format!("size: {} holds no block of {}", format_size(bytes), format_size(job.block)))
+                Err(format!("size: {} holds no block of {}", human(bytes), human(job.block)))
             }
             _ => Ok(job),
         }
+    }
+}
+
+/// How large a file the case wants.
+pub fn file_size(case: &Case) -> Size {
+    match case.number("size") {
+        Some(bytes) => Size::Exactly(bytes),
+        None => Size::Between { least: LEAST, most: MOST },
     }
 }
 
@@ -250,8 +256,8 @@ impl Transfers {
         if job.cache == Cache::Direct && sector > 0 && !job.block.is_multiple_of(sector) {
             return Err(CannotMeasure::not_here(format!(
                 "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
-                format_size(sector),
-                format_size(job.block)
+                human(sector),
+                human(job.block)
             )));
         }
         let bytes = match job.size {
@@ -262,8 +268,8 @@ impl Transfers {
         if blocks == 0 {
             return Err(CannotMeasure::environment(format!(
                 "the test file of {} holds no block of {}; give a smaller --block or a --dir with more space",
-                format_size(bytes),
-                format_size(job.block)
+                human(bytes),
+                human(job.block)
             )));
         }
         let failed = |error: &dyn std::error::Error| CannotMeasure::environment(error.to_string());

@@ -10,8 +10,8 @@ use rustix::time::ClockId;
 use super::data::Noise;
 use super::engine::Engine;
 use super::pattern::Walk;
+use super::human;
 use super::target::hint;
-use crate::quantity::format_size;
 
 /// The longest latency that is told apart, in nanoseconds: one hour.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
             Op::Write => "write",
             Op::DataSync => "fdatasync",
         };
-        write!(f, "{op} of {} at offset {offset} of the test file ", format_size(len as u64))?;
+        write!(f, "{op} of {} at offset {offset} of the test file ", human(len as u64))?;
         match self.what {
             What::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
             What::Short { moved } => {

@@ -16,9 +16,47 @@ pub mod load;
 pub mod pattern;
 pub mod target;
 
+use std::path::Path;
+
 use hdrhistogram::Histogram;
 
+use crate::case::Case;
+use crate::quantity::{Quantity, Unit};
 use crate::sample;
+use dir::{DirError, DirFacts, NoSpace, check_dir};
+
+/// Why the disk cases of a plan cannot be measured in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The directory cannot be used: bad input.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// There is too little space: the environment.
+    #[error(transparent)]
+    Space(#[from] NoSpace),
+}
+
+/// Checks the directory, and that the files of all `cases` fit there, before any load. Creates nothing.
+///
+/// # Errors
+/// Why not, in one line.
+pub fn check<'a>(dir: &Path, cases: impl IntoIterator<Item = &'a Case>) -> Result<DirFacts, Refusal> {
+    let facts = check_dir(dir)?;
+    for case in cases {
+        let size = match case.benchmark() {
+            "disk.io" => io::file_size(case),
+            "disk.fsync" => fsync::FILE_SIZE,
+            _ => continue,
+        };
+        facts.file_size(size)?;
+    }
+    Ok(facts)
+}
+
+/// A size for the reader: `64 MiB`.
+fn human(n: u64) -> Quantity {
+    Quantity::new(n as f64, Unit::Byte)
+}
 
 /// A latency distribution in the form that crosses the pipe.
 fn distribution(metric: &str, latency: &Histogram<u64>) -> sample::Histogram {

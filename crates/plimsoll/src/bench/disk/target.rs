@@ -14,7 +14,7 @@ use rustix::process::{Resource, Signal, getrlimit};
 
 use super::dir::DirFacts;
 use super::filesystem::FileSystem;
-use crate::quantity::format_size;
+use super::human;
 use crate::text::shown_bytes;
 
 /// Whether the page cache stands between the case and the device.
@@ -63,7 +63,7 @@ pub fn hint(errno: Errno) -> String {
         }
         Errno::DQUOT => "; the disk quota is used up (see quota -s), name another --dir".to_owned(),
         Errno::FBIG => match getrlimit(Resource::Fsize).current {
-            Some(limit) => format!("; RLIMIT_FSIZE is {}: raise it with ulimit -f", format_size(limit)),
+            Some(limit) => format!("; RLIMIT_FSIZE is {}: raise it with ulimit -f", human(limit)),
             None => "; the file system takes no file this large: give a smaller --size".to_owned(),
         },
         Errno::IO => "; the device failed, see dmesg".to_owned(),

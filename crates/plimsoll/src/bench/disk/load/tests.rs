@@ -159,7 +159,7 @@ fn a_failure_is_reported_with_place_and_cause() {
     };
     assert_eq!((request.start, request.len), (512, 512));
     let text = error.to_string();
-    assert!(text.contains(&format!("write of 512 at offset {}", request.offset)), "{text}");
+    assert!(text.contains(&format!("write of 512 B at offset {}", request.offset)), "{text}");
     assert!(text.contains("dmesg"), "{text}");
 }
 
