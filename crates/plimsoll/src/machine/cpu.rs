@@ -246,3 +246,52 @@ fn kinds(s: &Survey, online: &CpuSet) -> Vec<CoreKind> {
     kinds.retain(|kind| !kind.cpus.is_empty());
     if kinds.len() > 1 { kinds } else { Vec::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    fn discover(tree: &str) -> Result<Cpu, Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        Ok(Cpu::discover(&mut Survey::new(&fixture.root)))
+    }
+
+    #[test]
+    fn kinds_of_core_are_told_apart() -> Result<(), Fault> {
+        let online = "sys/devices/system/cpu/online = 0-7\n";
+        let hybrid = format!("{online}sys/devices/cpu_core/cpus = 0-3\nsys/devices/cpu_atom/cpus = 4-7,9\n");
+        let names = |cpu: &Cpu| -> Vec<String> {
+            cpu.kinds.iter().map(|kind| format!("{} {}", kind.name, kind.cpus)).collect()
+        };
+        assert_eq!(names(&discover(&hybrid)?), ["cpu_core 0-3", "cpu_atom 4-7"]);
+        let midr = "regs/identification/midr_el1";
+        let arm = format!(
+            "{online}sys/devices/system/cpu/cpu[0-5]/{midr} = 0x00000000412fd050\n\
+             sys/devices/system/cpu/cpu[6-7]/{midr} = 0x00000000413fd0c1\n"
+        );
+        let arm = discover(&arm)?;
+        assert_eq!(names(&arm), ["midr 0x00000000412fd050 0-5", "midr 0x00000000413fd0c1 6-7"]);
+        assert_eq!(
+            arm.arm.map(|id| (id.implementer, id.part, id.variant, id.revision)),
+            Some((0x41, 0xd05, 2, 0))
+        );
+        assert_eq!(names(&discover(online)?), [""; 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn offline_and_forbidden_cpus_do_not_count() -> Result<(), Fault> {
+        let topology = "sys/devices/system/cpu/cpu[0-3]/topology";
+        let cpu = discover(&format!(
+            "sys/devices/system/cpu/present = 0-3\nsys/devices/system/cpu/online = 0-2\n\
+             proc/self/status = Cpus_allowed_list:\\t1,3\n{topology}/physical_package_id = {{n/2}}\n\
+             {topology}/core_id = 0\n"
+        ))?;
+        assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(2), Some(2), 3));
+        assert_eq!(cpu.allowed, CpuSet::single(1));
+        assert_eq!(cpu.logical.iter().filter(|cpu| cpu.online).count(), 3);
+        assert_eq!(cpu.cores_of(&"0-1".parse()?), Some(1));
+        Ok(())
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! No single file tells it, so everything that hints is collected; the guess names the most specific.
 
-use super::{Cpu, Root, Survey};
+use super::{Cpu, Root, Survey, mounts};
 use crate::text::{shown, shown_bytes};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -126,19 +126,23 @@ impl Virtualisation {
     }
 
     fn look_for_container(&mut self, root: &Root) {
-        let mut found = |kind: &str, evidence: String| {
+        let mut found = |kind: Option<&str>, evidence: String| {
             if self.container.is_none() {
-                self.container = Some(shown(kind));
+                self.container = kind.map(shown);
             }
             self.evidence.push(shown(&evidence));
         };
+        let bare = root_is_a_disk(root);
         for (file, kind) in [(".dockerenv", "docker"), ("run/.containerenv", "podman")] {
-            if root.exists(file) {
-                found(kind, format!("/{file} is there"));
+            match (root.exists(file), bare) {
+                (true, false) => found(Some(kind), format!("/{file} is there")),
+                // Machines made from a container's image keep its files.
+                (true, true) => found(None, format!("/{file} is there, but / is a disk's own file system")),
+                _ => {}
             }
         }
         if let Ok(kind) = root.line("run/systemd/container") {
-            found(&kind, format!("/run/systemd/container is {kind}"));
+            found(Some(&kind), format!("/run/systemd/container is {kind}"));
         }
         let groups = root.text("proc/self/cgroup").unwrap_or_default();
         let hints = [
@@ -149,7 +153,77 @@ impl Virtualisation {
             ("garden", "garden"),
         ];
         if let Some((hint, kind)) = hints.iter().find(|(hint, _)| groups.contains(hint)) {
-            found(kind, format!("/proc/self/cgroup names {hint}"));
+            found(Some(kind), format!("/proc/self/cgroup names {hint}"));
         }
+    }
+}
+
+/// Whether the whole of a file system that is on a block device is mounted on `/`, as containers seldom have it.
+fn root_is_a_disk(root: &Root) -> bool {
+    let all = mounts::read(root).unwrap_or_default();
+    let top = mounts::mount_of(&all, Path::new("/"));
+    top.is_some_and(|mount| mount.device.major != 0 && mount.root == Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    fn discover(tree: &str) -> Result<Virtualisation, Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        let mut survey = Survey::new(&fixture.root);
+        let cpu = Cpu::discover(&mut survey);
+        Ok(Virtualisation::discover(&mut survey, &cpu))
+    }
+
+    /// What is guessed with a vendor and a product in the firmware's table.
+    fn by_dmi(vendor: &str, product: &str) -> Result<Option<String>, Fault> {
+        let dmi = "sys/class/dmi/id";
+        Ok(discover(&format!("{dmi}/sys_vendor = {vendor}\n{dmi}/product_name = {product}\n"))?.hypervisor)
+    }
+
+    #[test]
+    fn hypervisors_are_known_by_firmware() -> Result<(), Fault> {
+        let table = [
+            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", Some("QEMU")),
+            ("VMware, Inc.", "VMware Virtual Platform", Some("VMware")),
+            ("Microsoft Corporation", "Virtual Machine", Some("Hyper-V")),
+            ("Microsoft Corporation", "Surface Pro", None),
+            ("Xen", "HVM domU", Some("Xen")),
+            ("Google", "Google Compute Engine", Some("KVM (Google)")),
+            ("Amazon EC2", "m7i.xlarge", Some("KVM (Amazon Nitro)")),
+            ("Amazon EC2", "m7i.metal-24xl", None),
+            ("Dell Inc.", "PowerEdge R650", None),
+        ];
+        for (vendor, product, hypervisor) in table {
+            assert_eq!(by_dmi(vendor, product)?.as_deref(), hypervisor, "{vendor} {product}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn silence_on_x86_is_no_sign_and_elsewhere_nothing() -> Result<(), Fault> {
+        let x86 = "proc/cpuinfo = vendor_id\\t: GenuineIntel\nproc/cpuinfo = flags\\t: fpu sse2";
+        assert_eq!(discover(x86)?.is_virtual, Some(false));
+        let flagged = discover(&format!("{x86} hypervisor\n"))?;
+        assert_eq!((flagged.is_virtual, flagged.hypervisor), (Some(true), None));
+        assert_eq!(discover("proc/cpuinfo = CPU part\\t: 0xd0c\n")?.is_virtual, None);
+        Ok(())
+    }
+
+    #[test]
+    fn containers_are_known_by_what_they_leave() -> Result<(), Fault> {
+        let container = |tree: &str| discover(tree).map(|found| found.container);
+        let overlay = "proc/self/mountinfo = 1 0 0:50 / / rw - overlay overlay rw\n.dockerenv =\n";
+        assert_eq!(container(overlay)?.as_deref(), Some("docker"));
+        let image = "proc/self/mountinfo = 1 0 254:0 / / rw - ext4 /dev/vda rw\n.dockerenv =\n";
+        assert_eq!(container(image)?, None);
+        assert!(discover(image)?.evidence.iter().any(|line| line.contains("but / is a disk")));
+        assert_eq!(container("run/systemd/container = lxc\n")?.as_deref(), Some("lxc"));
+        let pod = "proc/self/cgroup = 4:memory:/kubepods/burstable/pod1/2\n";
+        assert_eq!(container(pod)?.as_deref(), Some("kubernetes"));
+        assert_eq!(container("")?, None);
+        Ok(())
     }
 }

@@ -161,3 +161,63 @@ fn parse_size(text: &str) -> Option<u64> {
     let bytes = digits.parse::<u64>().ok()?.checked_mul(unit)?;
     Some(bytes).filter(|bytes| (1..=1 << 40).contains(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    /// A cache of CPUs as lines of a tree.
+    fn tree(cpus: &str, index: u8, level: u8, size: &str, shared: &str) -> String {
+        let dir = format!("sys/devices/system/cpu/cpu[{cpus}]/cache/index{index}");
+        format!(
+            "{dir}/level = {level}\n{dir}/type = Unified\n{dir}/size = {size}\n{dir}/shared_cpu_list = {shared}\n"
+        )
+    }
+
+    /// The sum of the last level of `allowed` CPUs of 0-7, in KiB.
+    fn last_level(tree: &str, allowed: &str) -> Result<Option<u64>, Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
+        Ok(last_level_bytes(&caches, &allowed.parse()?).map(|bytes| bytes >> 10))
+    }
+
+    #[test]
+    fn only_the_caches_of_allowed_cpus_count_each_once() -> Result<(), Fault> {
+        let two = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "4-7");
+        assert_eq!(last_level(&two, "0-7")?, Some(32768));
+        assert_eq!(last_level(&two, "1-2")?, Some(16384));
+        assert_eq!(last_level(&two, "3-4")?, Some(32768));
+        assert_eq!(last_level(&two, "0-8")?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn each_cpus_own_highest_level_is_its_last() -> Result<(), Fault> {
+        // CPUs 0 to 3 share an L3, CPUs 4 to 7 have only an L2 in pairs.
+        let mixed = tree("0-3", 0, 2, "512K", "{n}")
+            + &tree("0-3", 1, 3, "8M", "0-3")
+            + &tree("4-5", 0, 2, "512K", "4-5")
+            + &tree("6-7", 0, 2, "512K", "6-7");
+        assert_eq!(last_level(&mixed, "0-7")?, Some(8192 + 512 + 512));
+        Ok(())
+    }
+
+    #[test]
+    fn sharing_that_contradicts_itself_is_not_known() -> Result<(), Fault> {
+        let odd = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "3-7");
+        assert_eq!(last_level(&odd, "0-7")?, None);
+        assert_eq!(last_level(&odd, "0-3")?, Some(16384));
+        Ok(())
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_unit_and_bounded() {
+        assert_eq!(parse_size("32K"), Some(32 << 10));
+        assert_eq!(parse_size("1M"), Some(1 << 20));
+        assert_eq!(parse_size("64"), Some(64));
+        for text in ["", "0K", "K", "-1K", "1.5M", "99999999G", "32k", "18446744073709551615G", "3é"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+}

@@ -82,3 +82,20 @@ fn clock_in_name(name: &str) -> Option<u64> {
         .checked_mul(10_000_000)?;
     Some(hz).filter(|&hz| (100_000_000..=20_000_000_000).contains(&hz))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_in_a_name_is_read_exactly() {
+        assert_eq!(clock_in_name("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz"), Some(2_100_000_000));
+        assert_eq!(clock_in_name("Intel(R) Core(TM) i7-8086K CPU @ 4.00GHz"), Some(4_000_000_000));
+        for name in
+            ["AMD EPYC 7543 32-Core Processor", "x @ GHz", "x @ 2.1GHz", "x @ +2.10GHz", "x @ 0.00GHz"]
+        {
+            assert_eq!(clock_in_name(name), None, "{name}");
+        }
+        assert_eq!(clock_in_name("x @ 99999999999999999999.10GHz"), None);
+    }
+}

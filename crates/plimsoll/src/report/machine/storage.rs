@@ -28,10 +28,8 @@ fn behind(section: &mut Section, storage: &Storage) {
     section.row("test directory", &storage.path);
     if let Some(fs) = &storage.file_system {
         let medium = match fs.medium {
-            Medium::Device => "",
-            Medium::Memory => ", in memory",
-            Medium::Network => ", on another machine",
-            Medium::Stacked => ", on other file systems",
+            Medium::Stacked => " (on other file systems)",
+            Medium::Device | Medium::Memory | Medium::Network => "",
         };
         let options = joined(fs.options.iter().map(|option| short(option)), ",").unwrap_or_default();
         section
@@ -42,7 +40,14 @@ fn behind(section: &mut Section, storage: &Storage) {
         None => name.clone(),
     });
     let disks = storage.disks.iter().map(|disk| disk.name.clone());
-    let ends = joined(disks, " + ").unwrap_or_else(|| UNKNOWN.into());
+    let ends = joined(disks, " + ").unwrap_or_else(|| {
+        let nowhere = match storage.file_system.as_ref().map(|fs| fs.medium) {
+            Some(Medium::Memory) => "memory",
+            Some(Medium::Network) => "another machine",
+            _ => UNKNOWN,
+        };
+        nowhere.into()
+    });
     // A file system on a whole disk names the disk twice, on a layer the layer.
     let first = storage
         .device
