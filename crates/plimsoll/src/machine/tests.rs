@@ -123,7 +123,8 @@ fn an_epyc_with_eight_last_level_caches_under_a_quota() -> Result<(), Fault> {
 fn a_graviton_in_a_container() -> Result<(), Fault> {
     let machine = checked("graviton2-container")?;
     let arm = machine.cpu.arm.as_ref().ok_or("no Arm id")?;
-    assert_eq!((arm.implementer, arm.part, arm.variant, arm.revision), (0x41, 0xd0c, 3, 1));
+    assert_eq!((arm.implementer, arm.part), (0x41, 0xd0c));
+    assert_eq!((arm.variant, arm.revision), (3, 1));
     assert_eq!(machine.cpu_capacity(), 2.5);
     assert_eq!(machine.memory_available_bytes(), Some(4 * GIB - 500 * MIB));
     assert_eq!(machine.virtualisation.container.as_deref(), Some("docker"));

@@ -133,8 +133,11 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet
 /// Puts a CPU's cache among the alike ones.
 fn add(caches: &mut Vec<Cache>, found: Cache, cpu: usize, sharers: Option<CpuSet>) {
     let alike = |c: &Cache| {
-        (c.level, c.kind, c.size_bytes, c.line_bytes, c.ways)
-            == (found.level, found.kind, found.size_bytes, found.line_bytes, found.ways)
+        let same_place = c.level == found.level && c.kind == found.kind;
+        same_place
+            && c.size_bytes == found.size_bytes
+            && c.line_bytes == found.line_bytes
+            && c.ways == found.ways
     };
     let place = caches.iter().position(alike).unwrap_or_else(|| {
         caches.push(found);
