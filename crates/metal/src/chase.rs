@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::ptr;
 
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
+use crate::sliced::Load;
 
 /// Bytes of a cache line on the processors plimsoll knows; where lines are longer, choose a longer stride.
 pub const LINE: usize = 64;
@@ -173,6 +174,37 @@ impl Chase {
         }
         Ok(())
     }
+}
+
+/// A chase as a load to be measured in slices: a turn is a step. One that could not be made does nothing; ask
+/// [`chase`](Self::chase) before measuring.
+#[derive(Debug)]
+pub struct Chaser(Result<Chase, ChaseError>);
+
+impl Chaser {
+    /// Makes the chase, on the memory node of the calling thread.
+    #[must_use]
+    pub fn new(shape: Shape) -> Self {
+        Self(Chase::new(shape))
+    }
+
+    /// The chase, or why there is none.
+    ///
+    /// # Errors
+    /// [`ChaseError`] of its making.
+    pub fn chase(&self) -> Result<&Chase, &ChaseError> {
+        self.0.as_ref()
+    }
+}
+
+impl Load for Chaser {
+    fn run(&mut self, turns: u64) {
+        if let Ok(chase) = &mut self.0 {
+            chase.walk(turns);
+        }
+    }
+
+    fn settle(&mut self, _: u64) {}
 }
 
 /// Follows `steps` links from the node at address `at`.
@@ -344,6 +376,21 @@ mod tests {
                 assert_eq!(chase.verify().is_ok(), whole, "node {position} leads to node {short_cut}");
             }
         }
+    }
+
+    #[test]
+    fn a_chaser_walks_on_from_where_it_stopped() {
+        let mut chaser = Chaser::new(shape(64 << 10, 256));
+        let first = chaser.chase().unwrap().anchors[0];
+        assert_eq!(chaser.chase().unwrap().at, first);
+        chaser.run(100);
+        chaser.settle(100);
+        assert_ne!(chaser.chase().unwrap().at, first);
+        chaser.run(256 - 100);
+        assert_eq!(chaser.chase().unwrap().at, first);
+        let mut none = Chaser::new(shape(64, 256));
+        none.run(100);
+        assert!(matches!(none.chase(), Err(ChaseError::Nodes { .. })));
     }
 
     #[test]

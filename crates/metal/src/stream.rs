@@ -151,6 +151,13 @@ impl FromStr for StreamOp {
 }
 
 impl StreamKernel {
+    /// The name without the operation, such as `nt_avx2`: equal variants of different operations share it.
+    #[must_use]
+    pub fn variant(&self) -> &'static str {
+        let rest = self.name.strip_prefix(self.op.name()).and_then(|rest| rest.strip_prefix('_'));
+        rest.unwrap_or(self.name)
+    }
+
     /// Bytes that the program moves in a pass over arrays of `elements` elements: all it loads and stores.
     #[must_use]
     pub fn program_bytes(&self, elements: u64) -> u64 {
@@ -271,15 +278,14 @@ impl<'memory> Arrays<'memory> {
     /// [`WrongElement`], the first one.
     pub fn verify(&self, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let op = self.op;
-        let unequal = |array, element, got: f64, wanted: f64| match got == wanted {
-            true => Ok(()),
-            false => Err(WrongElement { op, array, element, got, wanted }),
+        let check = |array, element, got: f64, wanted: f64| {
+            if got == wanted { Ok(()) } else { Err(WrongElement { op, array, element, got, wanted }) }
         };
         for (element, got) in self.b.iter().enumerate() {
-            unequal('b', element, *got, number(seed, 1, element))?;
+            check('b', element, *got, number(seed, 1, element))?;
         }
         for (element, got) in self.c.iter().enumerate() {
-            unequal('c', element, *got, number(seed, 2, element))?;
+            check('c', element, *got, number(seed, 2, element))?;
         }
         if passes == 0 && op != StreamOp::Update {
             return Ok(());
@@ -296,7 +302,7 @@ impl<'memory> Arrays<'memory> {
                 StreamOp::Triad => source(1) + s * source(2),
                 StreamOp::Update => source(0) * if passes.is_multiple_of(2) { 1.0 } else { s },
             };
-            unequal('a', element, *got, wanted)?;
+            check('a', element, *got, wanted)?;
         }
         Ok(())
     }

@@ -172,6 +172,10 @@ fn the_table_is_complete_and_its_names_are_unique() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
+    for kernel in kernels() {
+        assert_eq!(kernel.name, format!("{}_{}", kernel.op, kernel.variant()));
+        assert!(kernel.variant().ends_with(kernel.isa.name()));
+    }
     for op in StreamOp::ALL {
         assert!(available(op).any(|kernel| kernel.kernel().isa == Isa::Portable), "{op}");
         assert_eq!(op.name().parse(), Ok(op));

@@ -17,12 +17,20 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
 pub mod disk;
+pub mod memory;
 pub mod network;
 pub mod null;
 
 /// Every benchmark there is. A new one is one file and one line here.
-pub const BENCHMARKS: &[&dyn Benchmark] =
-    &[&disk::io::DiskIo, &disk::fsync::DiskFsync, &network::Tcp, &network::Latency, &null::Null];
+pub const BENCHMARKS: &[&dyn Benchmark] = &[
+    &memory::Bandwidth,
+    &memory::Latency,
+    &disk::io::DiskIo,
+    &disk::fsync::DiskFsync,
+    &network::Tcp,
+    &network::Latency,
+    &null::Null,
+];
 
 /// The benchmark of that name.
 pub fn find(name: &str) -> Option<&'static dyn Benchmark> {

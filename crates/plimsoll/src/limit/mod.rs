@@ -4,6 +4,7 @@
 //! cases are done, because one may need what another measured.
 
 pub mod disk;
+pub mod memory;
 pub mod microarchitecture;
 pub mod network;
 
@@ -163,6 +164,8 @@ pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
 pub const RULES: &[(&str, Rule)] = &[
     ("disk.io", disk::io),
     ("disk.fsync", disk::fsync),
+    ("memory.bandwidth", memory::bandwidth),
+    ("memory.latency", memory::latency),
     ("network.tcp", network::tcp),
     ("network.latency", network::latency),
 ];

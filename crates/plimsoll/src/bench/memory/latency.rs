@@ -1,0 +1,203 @@
+//! `memory.latency`: the time of one load that needs the one before, through a random cycle over the whole size.
+//!
+//! One thread, pinned, in slices between probes of the core clock: what was interrupted is set aside, and the latency
+//! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory.
+
+use std::time::Duration;
+
+use plimsoll_metal::chase::{Chaser, LINE, Shape};
+use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
+use serde_json::Value as Json;
+
+use super::{
+    ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, budget, fits, last_level, levels, note_caches,
+    note_pages, pages, pages_of, seed, team,
+};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::{Unit, format_size};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::warning::Warning;
+
+/// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
+/// bring the next node nearer. Within it every line is a node: there is nothing to fetch ahead from.
+const FAR_STRIDE: u64 = 256;
+/// The cycle visits all of a group of 64 small pages before it leaves it: the nearest translation buffers hold that
+/// many. Small pages also for huge ones, because a hypervisor may hold those in small ones beneath.
+const GROUP: u64 = 64 * 4096;
+/// The largest default size: more would take too long to set up.
+const LARGEST_DEFAULT: u64 = 4 << 30;
+/// The smallest size: two nodes.
+const SMALLEST: u64 = 1 << 10;
+
+/// Further attempts at a sample of which not one slice was undisturbed: on a busy machine a short one may be so.
+const ATTEMPTS: usize = 8;
+
+/// The benchmark itself.
+pub struct Latency;
+
+impl Benchmark for Latency {
+    fn name(&self) -> &'static str {
+        "memory.latency"
+    }
+
+    fn about(&self) -> &'static str {
+        "time of one dependent load, from the first cache to memory"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["size", "pages"]
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = group.numbers("size", &default_sizes(machine));
+        if let Some(size) = sizes.iter().find(|size| **size < SMALLEST) {
+            let (size, smallest) = (format_size(*size), format_size(SMALLEST));
+            return Err(format!("size: {size} is too small; write at least {smallest}"));
+        }
+        let mut candidates = Vec::new();
+        for pages in pages(machine, group)? {
+            for size in &sizes {
+                let case = Case::of(self.name()).with_size("size", *size).with_word("pages", &pages);
+                candidates.push(Candidate { case, feasible: fits(machine, 1, *size) });
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let size = case.number("size").unwrap_or(0);
+        let caches = levels(cx.machine, first_cpu(cx.machine));
+        let stride = stride(&caches, size);
+        let shape = Shape {
+            bytes: usize::try_from(size).unwrap_or(0),
+            stride: usize::try_from(stride).unwrap_or(LINE),
+            group: usize::try_from(GROUP).ok(),
+            pages: pages_of(case),
+            seed: seed(cx, case),
+        };
+        let team = team(cx.machine, 1)?;
+        let chase = Sliced::prepare(team, |_| Chaser::new(shape)).map_err(disturbed)?;
+        let mut facts = Facts::default();
+        for chaser in chase.loads() {
+            let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let resident: Vec<_> = made.resident().into_iter().collect();
+            note_pages(&mut facts, shape.pages, &resident);
+            facts.achieved.insert("touched_bytes".to_owned(), Json::from(made.touched_bytes()));
+            note_touched(&mut facts, &caches, size, made.touched_bytes());
+        }
+        if caches.last().is_none_or(|last| size > last.bytes) {
+            note_caches(&mut facts, cx.machine);
+        }
+        facts.achieved.insert("stride".to_owned(), Json::from(stride));
+        facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));
+        Ok(Box::new(Chasing { chase, facts }))
+    }
+}
+
+/// The CPU that chases.
+pub(crate) fn first_cpu(machine: &Machine) -> usize {
+    place(machine, 1).first().copied().unwrap_or(0)
+}
+
+/// Half of each cache that the first CPU has, and one size for memory.
+fn default_sizes(machine: &Machine) -> Vec<u64> {
+    let caches = levels(machine, first_cpu(machine));
+    let mut sizes: Vec<u64> = caches.iter().map(|level| level.bytes / 2).collect();
+    sizes.push(memory_size(machine, &caches));
+    sizes
+}
+
+/// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
+/// would take too long to set up or does not fit, but never less than so many times all last-level caches.
+fn memory_size(machine: &Machine, caches: &[Level]) -> u64 {
+    let own = caches.last().map_or(ASSUMED_LAST_LEVEL, |last| last.bytes);
+    let lines = own.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
+    let least = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
+    let room = budget(machine).unwrap_or(u64::MAX) / HUGE_PAGE * HUGE_PAGE;
+    lines.min(LARGEST_DEFAULT).min(room).max(least)
+}
+
+/// Every line within the second-level cache, else [`FAR_STRIDE`].
+fn stride(caches: &[Level], size: u64) -> u64 {
+    let near = caches.iter().filter(|level| level.number <= 2).map(|level| level.bytes).max();
+    if near.is_some_and(|near| size <= near) { LINE as u64 } else { FAR_STRIDE }
+}
+
+/// A remark where the size is beyond the caches but the lines that are touched are not.
+fn note_touched(facts: &mut Facts, caches: &[Level], size: u64, touched: u64) {
+    let Some(last) = caches.last() else { return };
+    if size > last.bytes && touched < last.bytes.saturating_mul(TIMES_LAST_LEVEL) {
+        let text = format!(
+            "the {} of lines touched are less than {TIMES_LAST_LEVEL} × the last-level cache ({}): it may have answered \
+             in part; give a --size of {} for memory alone",
+            format_size(touched),
+            format_size(last.bytes),
+            format_size(last.bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64))
+        );
+        facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
+    }
+}
+
+/// A chase on its pinned thread.
+struct Chasing {
+    chase: Sliced<Chaser>,
+    facts: Facts,
+}
+
+fn disturbed(error: SlicedError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+impl Prepared for Chasing {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let until = match amount {
+            Amount::Work(steps) => Until::Turns(steps),
+            Amount::Seconds(seconds) => {
+                Until::Elapsed(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+            }
+        };
+        let mut outcome = self.chase.measure(until);
+        for _ in 0..ATTEMPTS {
+            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
+                break;
+            }
+            outcome = self.chase.measure(until);
+        }
+        let outcome = outcome.map_err(disturbed)?;
+        let elapsed = outcome.elapsed.as_secs_f64();
+        let latency = 1.0 / outcome.turns_per_second();
+        let clock_hz = outcome.clock_hz();
+        let cycles = clock_hz.map(|hz| ("cycles".to_owned(), latency * hz));
+        Ok(Sample {
+            elapsed,
+            work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
+            values: [("latency".to_owned(), latency)].into(),
+            conditions: Conditions {
+                clock_hz,
+                set_aside: Some(outcome.set_aside()),
+                more: cycles.into_iter().collect(),
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        for chaser in self.chase.loads() {
+            let chase = chaser.chase().map_err(|e| WrongAnswer(e.to_string()))?;
+            chase.verify().map_err(|e| WrongAnswer(e.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}

@@ -1,0 +1,172 @@
+//! Memory benchmarks: bandwidth of passes over arrays, latency of dependent loads.
+//!
+//! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
+
+mod bandwidth;
+mod latency;
+
+use plimsoll_metal::buffer::{Pages, Resident};
+use plimsoll_metal::team::{Team, TeamError};
+use serde_json::Value as Json;
+
+pub use bandwidth::Bandwidth;
+pub use latency::Latency;
+pub(crate) use latency::first_cpu;
+
+use crate::bench::{Context, place};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::{format_size, percent};
+use crate::sample::{CannotMeasure, Facts};
+use crate::warning::Warning;
+
+/// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
+const TIMES_LAST_LEVEL: u64 = 4;
+/// Last-level cache to assume where the machine does not tell.
+const ASSUMED_LAST_LEVEL: u64 = 64 << 20;
+/// The most of a buffer's bytes that may lie in other pages than asked for without a remark: its ragged end.
+const OTHER_PAGES: f64 = 0.02;
+/// Working sets are whole huge pages, so that all of them can be in such.
+const HUGE_PAGE: u64 = 2 << 20;
+
+/// The page sizes asked for, or the best that this machine has.
+fn pages(machine: &Machine, group: &Group) -> Result<Vec<String>, String> {
+    let never = machine.memory.transparent_huge_pages.as_deref().is_none_or(|setting| setting == "never");
+    let words = group.words("pages", &[if never { "4k" } else { "thp" }]);
+    match words.iter().find(|word| page_size(word).is_none()) {
+        Some(word) => {
+            Err(format!("pages: '{}' is not measured yet; write 4k or thp", crate::text::shown(word)))
+        }
+        None => Ok(words),
+    }
+}
+
+fn page_size(word: &str) -> Option<Pages> {
+    match word {
+        "4k" => Some(Pages::Small),
+        "thp" => Some(Pages::Thp),
+        _ => None,
+    }
+}
+
+/// The page size of a case; huge where it names none.
+fn pages_of(case: &Case) -> Pages {
+    case.word("pages").and_then(page_size).unwrap_or(Pages::Thp)
+}
+
+/// Says which pages the kernel gave, and warns where they are not those asked for.
+fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
+    let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
+    let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();
+    if bytes == 0 {
+        return;
+    }
+    let share = huge as f64 / bytes as f64;
+    let got = match share {
+        _ if share > 1.0 - OTHER_PAGES => "thp".to_owned(),
+        _ if huge == 0 => "4k".to_owned(),
+        _ => format!("{} thp, the rest 4k", percent(share, 0)),
+    };
+    facts.achieved.insert("huge_bytes".to_owned(), Json::from(huge));
+    facts.achieved.insert("pages".to_owned(), Json::from(got.as_str()));
+    let wanted = match asked {
+        Pages::Small => "4k",
+        Pages::Thp => "thp",
+    };
+    if got != wanted {
+        facts.warnings.push(Warning::PagesDiffer { wanted: wanted.to_owned(), got });
+    }
+}
+
+/// The last-level caches of all CPUs that may be used, in bytes; assumed where unknown.
+fn last_level(machine: &Machine) -> u64 {
+    machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL)
+}
+
+/// Whether `threads` working sets of `size` bytes are together large enough to count as memory.
+pub(crate) fn is_beyond_caches(machine: &Machine, threads: u64, size: u64) -> bool {
+    threads.saturating_mul(size) >= last_level(machine).saturating_mul(TIMES_LAST_LEVEL)
+}
+
+/// A remark where the size of the caches is not known, so that what was measured may be a cache.
+fn note_caches(facts: &mut Facts, machine: &Machine) {
+    if machine.cpu.last_level_bytes().is_none() {
+        let text = format!(
+            "the size of the last-level caches is unknown, {} was assumed; give a --size well above them",
+            format_size(ASSUMED_LAST_LEVEL)
+        );
+        facts.warnings.push(Warning::Other { code: "caches-unknown".to_owned(), text });
+    }
+}
+
+/// What stays free for the rest of the system: a tenth of what is available, and no less than 128 MiB.
+fn reserve(available: u64) -> u64 {
+    (available / 10).max(128 << 20)
+}
+
+/// Bytes that may be taken: what system and control group have left, less the reserve. `None` where unknown.
+fn budget(machine: &Machine) -> Option<u64> {
+    machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
+}
+
+/// Refuses a working set that does not fit, before any of it is allocated.
+fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure> {
+    let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
+    let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
+        return Ok(());
+    };
+    if needed.is_some_and(|needed| needed <= budget) {
+        return Ok(());
+    }
+    Err(CannotMeasure::environment(format!(
+        "needs {threads} × {} of memory, and of the {} available {} are kept in reserve: choose a smaller --size{}",
+        format_size(size),
+        format_size(available),
+        format_size(reserve(available)),
+        if threads > 1 { " or fewer --threads" } else { "" },
+    )))
+}
+
+/// Threads pinned where a case wants them.
+fn team(machine: &Machine, threads: usize) -> Result<Team, CannotMeasure> {
+    Team::new(&place(machine, threads)).map_err(broken)
+}
+
+fn broken(error: TeamError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+/// A number that depends on the run's seed and the case (FNV-1a over the id).
+fn seed(cx: &Context<'_>, case: &Case) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
+    case.id()
+        .as_str()
+        .bytes()
+        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A level of the memory hierarchy, as seen from one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// 1 is nearest to the core.
+    pub(crate) number: u8,
+    /// Size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The data caches that `cpu` uses, the nearest first, as far as their sizes are known and ascend.
+pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<Level> {
+    let mut found: Vec<Level> = Vec::new();
+    for number in 1..=4 {
+        let bytes = machine.cpu.cache_of(cpu, number).and_then(|cache| cache.size_bytes);
+        let Some(bytes) = bytes else { continue };
+        if found.last().is_none_or(|inner| inner.bytes < bytes) {
+            found.push(Level { number, bytes });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use super::*;
+use crate::bench::{Benchmark, Candidate, Keep, Options, Prepared};
+use crate::case::Value;
+use crate::machine::fixture::{Fault, Fixture};
+use crate::sample::{Amount, Cause};
+use proptest::prelude::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn machine(name: &str) -> Result<Machine, Fault> {
+    Ok(Fixture::open(name)?.machine())
+}
+
+fn this_machine() -> Machine {
+    Machine::discover(&crate::machine::Root::live())
+}
+
+fn ids(benchmark: &dyn Benchmark, machine: &Machine, group: &Group) -> Vec<String> {
+    let candidates = benchmark.cases(machine, group).unwrap();
+    candidates.iter().map(|candidate| candidate.case.id().to_string()).collect()
+}
+
+fn list<const N: usize>(key: &str, texts: [&str; N]) -> Group {
+    let key = crate::case::Key::find(key).unwrap();
+    Group::default().with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+}
+
+fn refused(candidates: &[Candidate]) -> Vec<&CannotMeasure> {
+    candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err()).collect()
+}
+
+/// Prepares a case on this machine and hands it on.
+fn prepared(
+    benchmark: &dyn Benchmark,
+    case: &Case,
+    machine: &Machine,
+) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    let options = Options { dir: ".".into(), seed: 7 };
+    benchmark.prepare(case, &Context { machine, options: &options, keep: &Keep::default() })
+}
+
+#[test]
+fn all_threads_together_use_four_times_all_last_level_caches() -> Result<(), Fault> {
+    let zen4 = ids(&Bandwidth, &machine("firecracker-zen4")?, &Group::default());
+    assert_eq!(zen4.len(), 6);
+    assert_eq!(zen4[0], "memory.bandwidth/op=read/size=128M/variant=best/pages=thp/threads=1");
+    assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=64M/variant=best/pages=thp/threads=2");
+    // Eight caches of 32 MiB; transparent huge pages are off.
+    let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
+    assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=1G/variant=best/pages=4k/threads=1");
+    Ok(())
+}
+
+#[test]
+fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result<(), Fault> {
+    let zen4 = ids(&Latency, &machine("firecracker-zen4")?, &list("pages", ["4k"]));
+    let sizes = ["16K", "512K", "16M", "512M"];
+    assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
+    let epyc = ids(&Latency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
+    // One CPU uses one of the eight caches, but the size is above four times all of them.
+    assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=1G/pages=thp"));
+    Ok(())
+}
+
+#[test]
+fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    machine.cpu.caches.clear();
+    assert_eq!(ids(&Latency, &machine, &Group::default()), ["memory.latency/size=1G/pages=thp"]);
+    assert!(ids(&Bandwidth, &machine, &Group::default())[0].contains("size=256M"));
+    let mut facts = Facts::default();
+    note_caches(&mut facts, &machine);
+    assert_eq!(facts.warnings[0].code(), "caches-unknown");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    machine.memory.available_bytes = Some(GIB);
+    let group = list("size", ["300M"]).with("threads", vec![Value::Count(2), Value::Count(3)]);
+    let candidates = Bandwidth.cases(&machine, &group)?;
+    let refused = refused(&candidates);
+    assert_eq!(refused.len(), 3, "three operations, with three threads each");
+    let wanted = "needs 3 × 300M of memory, and of the 1G available 128M are kept in reserve: choose a smaller --size \
+                  or fewer --threads";
+    assert!(refused.iter().all(|why| why.cause == Cause::Environment && why.reason == wanted), "{refused:?}");
+    let candidates = Latency.cases(&machine, &list("size", ["1G"]))?;
+    assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1G of memory"));
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn no_sum_overflows(threads: u64, size: u64, available: u64) {
+        let mut machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        machine.memory.available_bytes = Some(available);
+        let fits = fits(&machine, threads, size).is_ok();
+        let needed = u128::from(threads) * u128::from(size);
+        if fits {
+            prop_assert!(needed <= u128::from(available));
+        } else {
+            prop_assert!(needed + u128::from(threads) * u128::from(HUGE_PAGE) > u128::from(available - available.min(reserve(available))));
+        }
+    }
+}
+
+#[test]
+fn wrong_values_are_named_with_what_is_right() {
+    let machine = this_machine();
+    let error = |benchmark: &dyn Benchmark, group| benchmark.cases(&machine, &group).unwrap_err();
+    assert!(error(&Bandwidth, list("op", ["stream"])).contains("choose among read, write, copy"));
+    assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("choose best, or among"));
+    assert!(error(&Bandwidth, list("threads", ["0"])).contains("from 1"));
+    assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 64K"));
+    assert!(error(&Bandwidth, list("pages", ["1g"])).contains("4k or thp"));
+    assert!(error(&Latency, list("size", ["0"])).contains("at least 1K"));
+    assert!(error(&Latency, list("pages", ["huge"])).contains("4k or thp"));
+}
+
+#[test]
+fn a_variant_goes_with_the_operations_that_have_it() {
+    let machine = this_machine();
+    let group = list("variant", ["portable", "best"]).with("threads", vec![Value::Count(1)]);
+    assert_eq!(ids(&Bandwidth, &machine, &group).len(), 6);
+    let nt = list("variant", ["nt_avx512"]).with("threads", vec![Value::Count(1)]);
+    if std::env::consts::ARCH == "x86_64" {
+        let candidates = Bandwidth.cases(&machine, &nt).unwrap();
+        let ops: Vec<_> = candidates.iter().filter_map(|candidate| candidate.case.word("op")).collect();
+        assert_eq!(ops, ["copy", "triad"], "reading has no stores");
+        let available = plimsoll_metal::isa::Isa::Avx512.available().is_ok();
+        assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok() == available));
+    }
+}
+
+#[test]
+fn every_operation_is_measured_and_verified() {
+    let machine = this_machine();
+    for op in ["read", "write", "copy", "scale", "add", "triad", "update"] {
+        let case =
+            Case::of("memory.bandwidth").with_word("op", op).with_size("size", MIB).with_count("threads", 2);
+        let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
+        let sample = prepared.sample(Amount::Work(10 * MIB)).unwrap();
+        let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
+        assert_eq!(again.work, sample.work, "{op}: an amount repeats exactly");
+        assert!(sample.values["program"] > 0.0 && sample.values["program"] <= sample.values["bus"], "{op}");
+        prepared.verify().unwrap();
+        let facts = prepared.facts();
+        assert!(facts.achieved["variant"].is_string());
+        assert!(facts.warnings.iter().any(|warning| warning.code() == "fits-in-cache"), "{op}");
+        let size = facts.achieved["size"].as_u64().unwrap();
+        assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
+    }
+}
+
+#[test]
+fn a_named_variant_is_the_one_that_runs() {
+    let machine = this_machine();
+    let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", MIB);
+    let portable = case.clone().with_word("variant", "portable");
+    let prepared_portable = prepared(&Bandwidth, &portable, &machine).unwrap();
+    assert_eq!(prepared_portable.facts().achieved["variant"], "portable");
+    let unknown = prepared(&Bandwidth, &case.with_word("variant", "magic"), &machine).err().unwrap();
+    assert_eq!(unknown.cause, Cause::NotHere);
+}
+
+#[test]
+fn a_chase_is_measured_and_verified() {
+    let machine = this_machine();
+    for (size, pages) in [(16 * KIB, "4k"), (3 * MIB, "thp")] {
+        let case = Case::of("memory.latency").with_size("size", size).with_word("pages", pages);
+        let mut prepared = prepared(&Latency, &case, &machine).unwrap();
+        let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+        assert!(sample.values["latency"] > 0.0 && sample.work.unwrap() > 0);
+        let cycles = sample.conditions.more.get("cycles");
+        assert_eq!(cycles.is_some(), sample.conditions.clock_hz.is_some());
+        prepared.verify().unwrap();
+        let facts = prepared.facts();
+        assert!(facts.achieved["touched_bytes"].as_u64().unwrap() <= size);
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
+    let machine = this_machine();
+    let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", 1 << 60);
+    let why = prepared(&Bandwidth, &case, &machine).err().unwrap();
+    assert!(why.cause == Cause::Environment && why.reason.contains("choose a smaller size"), "{why}");
+    let case = Case::of("memory.latency").with_size("size", 1 << 39);
+    let why = prepared(&Latency, &case, &machine).err().unwrap();
+    assert_eq!(why.cause, Cause::Environment, "{why}");
+}
+
+#[test]
+fn pages_other_than_asked_for_are_told() {
+    let told = |asked, bytes, huge_bytes| {
+        let mut facts = Facts::default();
+        note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes }]);
+        let codes: Vec<_> = facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+        (facts.achieved.get("pages").and_then(Json::as_str).map(str::to_owned), codes)
+    };
+    assert_eq!(told(Pages::Thp, 4 * MIB, 4 * MIB), (Some("thp".to_owned()), vec![]));
+    assert_eq!(told(Pages::Small, 4 * MIB, 0), (Some("4k".to_owned()), vec![]));
+    let differs = vec!["pages-differ".to_owned()];
+    assert_eq!(told(Pages::Thp, 4 * MIB, 0), (Some("4k".to_owned()), differs.clone()));
+    assert_eq!(told(Pages::Thp, 4 * MIB, 2 * MIB), (Some("50 % thp, the rest 4k".to_owned()), differs));
+    assert_eq!(told(Pages::Thp, 0, 0), (None, vec![]));
+}

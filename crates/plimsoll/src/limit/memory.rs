@@ -1,0 +1,292 @@
+//! Limits of memory figures: what the sockets' channels can carry, and what the maker says a near cache takes.
+//!
+//! Which channels hold memory, and how fast it runs, stands in SMBIOS, which needs root and which hypervisors hide; so
+//! the ceiling is that of a socket with every channel filled, and says so. How long the last-level cache and memory take
+//! is not documented for a chip as it was sold: those floors are unknown.
+
+use std::collections::BTreeSet;
+
+use super::microarchitecture::{Microarchitecture, SocketMemory};
+use super::{Input, Kind, Limit, Question, Source, median};
+use crate::bench::{memory, place};
+use crate::machine::Machine;
+use crate::quantity::format_size;
+
+/// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
+/// a share of the loads (with random replacement exp(−4) = 2 % still at four times).
+const TIMES_NEARER: u64 = 4;
+
+/// Limits of `memory.bandwidth`.
+pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
+    match question.metric {
+        "bus" | "program" => {
+            vec![channels(question).unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Limits of `memory.latency`.
+pub fn latency(question: &Question<'_>) -> Vec<Limit> {
+    match question.metric {
+        "latency" => vec![documented(question).unwrap_or_else(|why| Limit::unknown(Kind::Floor, why))],
+        _ => Vec::new(),
+    }
+}
+
+fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
+    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
+}
+
+/// The channels of the sockets that the threads are on; of what the program moves, the share that this is of the bus.
+fn channels(question: &Question<'_>) -> Result<Limit, String> {
+    let Question { machine, case, .. } = question;
+    let threads = case.threads();
+    let size = case.number("size").unwrap_or(0);
+    if !memory::is_beyond_caches(machine, threads as u64, size) {
+        return Err("caches answer at this size, and memory's channels do not bound them; leave --size out"
+            .to_owned());
+    }
+    let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
+    let sockets = sockets(machine, threads)?;
+    let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
+    let mut inputs = vec![
+        input("sockets", sockets, "1", "the CPUs that the threads are pinned to"),
+        input("channels", f64::from(memory.channels), "1", &from),
+        input("width", 8.0, "B", "a DDR channel is 64 bits wide"),
+        input("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
+    ];
+    let mut formula = "sockets × channels × width × transfers".to_owned();
+    let mut value = sockets * memory.bytes_per_second();
+    if question.metric == "program" {
+        let share =
+            |sample: &crate::sample::Sample| Some(sample.values.get("program")? / sample.values.get("bus")?);
+        let share = median(question.samples.iter().filter_map(share).collect());
+        let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured beside program")?;
+        inputs.push(input("share", share, "1", "program ÷ bus, from the kernel's loads and stores"));
+        formula.push_str(" × share");
+        value *= share;
+    }
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
+    limit.reason = Some("socket maximum, populated channels unknown".to_owned());
+    Ok(limit)
+}
+
+fn no_channels(machine: &Machine) -> String {
+    let hidden = match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
+        (Some(true), Some(name)) => format!("{name} hides the memory's channels"),
+        (Some(true), None) => "the hypervisor hides the memory's channels".to_owned(),
+        _ => "which channels hold memory stands in SMBIOS alone, which is not read".to_owned(),
+    };
+    format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
+}
+
+/// Sockets that `threads` threads are placed on.
+fn sockets(machine: &Machine, threads: usize) -> Result<f64, String> {
+    let packages: Option<BTreeSet<u32>> = place(machine, threads)
+        .into_iter()
+        .map(|cpu| machine.cpu.logical(cpu).and_then(|cpu| cpu.package))
+        .collect();
+    match packages {
+        Some(packages) if !packages.is_empty() => Ok(packages.len() as f64),
+        _ => Err("the kernel does not tell which socket the CPUs are on".to_owned()),
+    }
+}
+
+/// The documented load-to-use cycles of the cache that answers, at the clock of each sample.
+fn documented(question: &Question<'_>) -> Result<Limit, String> {
+    let Question { machine, case, samples, .. } = question;
+    let size = case.number("size").unwrap_or(0);
+    let cpu = memory::first_cpu(machine);
+    let level = answering_level(machine, cpu, size)?;
+    let row = Microarchitecture::of(&machine.cpu, cpu).map_err(|unknown| unknown.to_string())?;
+    let cycles = match level {
+        1 => row.l1_latency,
+        _ => row.l2_latency,
+    };
+    let cycles = cycles.ok_or_else(|| {
+        format!("the level {level} latency of {} is not in data/microarchitectures.toml", row.name)
+    })?;
+    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
+    let clock = median(clocks).unwrap_or(f64::NAN);
+    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
+    let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
+    let inputs = vec![
+        input("cycles", cycles, "cycles", &from),
+        input("clock", clock, "Hz", "measured inside each sample"),
+    ];
+    let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
+    Ok(Limit { per_sample, ..limit })
+}
+
+/// The level, 1 or 2, of the cache that answers all loads of a cycle of this size; else why there is no floor.
+fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, String> {
+    let levels = memory::levels(machine, cpu);
+    if levels.is_empty() {
+        return Err("the sizes of the caches are unknown".to_owned());
+    }
+    let Some(place) = levels.iter().position(|level| size <= level.bytes) else {
+        return Err(
+            "how long memory takes is not documented: it depends on the chip's fabric and on DRAM timings that \
+             software cannot read"
+                .to_owned(),
+        );
+    };
+    let (inner, level) = (place.checked_sub(1).and_then(|inner| levels.get(inner)), levels.get(place));
+    let number = level.map_or(0, |level| level.number);
+    match inner {
+        _ if number > 2 || number == 0 => Err(format!(
+            "how long the level {number} cache takes is not documented: it depends on the clock of the chip's fabric \
+             and on the way to the slice"
+        )),
+        Some(inner) if size < inner.bytes.saturating_mul(TIMES_NEARER) => Err(format!(
+            "the level {} cache ({}) answers a share of the loads; give a --size of at least {}",
+            inner.number,
+            format_size(inner.bytes),
+            format_size(inner.bytes.saturating_mul(TIMES_NEARER))
+        )),
+        // Without its first level a machine's second would stand for both.
+        None if number == 2 => Err("the size of the level 1 cache is unknown".to_owned()),
+        _ => Ok(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::limit::Evidence;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::sample::{Conditions, Sample};
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    fn machine(name: &str) -> Result<Machine, Fault> {
+        Ok(Fixture::open(name)?.machine())
+    }
+
+    fn ask(machine: &Machine, case: &Case, metric: &str, samples: &[Sample]) -> Limit {
+        let question = Question { machine, case, metric, samples, evidence: Evidence::default() };
+        let mut limits = crate::limit::limits(&question);
+        assert_eq!(limits.len(), 1, "{metric}");
+        limits.remove(0)
+    }
+
+    fn moved(program: f64, bus: f64) -> Sample {
+        Sample {
+            values: [("program".to_owned(), program), ("bus".to_owned(), bus)].into(),
+            ..Sample::default()
+        }
+    }
+
+    fn chased(clock_hz: Option<f64>) -> Sample {
+        Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
+    }
+
+    fn copy(size: u64, threads: u64) -> Case {
+        Case::of("memory.bandwidth")
+            .with_word("op", "copy")
+            .with_size("size", size)
+            .with_count("threads", threads)
+    }
+
+    fn reason(limit: Limit) -> String {
+        assert_eq!((limit.value, limit.source), (None, Source::Unknown), "{limit:?}");
+        limit.reason.unwrap_or_default()
+    }
+
+    #[test]
+    fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() -> Result<(), Fault> {
+        let zen4 = machine("firecracker-zen4")?;
+        let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
+        let bus = ask(&zen4, &copy(128 * MIB, 1), "bus", &samples);
+        // Genoa: 12 channels of DDR5-4800.
+        assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
+        assert_eq!(bus.reason.as_deref(), Some("socket maximum, populated channels unknown"));
+        let product: f64 = bus.inputs.iter().map(|input| input.value).product();
+        assert_eq!(bus.value, Some(product));
+        let program = ask(&zen4, &copy(128 * MIB, 1), "program", &samples);
+        assert_eq!(program.value.map(f64::round), Some(307.2e9));
+        assert!(program.formula.ends_with("× share"));
+        Ok(())
+    }
+
+    #[test]
+    fn every_socket_with_a_thread_counts_once() -> Result<(), Fault> {
+        let mut xeon = machine("xeon-gold-6230-2s")?;
+        let bus = |machine: &Machine, threads| {
+            ask(machine, &copy(1 << 30, threads), "bus", &[moved(1.0, 1.0)]).value
+        };
+        let one = bus(&xeon, 10);
+        assert_eq!(one, Some(6.0 * 8.0 * 2933e6));
+        xeon.cpu.allowed = xeon.cpu.online.clone();
+        assert_eq!(bus(&xeon, 40), one.map(|one| 2.0 * one));
+        for cpu in &mut xeon.cpu.logical {
+            cpu.package = None;
+        }
+        let unknown = ask(&xeon, &copy(1 << 30, 1), "bus", &[moved(1.0, 1.0)]);
+        assert!(reason(unknown).contains("which socket"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_chip_without_a_row_says_why_nothing_is_known() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        machine.cpu.model = Some(0x61);
+        let text = reason(ask(&machine, &copy(128 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
+        assert!(
+            text.contains("Firecracker hides the memory's channels") && text.contains("--limits"),
+            "{text}"
+        );
+        machine.virtualisation.is_virtual = Some(false);
+        let text = reason(ask(&machine, &copy(128 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
+        assert!(text.contains("SMBIOS"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() -> Result<(), Fault> {
+        let machine = machine("firecracker-zen4")?;
+        let text = reason(ask(&machine, &copy(512 * KIB, 2), "program", &[moved(1.0, 1.0)]));
+        assert!(text.starts_with("caches answer"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn near_caches_have_their_documented_cycles_at_each_samples_clock() -> Result<(), Fault> {
+        let machine = machine("firecracker-zen4")?;
+        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
+        for (size, cycles) in [(16 * KIB, 4.0), (32 * KIB, 4.0), (512 * KIB, 14.0)] {
+            let case = Case::of("memory.latency").with_size("size", size);
+            let limit = ask(&machine, &case, "latency", &samples);
+            assert_eq!((limit.kind, limit.source), (Kind::Floor, Source::Derived));
+            assert_eq!(limit.per_sample, vec![cycles / 2e9, cycles / 4e9, cycles / 3e9]);
+            assert_eq!(limit.value, Some(cycles / 3e9));
+        }
+        let case = Case::of("memory.latency").with_size("size", 16 * KIB);
+        let text = reason(ask(&machine, &case, "latency", &[chased(Some(3e9)), chased(None)]));
+        assert!(text.contains("clock"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_documented_is_unknown_with_its_reason() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        let ask = |machine: &Machine, size| {
+            let case = Case::of("memory.latency").with_size("size", size);
+            reason(ask(machine, &case, "latency", &[chased(Some(3e9))]))
+        };
+        assert!(ask(&machine, 16 * MIB).contains("level 3"));
+        assert!(ask(&machine, 512 * MIB).contains("DRAM"));
+        let between = ask(&machine, 48 * KIB);
+        assert!(between.contains("answers a share") && between.contains("at least 128K"), "{between}");
+        machine.cpu.model = Some(0xff);
+        assert!(ask(&machine, 16 * KIB).contains("is not in data/microarchitectures.toml"));
+        machine.cpu.caches.clear();
+        assert!(ask(&machine, 16 * KIB).contains("caches are unknown"));
+        Ok(())
+    }
+}
