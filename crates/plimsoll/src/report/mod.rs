@@ -1,6 +1,20 @@
 //! What a person or a program sees of a run: one format a file, nothing is measured or decided here.
 
+mod context;
+pub mod history;
 pub mod json;
+mod label;
 pub mod machine;
+mod out;
+mod progress;
+mod row;
 #[cfg(test)]
 mod schema_tests;
+mod style;
+mod table;
+pub mod terminal;
+#[cfg(test)]
+mod terminal_tests;
+mod wrap;
+
+pub use style::{Style, Wishes};

@@ -52,6 +52,13 @@ impl Counts {
         }
     }
 
+    /// Those that are not zero, in words: `12 ok`, `1 skipped`.
+    pub fn said(&self) -> Vec<String> {
+        let kinds =
+            [(self.ok, "ok"), (self.invalid, "invalid"), (self.failed, "failed"), (self.skipped, "skipped")];
+        kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| format!("{n} {kind}")).collect()
+    }
+
     /// All of them.
     pub fn total(&self) -> usize {
         self.ok + self.invalid + self.failed + self.skipped

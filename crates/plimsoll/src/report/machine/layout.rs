@@ -1,6 +1,8 @@
 //! Sections of labelled rows, and how they become lines.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
+
+use crate::report::wrap::wrapped;
 
 /// The widest label column; a longer label has its own line.
 const WIDEST_LABEL: usize = 24;
@@ -64,40 +66,6 @@ fn block(section: &Section, width: usize) -> String {
         }
     }
     out
-}
-
-/// The words in lines of at most `room` columns; a longer word is cut. At least one line.
-fn wrapped(value: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in value.split(' ').flat_map(|word| pieces(word, room)) {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(&word),
-            Some(line) if line.width() + 1 + word.width() <= room => {
-                line.push(' ');
-                line.push_str(&word);
-            }
-            _ => lines.push(word),
-        }
-    }
-    lines
-}
-
-/// A word in pieces of at most `room` columns.
-fn pieces(word: &str, room: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut used = 0;
-    for c in word.chars() {
-        let wide = c.width().unwrap_or(0);
-        if used + wide > room {
-            pieces.push(String::new());
-            used = 0;
-        }
-        used += wide;
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(c);
-        }
-    }
-    pieces
 }
 
 #[cfg(test)]

@@ -1,0 +1,176 @@
+//! `plimsoll history`: the stored runs, a line each, the latest first.
+
+use std::io::{self, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+use super::out::Out;
+use super::progress::span;
+use super::style::{Role, Style};
+use super::terminal::when;
+use super::wrap::cut;
+use crate::document::RunStatus;
+use crate::store::{Counts, RunLine};
+
+/// The fewest characters of an id that are shown: the part that runs within a minute share.
+const LEAST_ID: usize = 8;
+
+/// Columns of `2026-11-21 08:19`.
+const WHEN: usize = 16;
+
+/// Prints the list.
+///
+/// # Errors
+/// What `out` said, a reader that has gone excepted.
+pub fn list(lines: &[RunLine], out: impl Write, style: &Style) -> io::Result<()> {
+    let mut out = Out::new(out);
+    out.write(&text(lines, style));
+    out.end()
+}
+
+fn text(lines: &[RunLine], style: &Style) -> String {
+    if lines.is_empty() {
+        return "no runs yet; 'plimsoll run' makes one\n".to_owned();
+    }
+    let length = short(lines);
+    let cells: Vec<[String; 6]> = lines.iter().map(|line| cells(line, length, style)).collect();
+    let head = ["run", "began", "took", "plan", "cases", "host"].map(str::to_owned);
+    let widest =
+        |column: usize| cells.iter().chain([&head]).map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    let mut text = row(&head, &widths, style, |_| Role::Dim);
+    for (cells, line) in cells.iter().zip(lines) {
+        text += &row(cells, &widths, style, |column| role(column, line));
+    }
+    text
+}
+
+/// Characters of an id that tell all listed runs apart.
+fn short(lines: &[RunLine]) -> usize {
+    let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
+    ids.sort_unstable();
+    let shared = |pair: &[&str]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    let longest = ids.windows(2).map(|pair| shared(pair) + 1).max().unwrap_or(0);
+    // Not to end in a dash.
+    match longest.max(LEAST_ID) {
+        9 | 14 | 19 | 24 => longest.max(LEAST_ID) + 1,
+        other => other,
+    }
+}
+
+fn cells(line: &RunLine, length: usize, style: &Style) -> [String; 6] {
+    let began = when(&line.started, style);
+    let began = if began.width() > WHEN { cut(&began, WHEN) } else { began };
+    let id: String = line.id.chars().take(length).collect();
+    let host = line.host.as_deref().unwrap_or("-");
+    let took = if line.elapsed_s > 0.0 { span(line.elapsed_s) } else { "-".to_owned() };
+    let cases = cases(&line.counts, line.status);
+    [id, began, took, line.plan.clone(), cases, host.to_owned()].map(|cell| style.say(&cell))
+}
+
+fn cases(counts: &Counts, status: RunStatus) -> String {
+    let said = counts.said().join(" · ");
+    match status {
+        RunStatus::Complete => said,
+        RunStatus::Partial if said.is_empty() => "partial".to_owned(),
+        RunStatus::Partial => format!("partial: {said}"),
+    }
+}
+
+fn role(column: usize, line: &RunLine) -> Role {
+    match column {
+        0 => Role::Strong,
+        1 | 2 => Role::Dim,
+        4 if line.counts.failed + line.counts.invalid > 0 => Role::Bad,
+        4 if line.status == RunStatus::Partial => Role::Warning,
+        _ => Role::Plain,
+    }
+}
+
+/// One line, cut where the terminal ends.
+fn row(cells: &[String; 6], widths: &[usize], style: &Style, role: impl Fn(usize) -> Role) -> String {
+    let mut line = String::new();
+    let mut room = style.width;
+    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let gap = if column == 0 { 0 } else { 2 };
+        if room <= gap {
+            break;
+        }
+        room -= gap;
+        let shown = cut(cell, room);
+        let pad = if column + 1 == cells.len() {
+            0
+        } else {
+            width.saturating_sub(shown.width()).min(room - shown.width())
+        };
+        room -= shown.width() + pad;
+        line += &format!("{:gap$}{}{:pad$}", "", style.paint(role(column), &shown), "");
+    }
+    format!("{}\n", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn line(id: &str, plan: &str, host: Option<&str>) -> RunLine {
+        RunLine {
+            id: id.to_owned(),
+            started: "2026-11-21T08:19:04.123Z".to_owned(),
+            elapsed_s: 47.3,
+            plan: plan.to_owned(),
+            host: host.map(str::to_owned),
+            status: RunStatus::Complete,
+            counts: Counts { ok: 13, invalid: 0, failed: 0, skipped: 1 },
+        }
+    }
+
+    fn lines() -> Vec<RunLine> {
+        let mut lines = vec![
+            line("019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88", "quick", Some("bench-1")),
+            line("019aa5c3-2e00-7c40-9d21-5b0c3f6a7e88", "my nightly plan", Some("bench-1")),
+            line("019aa400-0000-7c40-9d21-5b0c3f6a7e88", "disk", None),
+        ];
+        lines[1].counts = Counts { ok: 3, invalid: 1, failed: 1, skipped: 0 };
+        lines[2].status = RunStatus::Partial;
+        lines[2].elapsed_s = 0.0;
+        lines[2].counts = Counts { ok: 2, ..Counts::default() };
+        lines
+    }
+
+    #[test]
+    fn the_list_at_80_columns() {
+        insta::assert_snapshot!(text(&lines(), &Style::plain(80)));
+    }
+
+    #[test]
+    fn an_empty_history_says_how_to_fill_it() {
+        assert_eq!(text(&[], &Style::plain(80)), "no runs yet; 'plimsoll run' makes one\n");
+    }
+
+    #[test]
+    fn shown_ids_tell_the_runs_apart() {
+        let of = |ids: &[&str]| short(&ids.iter().map(|id| line(id, "quick", None)).collect::<Vec<_>>());
+        assert_eq!(of(&["019aa5c3-2f1b"]), 8);
+        assert_eq!(of(&["019aa5c3-2f1b", "019aa5c3-3f1b"]), 10);
+        assert_eq!(of(&["019aa5c3-2f1b", "019aa5c3-2f1c"]), 13);
+        assert_eq!(of(&["019aa5c3-2f1b-7c40", "019aa5c3-2f1b-7d40"]), 16);
+    }
+
+    proptest! {
+        #[test]
+        fn any_names_at_any_width_stay_in_their_line(
+            plan in "\\p{Any}{0,80}", host in "\\p{Any}{0,80}", started in "\\p{Any}{0,40}", width in 1usize..200,
+        ) {
+            let mut lines = lines();
+            (lines[0].plan, lines[0].host, lines[1].started) = (plan, Some(host), started);
+            for unicode in [true, false] {
+                let style = Style { unicode, ..Style::plain(width) };
+                let text = text(&lines, &style);
+                prop_assert_eq!(text.lines().count(), 4);
+                prop_assert!(text.lines().all(|l| l.width() <= width && !l.chars().any(char::is_control)));
+            }
+        }
+    }
+}

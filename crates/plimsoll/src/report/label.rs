@@ -1,0 +1,142 @@
+//! A case in human words: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
+//!
+//! What a benchmark's words leave out is added as `name value`, unless it is the usual value, so that two cases of
+//! a run never read alike.
+
+use crate::case::{Case, Value};
+use crate::quantity::{Quantity, Unit};
+
+/// Parameters that are not said when they have this value.
+const USUAL: &[(&str, &str)] = &[
+    ("threads", "1"),
+    ("streams", "1"),
+    ("variant", "best"),
+    ("pages", "thp"),
+    ("engine", "io_uring"),
+    ("cache", "direct"),
+    ("protocol", "tcp"),
+    ("direction", "up"),
+];
+
+/// The case in words.
+pub(super) fn label(case: &Case) -> String {
+    let mut words = Words { case, used: Vec::new(), said: Vec::new() };
+    match case.benchmark() {
+        "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
+        "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
+        "memory.latency" => words.word("latency").these(&["size"]),
+        "disk.io" => words.these(&["pattern", "op", "block"]).named(&["depth"]).times(),
+        "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),
+        "network.tcp" => words.word("TCP").these(&["message"]).word("writes"),
+        "network.latency" => words.word("TCP round trip").these(&["message"]),
+        other => words.word(other),
+    };
+    words.rest();
+    match words.said.is_empty() {
+        true => case.benchmark().to_owned(),
+        false => words.said.join(" "),
+    }
+}
+
+struct Words<'a> {
+    case: &'a Case,
+    used: Vec<&'static str>,
+    said: Vec<String>,
+}
+
+impl Words<'_> {
+    fn word(&mut self, word: &str) -> &mut Self {
+        self.said.push(word.to_owned());
+        self
+    }
+
+    /// The values alone.
+    fn these(&mut self, names: &[&'static str]) -> &mut Self {
+        for name in names {
+            if let Some(value) = self.take(name) {
+                self.said.push(value);
+            }
+        }
+        self
+    }
+
+    /// Each value after its name.
+    fn named(&mut self, names: &[&'static str]) -> &mut Self {
+        for name in names {
+            if let Some(value) = self.take(name) {
+                self.said.push(format!("{name} {value}"));
+            }
+        }
+        self
+    }
+
+    /// The number of threads, where there are several.
+    fn times(&mut self) -> &mut Self {
+        let threads = self.take("threads");
+        if let Some(n) = threads.filter(|n| n != "1") {
+            self.said.push(format!("×{n}"));
+        }
+        self
+    }
+
+    fn rest(&mut self) {
+        for (name, value) in self.case.params() {
+            let text = human(value);
+            if !self.used.contains(name) && !USUAL.contains(&(*name, text.as_str())) {
+                self.said.push(format!("{name} {text}"));
+            }
+        }
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<String> {
+        let value = human(self.case.get(name)?);
+        self.used.push(name);
+        Some(value)
+    }
+}
+
+fn human(value: &Value) -> String {
+    match value {
+        Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),
+        Value::Word(word) => word.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(id: &str) -> String {
+        label(&id.parse().unwrap())
+    }
+
+    #[test]
+    fn cases_read_like_words() {
+        assert_eq!(of("cpu.peak/op=fma/type=f64/isa=avx512/threads=2"), "fma f64 avx512 ×2");
+        assert_eq!(
+            of("memory.bandwidth/op=triad/size=512M/variant=nt/pages=thp/threads=1"),
+            "triad 512 MiB nt"
+        );
+        assert_eq!(of("memory.latency/size=64M/pages=4k"), "latency 64 MiB pages 4k");
+        assert_eq!(
+            of("disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1"),
+            "random read 4 KiB depth 32"
+        );
+        assert_eq!(of("disk.fsync/block=4K/threads=1"), "append 4 KiB + fdatasync");
+        assert_eq!(of("network.tcp/message=64K/streams=1/direction=up"), "TCP 64 KiB writes");
+        assert_eq!(of("network.latency/protocol=tcp/message=1/streams=1"), "TCP round trip 1 B");
+        assert_eq!(of("null"), "null");
+        assert_eq!(of("cpu.peak"), "cpu.peak");
+        assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");
+    }
+
+    #[test]
+    fn what_is_not_usual_is_said() {
+        assert_eq!(
+            of("disk.io/op=read/pattern=random/block=4K/depth=1/engine=psync/cache=buffered/threads=4"),
+            "random read 4 KiB depth 1 ×4 engine psync cache buffered"
+        );
+        assert_eq!(of("network.tcp/message=64K/streams=8/direction=up"), "TCP 64 KiB writes streams 8");
+    }
+}

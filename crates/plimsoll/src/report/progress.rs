@@ -1,0 +1,118 @@
+//! One line on a terminal that tells what is being measured and how long it takes yet; erased before a row.
+
+use std::io::Write;
+use std::time::Instant;
+
+use super::label::label;
+use super::style::Style;
+use super::wrap::cut;
+use crate::bench;
+use crate::case::{Case, CaseId};
+use crate::event::Event;
+use crate::quantity::Quantity;
+
+/// Back to the first column, and erase the line (ECMA-48: CR, EL 2).
+const ERASE: &str = "\r\x1b[2K";
+
+/// The progress line.
+#[derive(Debug)]
+pub(super) struct Progress<W: Write> {
+    to: W,
+    style: Style,
+    now: Option<Now>,
+    shown: bool,
+}
+
+/// The case at hand.
+#[derive(Clone, Debug)]
+struct Now {
+    case: CaseId,
+    index: usize,
+    cases: usize,
+    left_s: f64,
+    since: Instant,
+    sampled: Option<Sampled>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sampled {
+    n: usize,
+    value: f64,
+}
+
+impl<W: Write> Progress<W> {
+    pub(super) fn new(to: W, style: Style) -> Self {
+        Self { to, style, now: None, shown: false }
+    }
+
+    /// Follows the run. After a finished case the line is gone until the next event.
+    pub(super) fn event(&mut self, event: &Event) {
+        match event {
+            Event::Preparing { case, index, cases, left_s } => {
+                let (case, index, cases, left_s) = (case.clone(), *index, *cases, *left_s);
+                self.now = Some(Now { case, index, cases, left_s, since: Instant::now(), sampled: None });
+            }
+            Event::Sampled { n, value, .. } => {
+                if let Some(now) = &mut self.now {
+                    now.sampled = Some(Sampled { n: *n, value: *value });
+                }
+            }
+            Event::Measured { .. } | Event::Interrupted => self.now = None,
+            Event::Started { .. } => {}
+        }
+        self.draw();
+    }
+
+    /// Erases the line for good.
+    pub(super) fn end(&mut self) {
+        self.now = None;
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        let Some(width) = self.style.progress else { return };
+        let text =
+            self.now.as_ref().map(|now| line(now, now.since.elapsed().as_secs_f64(), width, &self.style));
+        if text.is_none() && !self.shown {
+            return;
+        }
+        self.shown = text.is_some();
+        // Without a progress line the run goes on as well.
+        let _ = write!(self.to, "{ERASE}{}", text.unwrap_or_default());
+        let _ = self.to.flush();
+    }
+}
+
+/// The line, at most one column less than `width`, so that the terminal does not wrap it.
+fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
+    let case: Option<Case> = now.case.as_str().parse().ok();
+    let name = case.as_ref().map_or_else(|| now.case.to_string(), label);
+    let mut parts = vec![format!("[{}/{}] {name}", now.index + 1, now.cases)];
+    match now.sampled {
+        None => parts.push("preparing".to_owned()),
+        Some(Sampled { n, value }) => {
+            parts.push(format!("{n} sample{}", if n == 1 { "" } else { "s" }));
+            let headline =
+                case.as_ref().and_then(|case| bench::find(case.benchmark())?.metrics(case).first().copied());
+            parts.extend(headline.map(|metric| Quantity::new(value, metric.unit).to_string()));
+        }
+    }
+    let left = format!("{} left", span((now.left_s - elapsed).max(0.0)));
+    let said = style.say(&format!("{} · {left}", parts.join(" · ")));
+    cut(&said, width.saturating_sub(1))
+}
+
+/// A time for people: `47 s`, `3 min 20 s`, `2 h 5 min`.
+pub(super) fn span(seconds: f64) -> String {
+    let whole = seconds.clamp(0.0, 1e9).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, s) if seconds < 9.95 && seconds.fract() != 0.0 => {
+            format!("{:.1} s", seconds.max(0.0)).replace(&format!("{s}.0 "), &format!("{s} "))
+        }
+        (0, 0, s) => format!("{s} s"),
+        (0, m, 0) => format!("{m} min"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, 0, _) => format!("{h} h"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}

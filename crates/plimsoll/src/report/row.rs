@@ -1,0 +1,202 @@
+//! One measurement as a row: its figures as text, and what is to be known beside them.
+
+use std::collections::BTreeMap;
+
+use super::label::label;
+use crate::limit::{Kind, Limit, Source};
+use crate::measurement::{Measurement, MetricResult, Note, Status};
+use crate::quantity::{Quantity, Unit, percent, relative_half_width};
+
+/// A measurement in words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) label: String,
+    pub(super) status: Status,
+    pub(super) reason: Option<String>,
+    pub(super) figures: Option<Figures>,
+    /// Further figures, a line.
+    pub(super) details: Vec<String>,
+    pub(super) warnings: Vec<Note>,
+}
+
+/// The headline.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Figures {
+    pub(super) value: String,
+    pub(super) interval: String,
+    /// Empty where a limit has no meaning.
+    pub(super) limit: String,
+    /// Where the limit comes from, or why it is unknown.
+    pub(super) note: Option<String>,
+    pub(super) of_limit: Option<f64>,
+}
+
+impl Row {
+    pub(super) fn of(measurement: &Measurement) -> Self {
+        let repeat = match measurement.repeat {
+            0 => String::new(),
+            n => format!(" (repeat {n})"),
+        };
+        let (headline, others) = match measurement.metrics.split_first() {
+            Some((headline, others)) => (Some(headline), others),
+            None => (None, &[][..]),
+        };
+        let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
+        details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
+        Self {
+            label: label(&measurement.case) + &repeat,
+            status: measurement.status,
+            reason: measurement.reason.clone(),
+            figures: headline.map(Figures::of),
+            details,
+            warnings: measurement.warnings.clone(),
+        }
+    }
+}
+
+impl Figures {
+    fn of(metric: &MetricResult) -> Self {
+        let summary = &metric.summary;
+        let half_width = summary.ci95.map(|[low, high]| high / 2.0 - low / 2.0);
+        let interval = match half_width.and_then(|half| relative_half_width(summary.median, half)) {
+            Some(relative) => format!("± {}", relative.replacen("< ", "<", 1)),
+            None if summary.ci95.is_some() => String::new(),
+            None => format!("n = {}", summary.n),
+        };
+        Self {
+            value: human(summary.median, metric.unit),
+            interval,
+            limit: metric.limit.as_ref().map(|limit| bound(limit, metric.unit)).unwrap_or_default(),
+            note: metric.limit.as_ref().and_then(note),
+            of_limit: metric.of_limit,
+        }
+    }
+
+    /// `of limit` as text.
+    pub(super) fn share(&self) -> String {
+        match self.of_limit {
+            None => String::new(),
+            Some(share) if share >= 10.0 => "> 999 %".to_owned(),
+            Some(share) => percent(share, 3),
+        }
+    }
+}
+
+fn human(value: f64, unit: Unit) -> String {
+    Quantity::new(value, unit).to_string()
+}
+
+/// The limit; a floor with the sign of one.
+fn bound(limit: &Limit, unit: Unit) -> String {
+    match (limit.quantity(unit), limit.kind) {
+        (None, _) => "unknown".to_owned(),
+        (Some(value), Kind::Ceiling) => value.to_string(),
+        (Some(value), Kind::Floor) => format!("≥ {value}"),
+    }
+}
+
+fn note(limit: &Limit) -> Option<String> {
+    let origin = match limit.source {
+        Source::Unknown => return limit.reason.as_ref().map(|reason| format!("unknown: {reason}")),
+        Source::Derived => "limit",
+        Source::Rated => "rated limit",
+        Source::User => "your limit",
+    };
+    let formula = match limit.formula.as_str() {
+        "" => origin.to_owned(),
+        formula => format!("{origin} = {formula}"),
+    };
+    match &limit.reason {
+        Some(reason) => Some(format!("{formula}; {reason}")),
+        None => Some(formula),
+    }
+}
+
+/// The tail of the headline's distribution.
+fn tail(metric: &MetricResult) -> Option<String> {
+    said(metric.percentiles.as_ref()?, metric.unit, &["p99", "p99.9", "max"])
+}
+
+fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
+    let one = |name: &&str| percentiles.get(*name).map(|value| format!("{name} {}", human(*value, unit)));
+    let all: Vec<String> = names.iter().filter_map(one).collect();
+    (!all.is_empty()).then(|| all.join(" · "))
+}
+
+/// Further metrics that say more than the headline does: benchmark, metric, words before and after the figure.
+const ALSO: &[(&str, &str, &str, &str)] = &[
+    ("memory.bandwidth", "bus", "with write-allocate", ""),
+    ("disk.io", "latency", "latency", ""),
+    ("network.tcp", "cpu", "CPU", "per byte"),
+    ("network.udp", "jitter", "jitter", ""),
+];
+
+fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
+    let value = metric.summary.median;
+    if metric.name == "loss" {
+        return (value > 0.0).then(|| format!("loss {}", percent(value, 3)));
+    }
+    let known =
+        |row: &&(&str, &str, &str, &str)| row.0 == measurement.case.benchmark() && row.1 == metric.name;
+    let (.., before, after) = ALSO.iter().find(known)?;
+    let headline = measurement.metrics.first()?.summary.median;
+    if metric.name == "bus" && (value / headline - 1.0).abs() < 0.005 {
+        return None;
+    }
+    let figure = match &metric.percentiles {
+        Some(percentiles) => said(percentiles, metric.unit, &["p50", "p99"])?,
+        None => human(value, metric.unit),
+    };
+    Some([*before, &figure, *after].join(" ").trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_headline_has_value_interval_limit_and_share() {
+        let row = Row::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9));
+        let figures = row.figures.unwrap();
+        assert_eq!((figures.value.as_str(), figures.limit.as_str()), ("117 GFLOP/s", "118 GFLOP/s"));
+        assert_eq!(figures.share(), "99.5 %");
+        assert!(figures.interval.starts_with("± 0."), "{}", figures.interval);
+        assert!(figures.note.unwrap().contains("clock × cores"));
+    }
+
+    #[test]
+    fn few_samples_are_counted_instead_of_an_interval() {
+        let mut made = fixture::measured("null", "latency", Unit::Second, 1e-9);
+        made.metrics = vec![fixture::metric_of("latency", Unit::Second, vec![1e-9, 2e-9])];
+        let figures = Row::of(&made).figures.unwrap();
+        assert_eq!((figures.interval.as_str(), figures.limit.as_str()), ("n = 2", ""));
+        assert_eq!(figures.share(), "");
+    }
+
+    #[test]
+    fn distributions_and_telling_metrics_are_details() {
+        let details: Vec<Vec<String>> =
+            fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
+        assert_eq!(details[3], ["with write-allocate 14.9 GB/s"]);
+        assert_eq!(details[7], ["p99 183 µs · p99.9 783 µs · max 3.57 ms"]);
+        assert_eq!(details[8], ["latency p50 201 µs · p99 422 µs"]);
+        assert!(details[0].is_empty() && details[9].is_empty());
+    }
+
+    #[test]
+    fn nothing_is_lost_only_what_was_lost_is_told() {
+        let mut made = fixture::measured("network.udp/threads=1", "goodput", Unit::BitPerSecond, 1e9);
+        made.metrics.push(fixture::metric_of("loss", Unit::One, vec![0.0; 5]));
+        assert!(Row::of(&made).details.is_empty());
+        made.metrics[1] = fixture::metric_of("loss", Unit::One, vec![0.0125; 5]);
+        assert_eq!(Row::of(&made).details, ["loss 1.25 %"]);
+    }
+
+    #[test]
+    fn figures_far_past_a_limit_stay_short() {
+        let mut figures = Row::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9)).figures.unwrap();
+        figures.of_limit = Some(1e9);
+        assert_eq!(figures.share(), "> 999 %");
+    }
+}

@@ -1,0 +1,199 @@
+//! How text may look where it goes: width, colours, and whether the terminal knows more than ASCII.
+//!
+//! Every text that reaches a terminal passes [`Style::say`]: outside names cannot carry control characters, and a
+//! terminal that is not UTF-8 gets ASCII.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stderr, stdout};
+
+use anstyle::{AnsiColor, Style as Ansi};
+use jiff::tz::TimeZone;
+
+/// The longest text that is printed, in characters; the reasons of plimsoll itself are far shorter.
+const LONGEST: usize = 600;
+
+/// Columns where there is no terminal that could tell.
+const USUAL_WIDTH: usize = 80;
+
+/// How to print.
+#[derive(Clone, Debug)]
+pub struct Style {
+    /// Whether colour codes are written.
+    pub colour: bool,
+    /// Whether characters beyond ASCII are written.
+    pub unicode: bool,
+    /// Columns of standard output.
+    pub width: usize,
+    /// Columns of the progress line; `None`: there is none.
+    pub progress: Option<usize>,
+    /// Zone of the times that are shown.
+    pub zone: TimeZone,
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    /// `--no-color`.
+    pub no_color: bool,
+    /// `--quiet`: no progress line.
+    pub quiet: bool,
+}
+
+/// What a piece of text is, and so its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The figures.
+    Plain,
+    /// A heading.
+    Strong,
+    /// What may be overlooked.
+    Dim,
+    /// Near the limit.
+    Good,
+    /// Far from the limit.
+    Poor,
+    /// Not to be believed, or not there.
+    Bad,
+    /// To be known.
+    Warning,
+}
+
+impl Role {
+    fn ansi(self) -> Ansi {
+        match self {
+            Self::Plain => Ansi::new(),
+            Self::Strong => Ansi::new().bold(),
+            Self::Dim => Ansi::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Poor | Self::Warning => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+        }
+    }
+}
+
+/// What stands for a character where only ASCII is understood.
+const ASCII: &[(char, &str)] = &[
+    ('±', "+/-"),
+    ('×', "x"),
+    ('÷', "/"),
+    ('·', "|"),
+    ('•', "*"),
+    ('µ', "u"),
+    ('≥', ">="),
+    ('≤', "<="),
+    ('→', "->"),
+    ('…', "..."),
+    ('—', "-"),
+    ('–', "-"),
+    ('−', "-"),
+    ('’', "'"),
+    ('━', "="),
+    ('╸', "-"),
+    ('─', "."),
+];
+
+impl Style {
+    /// By the process's terminals and environment: `NO_COLOR`, `TERM`, the locale.
+    pub fn detect(wishes: Wishes) -> Self {
+        let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
+            size.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0).max(1))
+        };
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let line = stderr().is_terminal() && !wishes.quiet && !dumb;
+        Self {
+            colour: !wishes.no_color
+                && anstream::AutoStream::choice(&stdout()) != anstream::ColorChoice::Never,
+            unicode: is_utf8(|name| std::env::var(name).ok()),
+            width: columns(terminal_size::terminal_size_of(stdout())),
+            progress: line.then(|| columns(terminal_size::terminal_size_of(stderr()))),
+            zone: TimeZone::system(),
+        }
+    }
+
+    /// Without colour and progress line, in UTC: for files and tests.
+    pub fn plain(width: usize) -> Self {
+        Self { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC }
+    }
+
+    /// `text` made safe, and in characters that the terminal knows.
+    pub(super) fn say(&self, text: &str) -> String {
+        let safe = crate::text::shown_within(text, LONGEST);
+        if self.unicode {
+            return safe;
+        }
+        let mut out = String::with_capacity(safe.len());
+        for c in safe.chars() {
+            match ASCII.iter().find(|(known, _)| *known == c) {
+                _ if c.is_ascii() => out.push(c),
+                Some((_, instead)) => out.push_str(instead),
+                None => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+                }
+            }
+        }
+        out
+    }
+
+    /// `text` in the colour of `role`. It must have passed [`Style::say`].
+    pub(super) fn paint(&self, role: Role, text: &str) -> String {
+        if !self.colour || role == Role::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        let ansi = role.ansi();
+        format!("{ansi}{text}{ansi:#}")
+    }
+}
+
+/// Whether the locale is UTF-8, by the first of the variables that is set (POSIX.1-2024, XBD 8.2).
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ascii() -> Style {
+        Style { unicode: false, ..Style::plain(80) }
+    }
+
+    #[test]
+    fn the_first_locale_variable_that_is_set_decides() {
+        let locale = |values: &'static [(&str, &str)]| {
+            is_utf8(|name| values.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        assert!(locale(&[("LANG", "en_GB.UTF-8")]));
+        assert!(locale(&[("LC_ALL", ""), ("LANG", "C.utf8")]));
+        assert!(!locale(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]));
+        assert!(!locale(&[("LANG", "de_DE.ISO-8859-1")]));
+        assert!(!locale(&[]));
+    }
+
+    #[test]
+    fn ascii_stands_for_all_that_plimsoll_writes() {
+        assert_eq!(ascii().say("± 3 % · 2 × 57 µs ≥ 1 ÷ 2 …"), "+/- 3 % | 2 x 57 us >= 1 / 2 ...");
+        assert_eq!(ascii().say("größe"), "gr\\u{f6}\\u{df}e");
+        assert_eq!(Style::plain(80).say("größe"), "größe");
+    }
+
+    #[test]
+    fn colour_is_written_only_where_wanted() {
+        let colour = Style { colour: true, ..Style::plain(80) };
+        assert_eq!(colour.paint(Role::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
+        assert_eq!(colour.paint(Role::Plain, "no"), "no");
+        assert_eq!(Style::plain(80).paint(Role::Bad, "no"), "no");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_said_holds_no_control_and_ascii_is_ascii(text in "\\p{Any}{0,300}") {
+            prop_assert!(!Style::plain(80).say(&text).chars().any(char::is_control));
+            let said = ascii().say(&text);
+            prop_assert!(said.chars().all(|c| c.is_ascii() && !c.is_control()));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The result table, a row at a time: columns, groups, footnotes. Pure: rows in, lines out.
+//!
+//! Three layouts by width: figures beside the label, figures below it, or figures as running text.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::row::{Figures, Row};
+use super::style::{Role, Style};
+use super::wrap::flowed;
+use crate::measurement::Status;
+
+/// Columns of the figures. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
+const VALUE: usize = 12;
+const LIMIT: usize = 12;
+const SHARE: usize = 8;
+/// Value, limit and share with the spaces between them, after the label; [`Room`] has the rest.
+const FIGURES: usize = 1 + VALUE + 1 + 1 + LIMIT + SHARE;
+
+const INDENT: usize = 2;
+/// Of what stands below a row's label.
+const INNER: usize = 4;
+const LABEL: RangeInclusive<usize> = 22..=36;
+const BAR: RangeInclusive<usize> = 7..=10;
+/// The widest table: beyond it the eye loses the row.
+const WIDEST: usize = 110;
+
+/// Shares of the limit from which a figure is good, and below which it is poor.
+const GOOD: f64 = 0.9;
+const POOR: f64 = 0.6;
+
+/// Where the figures stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// In columns after a label of this width, with a bar of that width.
+    Beside { label: usize, bar: usize },
+    /// In columns on a line of their own, with a bar of this width (0: none).
+    Below { bar: usize },
+    /// As running text.
+    Running,
+}
+
+impl Layout {
+    fn of(style: &Style) -> Self {
+        let (width, gap) = (style.width.min(WIDEST), 1);
+        let room = Room::of(style);
+        let columns = FIGURES + room.interval + room.mark + gap;
+        if let Some(spare) = width.checked_sub(INDENT + LABEL.start() + columns + BAR.start()) {
+            let label = (LABEL.start() + spare).min(*LABEL.end());
+            let bar = width - (INDENT + label + columns);
+            return Self::Beside { label, bar: bar.min(*BAR.end()) };
+        }
+        match width.checked_sub(INNER + columns) {
+            Some(spare) if spare >= *BAR.start() => Self::Below { bar: *BAR.start() },
+            Some(_) => Self::Below { bar: 0 },
+            None => Self::Running,
+        }
+    }
+}
+
+/// Columns of what is longer in ASCII.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// `± 0.20 %` or `+/- 0.20 %`.
+    interval: usize,
+    /// A footnote's mark: `¹` or `[1]`.
+    mark: usize,
+}
+
+impl Room {
+    fn of(style: &Style) -> Self {
+        match style.unicode {
+            true => Self { interval: 8, mark: 1 },
+            false => Self { interval: 10, mark: 3 },
+        }
+    }
+}
+
+/// The table while it is being written.
+#[derive(Debug)]
+pub(super) struct Table {
+    style: Style,
+    layout: Layout,
+    room: Room,
+    group: Option<Group>,
+    /// Whether it was said what the columns are.
+    headed: bool,
+}
+
+/// Rows under one heading.
+#[derive(Debug)]
+struct Group {
+    title: String,
+    notes: Vec<String>,
+    /// Codes of the warnings whose remedy was told.
+    warned: BTreeSet<String>,
+}
+
+/// A heading: its title, and what is told beside it as far as there is room.
+pub(super) struct Heading<'a> {
+    pub(super) title: &'a str,
+    pub(super) context: Vec<String>,
+}
+
+impl Table {
+    pub(super) fn new(style: Style) -> Self {
+        Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, headed: false }
+    }
+
+    /// The lines of a row, with a new heading before it if it does not belong to the group at hand.
+    pub(super) fn row(&mut self, row: &Row, heading: &Heading<'_>) -> String {
+        let mut out = String::new();
+        if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
+            out += &self.end();
+            out += &self.heading(heading);
+            let (title, notes, warned) = (heading.title.to_owned(), Vec::new(), BTreeSet::new());
+            self.group = Some(Group { title, notes, warned });
+        }
+        out += &self.figures(row);
+        if let Some(reason) = &row.reason {
+            out += &self.below(colour_of(row.status), "", reason);
+        }
+        for detail in &row.details {
+            out += &self.below(Role::Dim, "", detail);
+        }
+        for warning in &row.warnings {
+            let told = self.group.as_mut().is_some_and(|group| !group.warned.insert(warning.code.clone()));
+            // The remedy, after the semicolon, once a group.
+            let text = match warning.text.split_once(';') {
+                Some((what, _)) if told => what,
+                _ => &warning.text,
+            };
+            out += &self.below(Role::Warning, "! ", text);
+        }
+        out
+    }
+
+    /// Ends the group at hand: its footnotes.
+    pub(super) fn end(&mut self) -> String {
+        let notes = self.group.take().map(|group| group.notes).unwrap_or_default();
+        let lines = notes.iter().enumerate();
+        lines.map(|(index, note)| self.below(Role::Dim, &format!("{} ", self.mark(index)), note)).collect()
+    }
+
+    fn heading(&mut self, heading: &Heading<'_>) -> String {
+        let title = self.style.say(heading.title);
+        let mut room = self.style.width.saturating_sub(title.width() + 2);
+        let mut context = String::new();
+        for part in &heading.context {
+            let separator = if context.is_empty() { "" } else { " · " };
+            let part = self.style.say(&format!("{separator}{part}"));
+            if part.width() > room {
+                break;
+            }
+            room -= part.width();
+            context += &part;
+        }
+        let beside = if context.is_empty() {
+            String::new()
+        } else {
+            format!("  {}", self.style.paint(Role::Dim, &context))
+        };
+        let columns = if self.headed { String::new() } else { self.columns() };
+        self.headed = true;
+        format!("\n{columns}{}{beside}\n", self.style.paint(Role::Strong, &title))
+    }
+
+    /// What the columns are.
+    fn columns(&self) -> String {
+        let Layout::Beside { label, .. } = self.layout else { return String::new() };
+        let interval = self.style.say("± 95 %");
+        let line = format!(
+            "{:indent$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
+            "",
+            "median",
+            "limit",
+            "of limit",
+            indent = INDENT + label,
+            rest = self.room.mark + SHARE + 1,
+            room = self.room.interval,
+        );
+        self.style.paint(Role::Dim, &line) + "\n"
+    }
+
+    /// The label and the figures.
+    fn figures(&mut self, row: &Row) -> String {
+        let label = self.style.say(&row.label);
+        let Some(figures) = &row.figures else { return self.without_figures(&label, row.status) };
+        let mark = figures.note.as_ref().and_then(|note| self.mark_of(note)).unwrap_or_default();
+        match self.layout {
+            Layout::Running => self.running(&label, row, figures, &mark),
+            Layout::Below { bar } => {
+                let label = self.wrapped_label(&label);
+                format!(
+                    "{label}{:indent$}{}\n",
+                    "",
+                    self.cells(row.status, figures, &mark, bar),
+                    indent = INNER - 1
+                )
+            }
+            Layout::Beside { label: room, bar } => {
+                let cells = self.cells(row.status, figures, &mark, bar);
+                if label.width() > room {
+                    return format!(
+                        "{}{:indent$}{cells}\n",
+                        self.wrapped_label(&label),
+                        "",
+                        indent = INDENT + room
+                    );
+                }
+                let pad = room - label.width();
+                format!("{:INDENT$}{label}{:pad$}{cells}\n", "", "")
+            }
+        }
+    }
+
+    /// A row that has no figures says so where the figure would be.
+    fn without_figures(&self, label: &str, status: Status) -> String {
+        let word = self.right(colour_of(status), status_word(status), VALUE);
+        match self.layout {
+            Layout::Beside { label: room, .. } if label.width() <= room => {
+                let pad = room - label.width();
+                format!("{:INDENT$}{label}{:pad$} {word}\n", "", "")
+            }
+            Layout::Beside { label: room, .. } => {
+                format!("{}{:indent$} {word}\n", self.wrapped_label(label), "", indent = INDENT + room)
+            }
+            Layout::Below { .. } => {
+                format!("{}{:indent$}{word}\n", self.wrapped_label(label), "", indent = INNER)
+            }
+            Layout::Running => {
+                self.wrapped_label(label) + &self.below(colour_of(status), "", status_word(status))
+            }
+        }
+    }
+
+    fn wrapped_label(&self, label: &str) -> String {
+        let room = self.style.width.saturating_sub(INDENT).max(1);
+        flowed(label, room).iter().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
+    }
+
+    /// The figures in their columns, and the bar.
+    fn cells(&self, status: Status, figures: &Figures, mark: &str, bar: usize) -> String {
+        let say = |text: &str| self.style.say(text);
+        let share_role = colour_of_share(status, figures.of_limit);
+        let (value_role, limit_role) = match status {
+            Status::Invalid => (Role::Bad, Role::Plain),
+            _ if figures.of_limit.is_none() => (Role::Strong, Role::Dim),
+            _ => (Role::Strong, Role::Plain),
+        };
+        let pad = self.room.mark.saturating_sub(mark.width());
+        let cells = [
+            " ".to_owned(),
+            self.right(value_role, &say(&figures.value), VALUE),
+            " ".to_owned(),
+            self.right(Role::Dim, &say(&figures.interval), self.room.interval),
+            " ".to_owned(),
+            self.right(limit_role, &say(&figures.limit), LIMIT),
+            self.style.paint(Role::Dim, mark) + &" ".repeat(pad),
+            self.right(share_role, &say(&figures.share()), SHARE),
+            self.bar(status, figures.of_limit, bar),
+        ];
+        cells.concat().trim_end().to_owned()
+    }
+
+    fn right(&self, role: Role, text: &str, room: usize) -> String {
+        let pad = room.saturating_sub(text.width());
+        format!("{:pad$}{}", "", self.style.paint(role, text))
+    }
+
+    /// How far up to the load line: full is the limit.
+    fn bar(&self, status: Status, share: Option<f64>, room: usize) -> String {
+        let (Some(share), true) = (share.filter(|s| s.is_finite()), room > 0) else { return String::new() };
+        if status == Status::Invalid {
+            return format!(" {}", self.style.paint(Role::Bad, "invalid"));
+        }
+        // Halves of a column; rounded down, so that only the limit itself is full.
+        let halves = ((share.clamp(0.0, 1.0) + 0.005) * room as f64 * 2.0) as usize;
+        let halves = halves.min(room * 2);
+        let full = "━".repeat(halves / 2) + if halves % 2 == 1 { "╸" } else { "" };
+        let rest = "─".repeat(room - halves.div_ceil(2));
+        let (full, rest) = (self.style.say(&full), self.style.say(&rest));
+        format!(
+            " {}{}",
+            self.style.paint(colour_of_share(status, Some(share)), &full),
+            self.style.paint(Role::Dim, &rest)
+        )
+    }
+
+    fn running(&self, label: &str, row: &Row, figures: &Figures, mark: &str) -> String {
+        let mut text = format!("{} {}", figures.value, figures.interval);
+        if !figures.limit.is_empty() {
+            text += &format!(", limit {}{mark}", figures.limit);
+        }
+        if figures.of_limit.is_some() {
+            text += &format!(", {} of it", figures.share());
+        }
+        self.wrapped_label(label) + &self.below(colour_of_share(row.status, figures.of_limit), "", &text)
+    }
+
+    /// A text on lines of its own below the row's label, after `lead`.
+    fn below(&self, role: Role, lead: &str, text: &str) -> String {
+        let lead = self.style.say(lead);
+        let indent = INNER.min(self.style.width / 8);
+        let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width()).max(1);
+        let mut out = String::new();
+        for (index, line) in flowed(&self.style.say(text), room).iter().enumerate() {
+            let lead = if index == 0 { lead.clone() } else { " ".repeat(lead.width()) };
+            out += &format!("{:indent$}{}\n", "", self.style.paint(role, &format!("{lead}{line}")));
+        }
+        out
+    }
+
+    /// The mark of a footnote, which is added to the group if it is new.
+    fn mark_of(&mut self, note: &str) -> Option<String> {
+        let notes = &mut self.group.as_mut()?.notes;
+        let index = notes.iter().position(|known| known == note).unwrap_or_else(|| {
+            notes.push(note.to_owned());
+            notes.len() - 1
+        });
+        Some(self.mark(index))
+    }
+
+    fn mark(&self, index: usize) -> String {
+        const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+        let number = (index + 1).to_string();
+        match self.style.unicode {
+            true => number.bytes().filter_map(|digit| RAISED.get(usize::from(digit - b'0'))).collect(),
+            false => format!("[{number}]"),
+        }
+    }
+}
+
+fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Invalid => "invalid",
+        Status::Failed => "failed",
+        Status::Skipped => "skipped",
+    }
+}
+
+fn colour_of(status: Status) -> Role {
+    match status {
+        Status::Ok => Role::Plain,
+        Status::Invalid | Status::Failed => Role::Bad,
+        Status::Skipped => Role::Warning,
+    }
+}
+
+fn colour_of_share(status: Status, share: Option<f64>) -> Role {
+    match (status, share) {
+        (Status::Invalid, _) => Role::Bad,
+        (_, Some(share)) if share >= GOOD => Role::Good,
+        (_, Some(share)) if share < POOR => Role::Poor,
+        _ => Role::Plain,
+    }
+}

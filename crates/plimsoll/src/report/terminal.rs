@@ -1,0 +1,214 @@
+//! The run on a terminal: each row as its case ends, then findings and a summary.
+//!
+//! [`Live`] consumes the run's events, [`print`] a stored run; both write through the same table. A reader that has
+//! gone (`| head`) is a quiet end, not an error.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::context::{context, title};
+use super::out::Out;
+use super::progress::Progress;
+use super::row::Row;
+use super::style::{Role, Style};
+use super::table::{Heading, Table};
+use super::wrap::flowed;
+use crate::document::{Run, RunStatus};
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::store::{Counts, Location};
+
+/// A run while it is going on.
+pub struct Live<O: Write, E: Write> {
+    out: Out<O>,
+    progress: Progress<E>,
+    sheet: Sheet,
+    /// The rows as they were printed, to tell what the end of the run changed.
+    printed: Vec<(Measurement, Row)>,
+}
+
+impl<O: Write, E: Write> Live<O, E> {
+    /// Prints what is about to be run. `header` is the run's document before anything is measured.
+    pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
+        let mut live = Self {
+            out: Out::new(out),
+            progress: Progress::new(err, style.clone()),
+            sheet: Sheet { table: Table::new(style.clone()), machine: header.machine.clone(), style },
+            printed: Vec::new(),
+        };
+        live.out.write(&live.sheet.opening(header));
+        live
+    }
+
+    /// Something happened.
+    pub fn event(&mut self, event: &Event) {
+        self.progress.event(event);
+        if let Event::Measured { measurement } = event {
+            let row = Row::of(measurement);
+            let text = self.sheet.row(&row, measurement);
+            self.out.write(&text);
+            self.printed.push((measurement.as_ref().clone(), row));
+        }
+    }
+
+    /// The run is over: what its end changed in the rows, findings, summary.
+    ///
+    /// # Errors
+    /// What writing any of it to `out` said, a reader that has gone excepted.
+    pub fn finish(&mut self, run: &Run, stored: Option<&Location>) -> io::Result<()> {
+        self.progress.end();
+        let mut text = self.sheet.table.end();
+        text += &self.revised(run);
+        text += &self.sheet.ending(run, stored);
+        self.out.write(&text);
+        self.out.end()
+    }
+
+    /// Rows that read otherwise now that the whole run's evidence is there: a limit that became known, a figure
+    /// that turned out to be past it.
+    fn revised(&mut self, run: &Run) -> String {
+        let mut text = String::new();
+        for measurement in &run.measurements {
+            let same = |m: &Measurement| {
+                m.case == measurement.case && m.node == measurement.node && m.repeat == measurement.repeat
+            };
+            let row = Row::of(measurement);
+            if self.printed.iter().any(|(m, before)| same(m) && *before != row) {
+                let heading = Heading {
+                    title: "Revised",
+                    context: vec!["what the whole run tells about rows above".to_owned()],
+                };
+                text += &self.sheet.table.row(&row, &heading);
+            }
+        }
+        text + &self.sheet.table.end()
+    }
+}
+
+/// Prints a stored run as it was shown live.
+///
+/// # Errors
+/// What `out` said, a reader that has gone excepted.
+pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
+    let mut out = Out::new(out);
+    let mut sheet =
+        Sheet { table: Table::new(style.clone()), machine: run.machine.clone(), style: style.clone() };
+    out.write(&sheet.opening(run));
+    for measurement in &run.measurements {
+        let text = sheet.row(&Row::of(measurement), measurement);
+        out.write(&text);
+    }
+    let text = sheet.table.end() + &sheet.ending(run, None);
+    out.write(&text);
+    out.end()
+}
+
+/// The warnings of a measurement, a line each, for where there is no table.
+pub fn warnings(measurement: &Measurement, style: &Style) -> String {
+    let label = super::label::label(&measurement.case);
+    let reason = measurement.reason.iter().map(String::as_str);
+    let texts = reason.chain(measurement.warnings.iter().map(|w| w.text.as_str()));
+    texts.map(|text| format!("{}\n", style.say(&format!("{label}: {text}")))).collect()
+}
+
+/// The text of one run: pure, but for the table's state.
+struct Sheet {
+    table: Table,
+    machine: Machine,
+    style: Style,
+}
+
+impl Sheet {
+    fn row(&mut self, row: &Row, measurement: &Measurement) -> String {
+        let context = context(&self.machine, measurement);
+        self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
+    }
+
+    fn opening(&self, run: &Run) -> String {
+        let host = run.machine.host.as_deref().map(|host| format!(" on {host}")).unwrap_or_default();
+        let version = format!("plimsoll {}", run.version);
+        let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
+        self.paragraph(Role::Dim, "", &format!("{version} · {what}"))
+    }
+
+    fn ending(&self, run: &Run, stored: Option<&Location>) -> String {
+        let mut text = String::new();
+        if !run.findings.is_empty() {
+            text += &format!("\n{}\n", self.style.paint(Role::Strong, "Findings"));
+        }
+        for finding in &run.findings {
+            text += &self.paragraph(Role::Plain, "  • ", &finding.text);
+        }
+        text.push('\n');
+        text += &self.paragraph(Role::Plain, "", &tally(run));
+        let short: String = run.id.chars().take(SHORT_ID).collect();
+        if let Some(location) = stored {
+            let file = name(location.file());
+            let store = match location {
+                Location::Usual(_) => String::new(),
+                Location::Named(_) => format!(" --store {}", quoted(&file)),
+            };
+            // To be copied: not broken into lines.
+            for line in
+                [format!("kept in {file}"), format!("see it again: plimsoll history show {short}{store}")]
+            {
+                text += &format!("{}\n", self.style.paint(Role::Dim, &self.style.say(&line)));
+            }
+        }
+        text
+    }
+
+    /// A text in lines, after `lead`.
+    fn paragraph(&self, role: Role, lead: &str, text: &str) -> String {
+        let lead = self.style.say(lead);
+        let indent = lead.chars().count();
+        let room = self.style.width.saturating_sub(indent).max(1);
+        let lines = flowed(&self.style.say(text), room).into_iter().enumerate();
+        lines
+            .map(|(index, line)| {
+                let lead = if index == 0 { lead.clone() } else { " ".repeat(indent) };
+                format!("{lead}{}\n", self.style.paint(role, &line))
+            })
+            .collect()
+    }
+}
+
+/// Characters of an id that are shown: all of its time, to the millisecond.
+const SHORT_ID: usize = 13;
+
+fn name(file: &Path) -> String {
+    crate::text::shown_bytes(file.as_os_str().as_encoded_bytes())
+}
+
+/// A word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// What became of the cases, and how long it took.
+fn tally(run: &Run) -> String {
+    let counts = Counts::of(&run.measurements);
+    let said = counts.said();
+    let said = if said.is_empty() { "nothing measured".to_owned() } else { said.join(" · ") };
+    let time = super::progress::span(run.elapsed_s);
+    let partial = match run.status {
+        RunStatus::Complete => "",
+        RunStatus::Partial => "partial: ",
+    };
+    format!("{partial}{} of {} cases in {time}: {said}", counts.total(), run.plan.cases)
+}
+
+/// A stored time in the zone of the reader; as it stands if it is none.
+pub(super) fn when(started: &str, style: &Style) -> String {
+    match started.parse::<Timestamp>() {
+        Ok(time) => time.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => started.to_owned(),
+    }
+}

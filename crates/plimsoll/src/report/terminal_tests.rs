@@ -1,0 +1,248 @@
+//! The table as it is read: every kind of row, wide, narrow, in ASCII and in colour, and as the run goes on.
+
+use std::io;
+use std::path::Path;
+
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::style::Style;
+use super::terminal::{Live, print, warnings};
+use crate::document::{Run, RunStatus};
+use crate::event::Event;
+use crate::fixture;
+use crate::limit::{Kind, Limit, Source};
+use crate::measurement::{Measurement, Status};
+use crate::quantity::Unit;
+use crate::store::Location;
+
+fn printed(run: &Run, style: &Style) -> String {
+    let mut out = Vec::new();
+    print(run, &mut out, style).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn of_width(width: usize) -> String {
+    printed(&fixture::run(), &Style::plain(width))
+}
+
+#[test]
+fn at_100_columns() {
+    insta::assert_snapshot!(of_width(100));
+}
+
+#[test]
+fn at_80_columns() {
+    insta::assert_snapshot!(of_width(80));
+}
+
+#[test]
+fn at_60_columns() {
+    insta::assert_snapshot!(of_width(60));
+}
+
+#[test]
+fn at_20_columns() {
+    insta::assert_snapshot!(of_width(20));
+}
+
+#[test]
+fn in_ascii() {
+    let text = printed(&fixture::run(), &Style { unicode: false, ..Style::plain(80) });
+    assert!(text.is_ascii());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn in_colour() {
+    let text = printed(&fixture::run(), &Style { colour: true, ..Style::plain(80) });
+    assert_eq!(without_colour(&text), of_width(80));
+    insta::assert_snapshot!(text.replace('\u{1b}', "␛"));
+}
+
+/// The text without SGR codes (ECMA-48 8.3.117).
+fn without_colour(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_once('m').expect("a code that is not SGR");
+        assert!(code.bytes().all(|b| b.is_ascii_digit() || b == b';'), "{code}");
+        plain += rest;
+    }
+    plain
+}
+
+/// What a live run writes to stdout and stderr, stdin being `events` and then the end of `run`.
+fn live(style: Style, events: &[Event], run: &Run) -> [String; 2] {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
+    events.iter().for_each(|event| live.event(event));
+    live.finish(run, Some(&Location::Usual("/home/a/.local/share/plimsoll/history.db".into()))).unwrap();
+    drop(live);
+    [out, err].map(|text| String::from_utf8(text).unwrap())
+}
+
+fn events(measurements: &[Measurement]) -> Vec<Event> {
+    let cases = measurements.len();
+    let mut events = vec![Event::Started { run: fixture::ID.to_owned(), cases, expected_s: 48.0 }];
+    for (index, measurement) in measurements.iter().enumerate() {
+        let case = measurement.case.id();
+        events.push(Event::Preparing { case: case.clone(), index, cases, left_s: 125.0 });
+        events.push(Event::Sampled { case, n: 1, value: 1.0 });
+        events.push(Event::Measured { measurement: Box::new(measurement.clone()) });
+    }
+    events
+}
+
+#[test]
+fn a_live_run_reads_like_a_stored_one() {
+    let run = fixture::run();
+    let [out, err] = live(Style::plain(80), &events(&run.measurements), &run);
+    let (table, kept) = out.rsplit_once("kept in ").unwrap();
+    assert_eq!(table, of_width(80));
+    let lines =
+        ["/home/a/.local/share/plimsoll/history.db", "see it again: plimsoll history show 019aa5c3-2f1b"];
+    assert_eq!(kept.lines().collect::<Vec<_>>(), lines);
+    assert_eq!(err, "");
+}
+
+#[test]
+fn a_named_store_is_named_again() {
+    let (mut out, run) = (Vec::new(), fixture::run());
+    let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
+    live.finish(&run, Some(&Location::named(Path::new("my runs.db")))).unwrap();
+    drop(live);
+    assert!(
+        String::from_utf8(out)
+            .unwrap()
+            .ends_with("plimsoll history show 019aa5c3-2f1b --store 'my runs.db'\n")
+    );
+}
+
+#[test]
+fn the_progress_line_is_erased_before_each_row() {
+    let run = fixture::run();
+    let style = Style { progress: Some(80), ..Style::plain(80) };
+    let [_, err] = live(style, &events(&run.measurements[..1]), &run);
+    let lines: Vec<&str> = err.split("\r\u{1b}[2K").collect();
+    assert_eq!(lines, ["", "[1/1] fma f64 avx512 · preparing · 2 min 5 s left", lines[2], ""]);
+    assert!(
+        lines[2].starts_with("[1/1] fma f64 avx512 · 1 sample") && lines[2].ends_with(" left"),
+        "{}",
+        lines[2]
+    );
+}
+
+#[test]
+fn rows_that_the_end_of_the_run_changes_are_printed_again() {
+    let mut run = fixture::run_of(vec![fixture::measured(
+        "cpu.peak/op=fma/threads=1",
+        "rate",
+        Unit::FlopPerSecond,
+        2e9,
+    )]);
+    let early = vec![run.measurements[0].clone().limited(Limit::unknown(Kind::Ceiling, "not yet known"))];
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, 1e9, "as measured later", Vec::new());
+    run.measurements[0] = run.measurements[0].clone().limited(limit);
+    run.measurements[0].status = Status::Invalid;
+    run.measurements[0].reason = Some("rate is 200 % of its limit: impossible".to_owned());
+    let [out, _] = live(Style::plain(80), &events(&early), &run);
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn an_interrupted_run_says_so() {
+    let mut run = fixture::run();
+    run.status = RunStatus::Partial;
+    run.measurements.truncate(2);
+    let mut before = events(&run.measurements);
+    before.push(Event::Interrupted);
+    let [out, _] = live(Style::plain(80), &before, &run);
+    assert!(out.contains("partial: 2 of 13 cases in 47 s: 2 ok"), "{out}");
+}
+
+#[test]
+fn a_reader_that_has_gone_does_not_end_the_run() {
+    struct Gone;
+    impl io::Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+    let run = fixture::run();
+    let mut live = Live::new(Gone, Gone, Style { progress: Some(80), ..Style::plain(80) }, &run);
+    events(&run.measurements).iter().for_each(|event| live.event(event));
+    live.finish(&run, None).unwrap();
+    print(&run, Gone, &Style::plain(80)).unwrap();
+}
+
+#[test]
+fn warnings_stand_alone_where_there_is_no_table() {
+    let run = fixture::run();
+    let text = warnings(&run.measurements[4], &Style::plain(80));
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.starts_with("read 512 MiB avx512-nt ×2: not converged"), "{text}");
+    assert!(
+        warnings(&run.measurements[9], &Style::plain(80))
+            .starts_with("sequential write 1 MiB depth 8: no space")
+    );
+}
+
+/// A run in which every outside text is `text`.
+fn hostile(text: &str) -> Run {
+    let mut run = fixture::run();
+    let text = || text.to_owned();
+    run.machine.host = Some(text());
+    run.machine.cpu.model_name = Some(text());
+    run.machine.virtualisation.hypervisor = Some(text());
+    let storage = run.machine.storage.as_mut().unwrap();
+    (storage.path, storage.disks[0].name, storage.disks[0].model) = (text(), text(), Some(text()));
+    storage.file_system.as_mut().unwrap().fs_type = text();
+    (run.plan.name, run.version, run.started, run.findings[0].text) = (text(), text(), text(), text());
+    for measurement in &mut run.measurements {
+        measurement.case = measurement.case.clone().with_word("engine", &text());
+        measurement.achieved.insert("link".to_owned(), text().into());
+        measurement.reason = measurement.reason.as_ref().map(|_| text());
+        measurement.warnings.iter_mut().for_each(|w| w.text = text());
+        for metric in &mut measurement.metrics {
+            metric.limit.iter_mut().for_each(|limit| (limit.reason, limit.formula) = (Some(text()), text()));
+        }
+    }
+    run
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn hostile_names_reach_no_terminal(text in "\\p{Any}{0,60}(\\x1b\\[2J|\\u{202e}|\\n|\\x07)?\\p{Any}{0,20}", width in 1usize..200) {
+        let style = Style { colour: true, ..Style::plain(width) };
+        let run = hostile(&text);
+        let shown = printed(&run, &style) + &warnings(&run.measurements[4], &style);
+        let plain = without_colour(&shown);
+        prop_assert!(!plain.chars().any(|c| c.is_control() && c != '\n'));
+        let turned = ['\u{202e}', '\u{2066}', '\u{2028}'];
+        prop_assert!(!plain.contains(turned));
+        let ascii = printed(&run, &Style { unicode: false, ..Style::plain(width) });
+        prop_assert!(ascii.is_ascii());
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal(width in 20usize..200, unicode in any::<bool>()) {
+        let text = printed(&fixture::run(), &Style { unicode, ..Style::plain(width) });
+        for line in text.lines() {
+            prop_assert!(line.width() <= width, "{line}");
+        }
+    }
+}
+
+#[test]
+fn no_width_panics_and_no_line_ends_in_blanks() {
+    for width in 1..=200 {
+        assert!(of_width(width).lines().all(|line| line == line.trim_end()), "{width}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Lines of bounded width, counted in terminal columns.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// As [`wrapped`], for sentences: a number stays with its unit and a sign with its number.
+pub(super) fn flowed(text: &str, room: usize) -> Vec<String> {
+    let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+/// A space that does not break.
+const GLUE: char = '\u{a0}';
+
+/// Makes spaces unbreakable after numbers, signs and flags, and before a dot that parts.
+fn glued(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        out.push_str(word);
+        if let Some(next) = words.peek() {
+            let glue = holds_the_next(word) || *next == "·" || *next == "|";
+            out.push(if glue { GLUE } else { ' ' });
+        }
+    }
+    out
+}
+
+fn holds_the_next(word: &str) -> bool {
+    let number = word.trim_start_matches(['(', '<', '~']).parse::<f64>().is_ok();
+    let sign = ["±", "+/-", "≥", ">=", "≤", "<=", "×", "÷", "="].contains(&word);
+    number || sign || (word.starts_with("--") && word.len() > 2)
+}
+
+/// The words in lines of at most `room` columns; a longer word is cut. At least one line.
+pub(super) fn wrapped(value: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in value.split(' ').flat_map(|word| pieces(word, room)) {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(&word),
+            Some(line) if line.width() + 1 + word.width() <= room => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// A word in pieces of at most `room` columns.
+fn pieces(word: &str, room: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut used = 0;
+    for c in word.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide > room {
+            pieces.push(String::new());
+            used = 0;
+        }
+        used += wide;
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(c);
+        }
+    }
+    pieces
+}
+
+/// As much of `text` as fits.
+pub(super) fn cut(text: &str, room: usize) -> String {
+    if text.width() <= room {
+        return text.to_owned();
+    }
+    let mut used = 0;
+    text.chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= room
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_keep_their_units_and_flags_their_values() {
+        assert_eq!(flowed("limit 118 GFLOP/s", 10), ["limit", "118 GFLOP/", "s"]);
+        assert_eq!(flowed("figure ± 0.24 % of", 14), ["figure", "± 0.24 % of"]);
+        assert_eq!(flowed("give --limits FILE", 15), ["give", "--limits FILE"]);
+        assert_eq!(flowed("a - b", 3), ["a -", "b"]);
+    }
+
+    #[test]
+    fn what_fits_is_not_cut() {
+        assert_eq!(cut("漢字", 4), "漢字");
+        assert_eq!(cut("漢字", 3), "漢");
+        assert_eq!(cut("ab", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn lines_fit_and_no_word_is_lost(text in "[a-z0-9±%漢 -]{0,80}", room in 2usize..40) {
+            let lines = flowed(&text, room);
+            prop_assert!(lines.iter().all(|line| line.width() <= room));
+            let kept: String = lines.concat().split_whitespace().collect();
+            prop_assert_eq!(kept, text.split_whitespace().collect::<String>());
+        }
+    }
+}
