@@ -173,10 +173,8 @@ impl DirFacts {
         };
         let reserve = (self.available / 10).max(RESERVE);
         let spare = self.available.saturating_sub(reserve);
-        let mut bound = (
-            spare,
-            format!("{} are free, of which {} stay free", human(self.available), human(reserve)),
-        );
+        let mut bound =
+            (spare, format!("{} are free, of which {} stay free", human(self.available), human(reserve)));
         if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
             bound = (limit, format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit)));
         }

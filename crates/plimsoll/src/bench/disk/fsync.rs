@@ -14,9 +14,9 @@ use rustix::io::Errno;
 use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
+use super::human;
 use super::load::{DIGITS, LONGEST_NS};
 use super::target::{Cache, End, TestFile, hint};
-use super::human;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -211,5 +211,85 @@ impl Prepared for Log {
 
     fn facts(&self) -> Facts {
         self.facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Keep, Options};
+    use crate::case::Value;
+    use crate::machine::Root;
+    use crate::sample::Cause;
+
+    /// A log on the disk that holds the sources; `None` where there is too little space for one.
+    fn log(dir: &std::path::Path) -> Option<Log> {
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: dir.to_owned(), seed: 1 };
+        let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+        match Log::new(BLOCK, &Case::of("disk.fsync").with_size("block", BLOCK), &cx) {
+            Ok(log) => Some(log),
+            Err(why) => {
+                assert!(why.cause == Cause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
+                None
+            }
+        }
+    }
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("temporary directory")
+    }
+
+    #[test]
+    fn commits_append_are_counted_and_can_be_read_back() {
+        let dir = directory();
+        let Some(mut log) = log(dir.path()) else { return };
+        let sample = log.sample(Amount::Work(5)).expect("sample");
+        assert_eq!(rustix::fs::fstat(&log.file).expect("stat").st_size, 5 * BLOCK as i64);
+        assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
+        let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
+        // What is between two commits counts for the rate and not for the latency.
+        assert!(latency > 0.0 && rate * latency <= 1.0, "{latency} {rate}");
+        assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
+        assert_eq!(log.verify(), Ok(()));
+        assert!(log.sample(Amount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn a_full_segment_is_begun_anew() {
+        let dir = directory();
+        let Some(mut log) = log(dir.path()) else { return };
+        log.end = SEGMENT - BLOCK;
+        log.sample(Amount::Work(1)).expect("sample");
+        assert_eq!(rustix::fs::fstat(&log.file).expect("stat").st_size, SEGMENT as i64);
+        log.sample(Amount::Work(2)).expect("sample");
+        assert_eq!(rustix::fs::fstat(&log.file).expect("stat").st_size, 2 * BLOCK as i64);
+        assert_eq!(log.verify(), Ok(()));
+    }
+
+    #[test]
+    fn a_commit_that_is_not_there_is_found_out() {
+        let dir = directory();
+        let Some(mut log) = log(dir.path()) else { return };
+        log.sample(Amount::Work(3)).expect("sample");
+        rustix::io::pwrite(&log.file, b"X", log.end - 1).expect("write");
+        log.block[4095] = b'Y';
+        let wrong = log.verify().expect_err("damaged");
+        assert!(wrong.to_string().contains("offset 8192"), "{wrong}");
+        log.file.set_len(8192).expect("cut");
+        assert!(log.verify().is_err());
+    }
+
+    #[test]
+    fn blocks_and_threads_that_make_no_sense_are_refused() {
+        let machine = Machine::discover(&Root::live());
+        let cases =
+            |key: &str, value: Value| DiskFsync.cases(&machine, &Group::default().with(key, vec![value]));
+        assert!(cases("block", Value::Size(0)).is_err());
+        assert!(cases("block", Value::Size(SEGMENT + 1)).is_err());
+        assert_eq!(cases("block", Value::Size(1)).map(|all| all.len()), Ok(1));
+        let two = cases("threads", Value::Count(2)).expect("cases");
+        assert!(two.iter().all(|candidate| candidate.feasible.is_err()));
     }
 }

@@ -13,10 +13,10 @@ use super::data::{Noise, SECTOR};
 use super::dir::Size;
 use super::engine::{Kind, open};
 use super::file::{Filled, LEAST, MOST, in_memory};
+use super::human;
 use super::load::{Load, Tally, Until};
 use super::pattern::{Order, Walk, derive};
 use super::target::Cache;
-use super::human;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -371,3 +371,6 @@ fn without_submission(mut sample: Sample) -> Sample {
     sample.values.remove("submit");
     sample
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@ use rustix::time::ClockId;
 
 use super::data::Noise;
 use super::engine::Engine;
-use super::pattern::Walk;
 use super::human;
+use super::pattern::Walk;
 use super::target::hint;
 
 /// The longest latency that is told apart, in nanoseconds: one hour.
