@@ -305,6 +305,15 @@ fn in_memory_size(n: u64) -> Result<usize, CannotMeasure> {
         .map_err(|_| CannotMeasure::environment(format!("{n} is more than this machine can address")))
 }
 
+fn one_at_a_time(wanted: u64) -> Warning {
+    Warning::Other {
+        code: "depth-not-reached".to_owned(),
+        text: format!(
+            "one transfer was in flight where {wanted} were asked: psync knows no more; use --engine io_uring"
+        ),
+    }
+}
+
 fn page_cache() -> Warning {
     Warning::Other {
         code: "page-cache".to_owned(),
@@ -344,7 +353,10 @@ impl Prepared for Transfers {
         let reached = self.depths.iter().sum::<f64>() / self.depths.len().max(1) as f64;
         facts.achieved.insert("depth".to_owned(), reached.into());
         if !self.depths.is_empty() && reached < DEPTH_REACHED * self.depth as f64 {
-            facts.warnings.push(Warning::DepthNotReached { wanted: self.depth, got: reached });
+            facts.warnings.push(match self.load.engine().kind() {
+                Kind::IoUring => Warning::DepthNotReached { wanted: self.depth, got: reached },
+                Kind::Psync => one_at_a_time(self.depth),
+            });
         }
         facts
     }

@@ -385,6 +385,35 @@ mod tests {
         assert!(refused.to_string().contains("cannot be allocated"), "{refused}");
     }
 
+    /// The inner half of the next test: in a process of its own, as the limit is the whole process's.
+    #[test]
+    #[ignore = "run by the test below, under a file size limit"]
+    fn under_a_file_size_limit() {
+        let Some(limit) = getrlimit(Resource::Fsize).current else { return };
+        let (_dir, facts) = directory();
+        assert_eq!(facts.file_size_limit, Some(limit));
+        let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+        assert_eq!(rustix::io::pwrite(&file, b"beyond", limit), Err(Errno::FBIG));
+        let refused = file.allocate(limit + 1, End::Moves).expect_err("beyond").to_string();
+        assert!(refused.contains("RLIMIT_FSIZE is 1 MiB") && refused.contains("ulimit -f"), "{refused}");
+    }
+
+    /// Not caught, SIGXFSZ kills whoever writes beyond the limit.
+    #[test]
+    fn the_file_size_limit_is_an_error_and_not_the_end() {
+        let program = std::env::current_exe().expect("this program");
+        let inner = "bench::disk::target::tests::under_a_file_size_limit";
+        let limited = std::process::Command::new("prlimit")
+            .arg("--fsize=1048576")
+            .arg(program)
+            .args(["--exact", inner, "--ignored"])
+            .output()
+            .expect("prlimit is in util-linux, which every Linux system has");
+        let text = String::from_utf8_lossy(&limited.stdout);
+        assert!(limited.status.success(), "{} {text}", limited.status);
+        assert!(text.contains("1 passed"), "{text}");
+    }
+
     #[test]
     fn memory_file_systems_are_known_for_what_they_are() {
         let Ok(facts) = check_dir(Path::new("/dev/shm")) else { return };
