@@ -16,6 +16,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
+pub mod cpu;
 pub mod disk;
 pub mod memory;
 pub mod network;
@@ -23,6 +24,7 @@ pub mod null;
 
 /// Every benchmark there is. A new one is one file and one line here.
 pub const BENCHMARKS: &[&dyn Benchmark] = &[
+    &cpu::Peak,
     &memory::Bandwidth,
     &memory::Latency,
     &disk::io::DiskIo,

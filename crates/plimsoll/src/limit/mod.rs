@@ -3,6 +3,7 @@
 //! A limit that is not known is `unknown` with the reason; it is never guessed. Limits are computed when all
 //! cases are done, because one may need what another measured.
 
+pub mod cpu;
 pub mod disk;
 pub mod memory;
 pub mod microarchitecture;
@@ -162,6 +163,7 @@ pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
 
 /// Which rule answers for which benchmark. A new one is one line.
 pub const RULES: &[(&str, Rule)] = &[
+    ("cpu.peak", cpu::peak),
     ("disk.io", disk::io),
     ("disk.fsync", disk::fsync),
     ("memory.bandwidth", memory::bandwidth),

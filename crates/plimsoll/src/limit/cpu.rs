@@ -1,0 +1,226 @@
+//! The limit of `cpu.peak`: what the cores' units can start in a cycle, times the clock measured in the same slices.
+//!
+//! rate ≤ instructions per cycle × lanes × operations each × clock × cores. The clock is each sample's own, so the
+//! limit is too. Cores are counted, not threads: siblings share their core's units, and threads beyond the CPUs take
+//! turns.
+
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{self, Element, Kernel, Op};
+
+use super::microarchitecture::{Microarchitecture, Unknown};
+use super::{Input, Kind, Limit, Question, Source, median};
+use crate::bench::place;
+use crate::case::Case;
+use crate::machine::{Cpu, CpuSet};
+
+/// Limits of `cpu.peak`.
+pub fn peak(question: &Question<'_>) -> Vec<Limit> {
+    if question.metric != "rate" {
+        return Vec::new();
+    }
+    let limit = derived(question).unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why.0));
+    vec![limit]
+}
+
+fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
+    let kernel = kernel(question.case)?;
+    let cpu = &question.machine.cpu;
+    let cpus: CpuSet = place(question.machine, question.case.threads()).into_iter().collect();
+    let units = units(cpu, &cpus, kernel)?;
+    let cores = cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
+    let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
+    let clock =
+        median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+    let lanes = f64::from(kernel.lanes);
+    let per_cycle = units.per_cycle * lanes * units.operations * cores;
+    let input = |name: &str, value: f64, unit: &str, from: &str| Input {
+        name: name.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        from: from.to_owned(),
+    };
+    let row = format!("{}, data/microarchitectures.toml: {}", units.row.name, units.row.source);
+    let mut limit = Limit::fixed(
+        Kind::Ceiling,
+        Source::Derived,
+        per_cycle * clock,
+        units.formula,
+        vec![
+            input(units.name, units.per_cycle, "1/cycle", &row),
+            input("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
+            input("clock", clock, "Hz", "measured between the slices of each sample; median"),
+            input("cores", cores, "1", &format!("of CPUs {cpus}")),
+        ],
+    );
+    limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
+    Ok(limit)
+}
+
+/// What bounds the kernel in the core.
+struct Units {
+    row: &'static Microarchitecture,
+    /// Vector instructions in a cycle.
+    per_cycle: f64,
+    /// Operations of one lane of one instruction.
+    operations: f64,
+    name: &'static str,
+    formula: &'static str,
+}
+
+/// The kernel that the case names.
+fn kernel(case: &Case) -> Result<&'static Kernel, Unknown> {
+    let word = |key| case.word(key).unwrap_or_default();
+    let (op, element, isa) =
+        (word("op").parse::<Op>(), word("type").parse::<Element>(), word("isa").parse::<Isa>());
+    let (Ok(op), Ok(element), Ok(isa)) = (op, element, isa) else {
+        return Err(Unknown(format!("this version has no kernel for {case}")));
+    };
+    if isa == Isa::Portable {
+        return Err(Unknown(
+            "the compiler chose the instructions of the portable kernel; name an instruction set (--isa)"
+                .to_owned(),
+        ));
+    }
+    kernel::find(op, element, isa).ok_or_else(|| Unknown(format!("this version has no kernel for {case}")))
+}
+
+/// The units of the cores that the threads are on, which must be alike.
+fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
+    let mut rows = cpus.iter().map(|number| Microarchitecture::of(cpu, number));
+    let row = rows.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
+    for other in rows {
+        if other?.name != row.name {
+            return Err(Unknown(
+                "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
+            ));
+        }
+    }
+    if kernel.counts.fma > 0 {
+        let bits = kernel.lanes * 8 * kernel.element.bytes() as u32;
+        return Ok(Units {
+            row,
+            per_cycle: row.fma_per_cycle(bits, cpu)?,
+            operations: 2.0,
+            name: "FMA per cycle",
+            formula: "FMA per cycle × lanes × 2 × clock × cores",
+        });
+    }
+    let unknown =
+        || Unknown(format!("the rate of 128-bit multiplications and additions of {} is not known", row.name));
+    Ok(Units {
+        row,
+        per_cycle: row.multiply_add_128.ok_or_else(unknown)?,
+        operations: 1.0,
+        name: "multiplications and additions per cycle",
+        formula: "multiplications and additions per cycle × lanes × clock × cores",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::limit::Evidence;
+    use crate::machine::cpu::Logical;
+    use crate::machine::{Machine, Root};
+    use crate::sample::{Conditions, Sample};
+
+    /// Two cores of two hardware threads: CPUs 0 and 2, 1 and 3.
+    fn machine(model: u32) -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.vendor = Some("AuthenticAMD".to_owned());
+        (machine.cpu.family, machine.cpu.model) = (Some(25), Some(model));
+        machine.cpu.allowed = "0-3".parse().unwrap();
+        let logical = |id: usize| Logical {
+            id,
+            core: Some(id as u32 % 2),
+            package: Some(0),
+            siblings: [id % 2, id % 2 + 2].into_iter().collect(),
+            online: true,
+        };
+        machine.cpu.logical = (0..4).map(logical).collect();
+        machine
+    }
+
+    fn samples(clocks: &[Option<f64>]) -> Vec<Sample> {
+        let sample = |clock: &Option<f64>| {
+            let conditions = Conditions { clock_hz: *clock, ..Conditions::default() };
+            Sample { values: [("rate".to_owned(), 1.0)].into(), conditions, ..Sample::default() }
+        };
+        clocks.iter().map(sample).collect()
+    }
+
+    fn limit(machine: &Machine, id: &str, clocks: &[Option<f64>]) -> Limit {
+        let (case, samples) = (id.parse().unwrap(), samples(clocks));
+        let question = Question {
+            machine,
+            case: &case,
+            metric: "rate",
+            samples: &samples,
+            evidence: Evidence::default(),
+        };
+        peak(&question).remove(0)
+    }
+
+    /// Whether the kernels that a test is about are built here; if not, says so past the capture of passing tests.
+    fn x86_64(test: &str) -> bool {
+        let built = kernel::find(Op::Fma, Element::F64, Isa::Avx512).is_some();
+        if !built {
+            writeln!(std::io::stderr(), "SKIPPED {test}: its kernels are those of x86-64").unwrap();
+        }
+        built
+    }
+
+    #[test]
+    fn the_limit_counts_units_lanes_clock_and_cores() {
+        if !x86_64("the_limit_counts_units_lanes_clock_and_cores") {
+            return;
+        }
+        let zen4 = machine(17);
+        let clocks = [Some(3.0e9), Some(3.5e9), Some(3.2e9)];
+        let one = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=avx512/threads=1", &clocks);
+        assert_eq!((one.value, one.source), (Some(16.0 * 3.2e9), Source::Derived));
+        assert_eq!(one.per_sample, [48.0e9, 56.0e9, 51.2e9]);
+        assert!(one.inputs[0].from.contains("AMD 57647"), "{:?}", one.inputs[0]);
+        let two = limit(&zen4, "cpu.peak/op=fma/type=f32/isa=avx2/threads=2", &clocks);
+        assert_eq!(two.value, Some(2.0 * 2.0 * 8.0 * 2.0 * 3.2e9));
+        let sse2 = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=sse2/threads=1", &clocks);
+        assert_eq!(sse2.value, Some(4.0 * 2.0 * 3.2e9));
+    }
+
+    #[test]
+    fn siblings_and_threads_beyond_the_cpus_add_no_core() {
+        if !x86_64("siblings_and_threads_beyond_the_cpus_add_no_core") {
+            return;
+        }
+        let zen4 = machine(17);
+        let on = |threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
+            limit(&zen4, &id, &[Some(3.0e9)]).value.unwrap() / 48.0e9
+        };
+        assert_eq!([1, 2, 3, 4, 9].map(on), [1.0, 2.0, 2.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_unknown_with_the_reason() {
+        let portable = "cpu.peak/op=fma/type=f64/isa=portable/threads=1";
+        let best = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best());
+        let reason = |machine: &Machine, id: &str, clocks: &[Option<f64>]| {
+            let limit = limit(machine, id, clocks);
+            assert_eq!((limit.value, limit.source), (None, Source::Unknown));
+            limit.reason.unwrap()
+        };
+        assert!(reason(&machine(17), portable, &[Some(3.0e9)]).contains("the compiler chose"));
+        assert!(reason(&machine(250), &best, &[Some(3.0e9)]).contains("family 25 model 250 is not in"));
+        assert!(reason(&machine(17), &best, &[Some(3.0e9), None]).contains("clock could not be measured"));
+        assert!(reason(&machine(17), &best, &[]).contains("no sample"));
+        assert!(
+            reason(&machine(17), "cpu.peak/op=mul/type=i7/isa=best", &[Some(3.0e9)]).contains("no kernel")
+        );
+        let mut nowhere = machine(17);
+        nowhere.cpu.allowed = CpuSet::default();
+        assert!(reason(&nowhere, &best, &[Some(3.0e9)]).contains("no CPU is known"));
+    }
+}
