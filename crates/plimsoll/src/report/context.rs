@@ -1,5 +1,6 @@
 //! What stands beside the heading of a group: the part of the machine that it measures.
 
+use crate::limit::microarchitecture::Microarchitecture;
 use crate::machine::{Cpu, Machine, Storage};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit};
@@ -28,7 +29,10 @@ pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
 
 fn cpu(machine: &Machine) -> Vec<String> {
     let cpu = &machine.cpu;
-    let mut parts = vec![cpu.model_name.clone().unwrap_or_else(|| "unknown model".to_owned()), cpus(cpu)];
+    let mut parts = vec![cpu.model_name.clone().unwrap_or_else(|| "unknown model".to_owned())];
+    let row = Microarchitecture::of(cpu, cpu.allowed.first().unwrap_or(0)).ok();
+    parts.extend(row.map(|row| row.name.clone()));
+    parts.push(cpus(cpu));
     parts.extend(machine.virtualisation.hypervisor.clone());
     parts
 }
@@ -86,7 +90,7 @@ mod tests {
     fn each_subsystem_tells_what_it_measures() {
         let run = fixture::run();
         let of = |index: usize| context(&run.machine, &run.measurements[index]).join(" · ");
-        assert_eq!(of(0), "AMD EPYC 9R14 · 2 CPUs on 1 core · Firecracker");
+        assert_eq!(of(0), "AMD EPYC 9R14 · Zen 4 · 2 CPUs on 1 core · Firecracker");
         assert_eq!(of(3), "24 GiB");
         assert_eq!(of(7), "/srv/data · ext4 · vda virtio");
         assert_eq!(of(11), "loopback: memory, not a link");

@@ -50,10 +50,10 @@ impl Words<'_> {
         self
     }
 
-    /// The values alone.
+    /// The values alone, where they are not the usual ones.
     fn these(&mut self, names: &[&'static str]) -> &mut Self {
         for name in names {
-            if let Some(value) = self.take(name) {
+            if let Some(value) = self.take(name).filter(|value| !USUAL.contains(&(name, value))) {
                 self.said.push(value);
             }
         }
@@ -118,6 +118,7 @@ mod tests {
             of("memory.bandwidth/op=triad/size=512M/variant=nt/pages=thp/threads=1"),
             "triad 512 MiB nt"
         );
+        assert_eq!(of("memory.bandwidth/op=read/size=64M/variant=best/threads=2"), "read 64 MiB ×2");
         assert_eq!(of("memory.latency/size=64M/pages=4k"), "latency 64 MiB pages 4k");
         assert_eq!(
             of("disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1"),

@@ -14,8 +14,8 @@ pub(super) struct Row {
     pub(super) status: Status,
     pub(super) reason: Option<String>,
     pub(super) figures: Option<Figures>,
-    /// Further figures, a line.
-    pub(super) details: Vec<String>,
+    /// Further figures; empty where there are none.
+    pub(super) details: String,
     pub(super) warnings: Vec<Note>,
 }
 
@@ -41,14 +41,14 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
+        let mut details: Vec<String> = chosen(measurement).chain(headline.and_then(tail)).collect();
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
             figures: headline.map(Figures::of),
-            details,
+            details: details.join(" · "),
             warnings: measurement.warnings.clone(),
         }
     }
@@ -80,6 +80,12 @@ impl Figures {
             Some(share) => percent(share, 3),
         }
     }
+}
+
+/// What `best` turned out to be.
+fn chosen(measurement: &Measurement) -> impl Iterator<Item = String> {
+    let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
+    best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str().map(str::to_owned))
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -176,11 +182,10 @@ mod tests {
 
     #[test]
     fn distributions_and_telling_metrics_are_details() {
-        let details: Vec<Vec<String>> =
-            fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
-        assert_eq!(details[3], ["with write-allocate 14.9 GB/s"]);
-        assert_eq!(details[7], ["p99 183 µs · p99.9 783 µs · max 3.57 ms"]);
-        assert_eq!(details[8], ["latency p50 201 µs · p99 422 µs"]);
+        let details: Vec<String> = fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
+        assert_eq!(details[3], "avx512-nt · with write-allocate 14.9 GB/s");
+        assert_eq!(details[7], "p99 183 µs · p99.9 783 µs · max 3.57 ms");
+        assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
         assert!(details[0].is_empty() && details[9].is_empty());
     }
 
@@ -190,7 +195,7 @@ mod tests {
         made.metrics.push(fixture::metric_of("loss", Unit::One, vec![0.0; 5]));
         assert!(Row::of(&made).details.is_empty());
         made.metrics[1] = fixture::metric_of("loss", Unit::One, vec![0.0125; 5]);
-        assert_eq!(Row::of(&made).details, ["loss 1.25 %"]);
+        assert_eq!(Row::of(&made).details, "loss 1.25 %");
     }
 
     #[test]

@@ -90,10 +90,11 @@ pub(super) struct Table {
 }
 
 /// Rows under one heading.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Group {
     title: String,
     notes: Vec<String>,
+    reasons: BTreeSet<String>,
     /// Codes of the warnings whose remedy was told.
     warned: BTreeSet<String>,
 }
@@ -115,15 +116,18 @@ impl Table {
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
             out += &self.end();
             out += &self.heading(heading);
-            let (title, notes, warned) = (heading.title.to_owned(), Vec::new(), BTreeSet::new());
-            self.group = Some(Group { title, notes, warned });
+            self.group = Some(Group { title: heading.title.to_owned(), ..Group::default() });
         }
         out += &self.figures(row);
         if let Some(reason) = &row.reason {
-            out += &self.below(colour_of(row.status), "", reason);
+            let told = self.group.as_mut().is_some_and(|group| !group.reasons.insert(reason.clone()));
+            match told && row.figures.is_none() {
+                true => out = format!("{}  {}\n", out.trim_end(), self.style.paint(Role::Dim, "as above")),
+                false => out += &self.below(colour_of(row.status), "", reason),
+            }
         }
-        for detail in &row.details {
-            out += &self.below(Role::Dim, "", detail);
+        if !row.details.is_empty() {
+            out += &self.below(Role::Dim, "", &row.details);
         }
         for warning in &row.warnings {
             let told = self.group.as_mut().is_some_and(|group| !group.warned.insert(warning.code.clone()));

@@ -185,7 +185,7 @@ fn warnings_stand_alone_where_there_is_no_table() {
     let run = fixture::run();
     let text = warnings(&run.measurements[4], &Style::plain(80));
     assert_eq!(text.lines().count(), 2);
-    assert!(text.starts_with("read 512 MiB avx512-nt ×2: not converged"), "{text}");
+    assert!(text.starts_with("read 512 MiB ×2: not converged"), "{text}");
     assert!(
         warnings(&run.measurements[9], &Style::plain(80))
             .starts_with("sequential write 1 MiB depth 8: no space")
