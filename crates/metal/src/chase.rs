@@ -179,13 +179,16 @@ impl Chase {
 /// A chase as a load to be measured in slices: a turn is a step. One that could not be made does nothing; ask
 /// [`chase`](Self::chase) before measuring.
 #[derive(Debug)]
-pub struct Chaser(Result<Chase, ChaseError>);
+pub struct Chaser {
+    chase: Result<Chase, ChaseError>,
+    spread: f64,
+}
 
 impl Chaser {
-    /// Makes the chase, on the memory node of the calling thread.
+    /// Makes the chase, on the memory node of the calling thread. For `spread` see [`Load::spread`].
     #[must_use]
-    pub fn new(shape: Shape) -> Self {
-        Self(Chase::new(shape))
+    pub fn new(shape: Shape, spread: f64) -> Self {
+        Self { chase: Chase::new(shape), spread }
     }
 
     /// The chase, or why there is none.
@@ -193,18 +196,22 @@ impl Chaser {
     /// # Errors
     /// [`ChaseError`] of its making.
     pub fn chase(&self) -> Result<&Chase, &ChaseError> {
-        self.0.as_ref()
+        self.chase.as_ref()
     }
 }
 
 impl Load for Chaser {
     fn run(&mut self, turns: u64) {
-        if let Ok(chase) = &mut self.0 {
+        if let Ok(chase) = &mut self.chase {
             chase.walk(turns);
         }
     }
 
     fn settle(&mut self, _: u64) {}
+
+    fn spread(&self) -> f64 {
+        self.spread
+    }
 }
 
 /// Follows `steps` links from the node at address `at`.
@@ -380,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_chaser_walks_on_from_where_it_stopped() {
-        let mut chaser = Chaser::new(shape(64 << 10, 256));
+        let mut chaser = Chaser::new(shape(64 << 10, 256), 0.05);
         let first = chaser.chase().unwrap().anchors[0];
         assert_eq!(chaser.chase().unwrap().at, first);
         chaser.run(100);
@@ -388,7 +395,7 @@ mod tests {
         assert_ne!(chaser.chase().unwrap().at, first);
         chaser.run(256 - 100);
         assert_eq!(chaser.chase().unwrap().at, first);
-        let mut none = Chaser::new(shape(64, 256));
+        let mut none = Chaser::new(shape(64, 256), 0.05);
         none.run(100);
         assert!(matches!(none.chase(), Err(ChaseError::Nodes { .. })));
     }

@@ -33,6 +33,12 @@ pub trait Load: Send {
 
     /// Called after each slice, untimed: checks what `run` left and makes it ready again.
     fn settle(&mut self, turns: u64);
+
+    /// How far, as a share, the cost of an undisturbed slice may lie from the most common cost: what is further off is
+    /// set aside. Registers and near caches take the same time always; memory that others use too does not.
+    fn spread(&self) -> f64 {
+        0.05
+    }
 }
 
 /// How much to count.
@@ -190,7 +196,7 @@ impl<L: Load> Sliced<L> {
         let turns_per_slice = ((SLICE_SECONDS / quickest) as u64).max(1);
         let reference = stations.first().map_or(1.0, Station::cycles_per_turn);
         for station in &mut stations {
-            station.ledger = Ledger::new(reference);
+            station.ledger = Ledger::new(reference, station.load.spread());
         }
         Ok(Self { team, stations, turns_per_slice })
     }
@@ -294,7 +300,8 @@ impl<L: Load> Station<L> {
             }
             turns *= 2;
         };
-        Self { load, clock: CoreClock::calibrate(), ledger: Ledger::new(1.0), turn_seconds }
+        let ledger = Ledger::new(1.0, load.spread());
+        Self { load, clock: CoreClock::calibrate(), ledger, turn_seconds }
     }
 
     /// In seconds where the clock is unknown, as if it were 1 Hz: the ledger only compares costs with one another.

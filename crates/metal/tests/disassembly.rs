@@ -8,6 +8,7 @@ use std::process::Command;
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, kernels};
+use plimsoll_metal::stream::{self, Store, StreamKernel};
 
 /// One line of `objdump -d`.
 struct Instruction {
@@ -135,5 +136,75 @@ fn declared_counts_are_those_of_the_machine_code() {
             .filter(|operand| operand.contains("mm") || operand.starts_with('v'))
             .collect();
         assert_eq!(destinations.len(), kernel.accumulators as usize, "{}: accumulators", kernel.name);
+    }
+}
+
+/// What the loop of a bandwidth kernel does to memory.
+#[derive(Debug, Default, PartialEq)]
+struct Moved {
+    loads: u32,
+    stores: u32,
+    non_temporal: u32,
+    prefetches: u32,
+}
+
+/// What the row says of one turn of the loop.
+fn declared(kernel: &StreamKernel) -> Moved {
+    let vector = match kernel.isa {
+        Isa::Sse2 => 16,
+        Isa::Avx2 => 32,
+        Isa::Avx512 => 64,
+        other => panic!("no width for {other}"),
+    };
+    let vectors = |arrays: u64| kernel.turn / vector * u32::try_from(arrays).unwrap();
+    let stores = vectors(kernel.op.stores());
+    Moved {
+        loads: vectors(kernel.op.loads()),
+        stores,
+        non_temporal: if kernel.store == Store::NonTemporal { stores } else { 0 },
+        prefetches: if kernel.prefetch > 0 { kernel.turn / 64 } else { 0 },
+    }
+}
+
+/// In AT&T syntax the destination stands last, and an operand in memory ends in a parenthesis.
+fn moved(body: &[&Instruction]) -> Moved {
+    let mut found = Moved::default();
+    for instruction in body.iter().filter(|i| i.operands.contains('(')) {
+        if instruction.mnemonic.starts_with("prefetch") {
+            found.prefetches += 1;
+        } else if instruction.operands.ends_with(')') {
+            found.stores += 1;
+            found.non_temporal += u32::from(instruction.mnemonic.contains("movnt"));
+        } else {
+            found.loads += 1;
+        }
+    }
+    found
+}
+
+#[test]
+fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
+    let disassembly = match disassembly() {
+        Ok(text) => text,
+        Err(why) => {
+            writeln!(
+                std::io::stderr(),
+                "SKIPPED bandwidth_kernels_load_and_store_what_their_rows_declare: {why}"
+            )
+            .unwrap();
+            return;
+        }
+    };
+    for kernel in stream::kernels().filter(|kernel| kernel.isa != Isa::Portable) {
+        let code = function(&disassembly, kernel.name);
+        let (start, end) = code
+            .iter()
+            .find_map(|last| loop_start(last).map(|start| (start, last.address)))
+            .unwrap_or_else(|| panic!("{} has no loop", kernel.name));
+        assert_eq!(start % 64, 0, "{}: its loop does not start a cache line", kernel.name);
+        let body: Vec<&Instruction> = code.iter().filter(|i| (start..=end).contains(&i.address)).collect();
+        assert_eq!(moved(&body), declared(kernel), "{}", kernel.name);
+        let fenced = code.iter().any(|i| i.mnemonic == "sfence");
+        assert_eq!(fenced, kernel.store == Store::NonTemporal, "{}: fence", kernel.name);
     }
 }

@@ -1,13 +1,14 @@
 //! The books of sliced measurement, in constant memory: which slices count, and what they add up to.
 //!
 //! Summary: slices are sorted by their cost, cycles for each turn of work, into bins of 0.5 %. The undisturbed level is
-//! the most common cost: the narrow group of bins in which most work was done. Slices within 5 % of it are kept.
+//! the most common cost: the narrow group of bins in which most work was done. Slices within the load's spread of it
+//! (5 %, or what the load says) are kept.
 //!
 //! Why the most common and not the lowest: a slice into which a preemption or steal falls is dearer by any amount, so
 //! disturbed slices scatter while undisturbed ones agree to a per mille; and where two threads share a core's units,
 //! the few slices during which the other one was away are *cheaper* than what both can have, and must not count.
 //!
-//! Bound: the centre of gravity of kept slices lies within 5 % of the level; in practice within 0.2 %.
+//! Bound: the centre of gravity of kept slices lies within the spread of the level; for 5 % in practice within 0.2 %.
 
 use std::iter::repeat_n;
 
@@ -19,8 +20,6 @@ const LOWEST: f64 = 1.0 / 8.0;
 const BINS: usize = 1110;
 /// Bins that an undisturbed group spans: 2 %.
 const GROUP: usize = 4;
-/// A slice whose cost is further from the level than this is set aside.
-const TOLERANCE: f64 = 0.05;
 /// Probes before and after a slice that differ by more leave its clock in doubt.
 const CLOCK_TOLERANCE: f64 = 0.01;
 
@@ -57,14 +56,16 @@ impl Sum {
 pub(super) struct Ledger {
     /// Cycles for each turn, about.
     reference: f64,
+    /// A slice whose cost is further from the level than this share of it is set aside.
+    spread: f64,
     bins: Vec<Sum>,
     all: Sum,
 }
 
 impl Ledger {
     /// Empty books around a cost of about `reference` cycles for each turn.
-    pub(super) fn new(reference: f64) -> Self {
-        Self { reference, bins: repeat_n(Sum::default(), BINS).collect(), all: Sum::default() }
+    pub(super) fn new(reference: f64, spread: f64) -> Self {
+        Self { reference, spread, bins: repeat_n(Sum::default(), BINS).collect(), all: Sum::default() }
     }
 
     pub(super) fn clear(&mut self) {
@@ -107,7 +108,7 @@ impl Ledger {
         let Some(level) = self.level() else { return kept };
         for bin in self.bins.iter().filter(|bin| bin.slices > 0) {
             let cost = bin.cycles / bin.turns;
-            if (cost / level - 1.0).abs() <= TOLERANCE {
+            if (cost / level - 1.0).abs() <= self.spread {
                 kept.add(*bin);
             }
         }
@@ -149,6 +150,7 @@ mod tests {
 
     const HZ: f64 = 3.0e9;
     const TURNS: u64 = 50_000;
+    const SPREAD: f64 = 0.05;
     /// Cycles for each turn, undisturbed.
     const COST: f64 = 16.0;
 
@@ -158,7 +160,7 @@ mod tests {
     }
 
     fn ledger(slices: &[Slice]) -> Ledger {
-        let mut ledger = Ledger::new(15.0);
+        let mut ledger = Ledger::new(15.0, SPREAD);
         slices.iter().for_each(|slice| ledger.record(slice));
         ledger
     }
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn nothing_kept_is_nothing_and_not_a_division_by_zero() {
-        assert_eq!(Ledger::new(15.0).kept(), Sum::default());
+        assert_eq!(Ledger::new(15.0, SPREAD).kept(), Sum::default());
         assert_eq!(ledger(&[slice(1e6), slice(1e-6)]).kept(), Sum::default());
     }
 
@@ -208,7 +210,7 @@ mod tests {
             clocks in prop::collection::vec(1.0e9_f64..5.0e9, 1..60),
             late in prop::collection::vec(prop_oneof![3 => Just(1.0), 1 => 1.06_f64..20.0], 60),
         ) {
-            let mut books = Ledger::new(20.0);
+            let mut books = Ledger::new(20.0, SPREAD);
             for (hz, late) in clocks.iter().zip(&late) {
                 let seconds = TURNS as f64 * COST / hz * late;
                 books.record(&Slice { turns: TURNS, seconds, before: Some(*hz), after: Some(*hz) });

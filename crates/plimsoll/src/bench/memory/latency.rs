@@ -32,6 +32,10 @@ const LARGEST_DEFAULT: u64 = 4 << 30;
 /// The smallest size: two nodes.
 const SMALLEST: u64 = 1 << 10;
 
+/// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
+/// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
+const NEAR_SPREAD: f64 = 0.05;
+const FAR_SPREAD: f64 = 0.25;
 /// Further attempts at a sample of which not one slice was undisturbed: on a busy machine a short one may be so.
 const ATTEMPTS: usize = 8;
 
@@ -74,7 +78,8 @@ impl Benchmark for Latency {
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let size = case.number("size").unwrap_or(0);
         let caches = levels(cx.machine, first_cpu(cx.machine));
-        let stride = stride(&caches, size);
+        let near = is_near(&caches, size);
+        let (stride, spread) = if near { (LINE as u64, NEAR_SPREAD) } else { (FAR_STRIDE, FAR_SPREAD) };
         let shape = Shape {
             bytes: usize::try_from(size).unwrap_or(0),
             stride: usize::try_from(stride).unwrap_or(LINE),
@@ -83,7 +88,7 @@ impl Benchmark for Latency {
             seed: seed(cx, case),
         };
         let team = team(cx.machine, 1)?;
-        let chase = Sliced::prepare(team, |_| Chaser::new(shape)).map_err(disturbed)?;
+        let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
         let mut facts = Facts::default();
         for chaser in chase.loads() {
             let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -124,10 +129,9 @@ fn memory_size(machine: &Machine, caches: &[Level]) -> u64 {
     lines.min(LARGEST_DEFAULT).min(room).max(least)
 }
 
-/// Every line within the second-level cache, else [`FAR_STRIDE`].
-fn stride(caches: &[Level], size: u64) -> u64 {
-    let near = caches.iter().filter(|level| level.number <= 2).map(|level| level.bytes).max();
-    if near.is_some_and(|near| size <= near) { LINE as u64 } else { FAR_STRIDE }
+/// Whether the second-level cache holds all of it.
+fn is_near(caches: &[Level], size: u64) -> bool {
+    caches.iter().any(|level| level.number <= 2 && size <= level.bytes)
 }
 
 /// A remark where the size is beyond the caches but the lines that are touched are not.
