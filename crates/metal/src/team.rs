@@ -416,7 +416,7 @@ fn thread_limits() -> String {
     let processes = show(getrlimit(Resource::Nproc).current);
     let memory = show(getrlimit(Resource::As).current);
     format!(
-        "limits: RLIMIT_NPROC {processes} (ulimit -u), RLIMIT_AS {memory} bytes (ulimit -v), or the cgroup's pids.max"
+        "limits: RLIMIT_NPROC {processes} (ulimit -u), RLIMIT_AS {memory} (bytes, ulimit -v), the cgroup's pids.max"
     )
 }
 
