@@ -42,8 +42,9 @@ impl Filled {
     /// # Errors
     /// Why there is none: `NotHere` where direct I/O is refused or meaningless, `Environment` otherwise.
     pub fn for_case(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
-        let facts = usable(cx, cache)?;
+        // A file of another size goes first: its space may be needed.
         let kept = cx.keep.take::<Filled>(KEPT).filter(|kept| kept.size == size);
+        let facts = usable(cx, cache)?;
         let filled = match kept {
             Some(kept) => kept,
             None => Filled::make(&facts, cache, size, &mut Noise::new(cx.options.seed, "fill"))?,
