@@ -1,7 +1,10 @@
 //! All integration tests in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod cli;
 mod disk;
+mod faults;
 mod layering;
 mod network;
+mod quick;
 mod support;
