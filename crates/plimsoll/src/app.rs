@@ -19,6 +19,7 @@ use crate::measurement::{Maker, Measurement, Status};
 use crate::output::{self, OutputError, Outputs};
 use crate::plan::Plan;
 use crate::report;
+use crate::report::{Style, Wishes};
 use crate::resolve;
 use crate::run::{Harness, Ran, expected_seconds};
 use crate::sample::Cause;
@@ -269,11 +270,14 @@ fn history(named: Option<PathBuf>, show: Option<String>) -> Result<ExitCode, Fai
         return Err(Failure::usage("--store none names no history"));
     };
     let store = Store::read(&location).map_err(failed)?;
-    let text = match show {
-        Some(run) => format!("{:?}", store.load(&run).map_err(failed)?),
-        None => format!("{:?}", store.list().map_err(failed)?),
+    let style = Style::detect(Wishes::default());
+    let written = match show {
+        Some(run) => report::terminal::print(&store.load(&run).map_err(failed)?, std::io::stdout(), &style),
+        None => report::history::list(&store.list().map_err(failed)?, std::io::stdout(), &style),
     };
-    Ok(printed(&text))
+    written
+        .map(|()| ExitCode::SUCCESS)
+        .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
 }
 
 /// The exit code of what went wrong with the history.

@@ -4,22 +4,27 @@
 //! is told once, the rest goes on.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Stderr, Stdout, Write};
 use std::path::Path;
 
 use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
 use crate::report::json::{self, JsonError, Target};
+use crate::report::terminal::{self, Live};
+use crate::report::{Style, Wishes};
 use crate::store::{Location, Store, StoreError, Surroundings};
 
 /// All outputs of one run.
 pub struct Outputs {
     json: Option<Document>,
+    style: Style,
+    table: Option<Live<Stdout, Stderr>>,
     events: Option<Box<dyn Write>>,
     history: Option<History>,
     complaints: Vec<String>,
     lost: bool,
+    events_on_stdout: bool,
 }
 
 /// Where the run document goes.
@@ -47,6 +52,7 @@ impl Document {
 
 /// The history, and where in it the run is.
 struct History {
+    location: Location,
     store: Store,
     run: String,
     next: usize,
@@ -80,8 +86,8 @@ impl Outputs {
     /// One line on what cannot be written.
     pub fn open(common: &Common) -> Result<Self, OutputError> {
         let mut complaints = Vec::new();
-        let history = match store_of(common) {
-            Ok(store) => store.map(|store| History { store, run: String::new(), next: 0 }),
+        let history = match history_of(common) {
+            Ok(opened) => opened,
             // The usual place is a convenience: a machine that has none is measured all the same.
             Err(e) if e.is_no_place() && common.store.is_none() => {
                 complaints.push(e.to_string());
@@ -91,16 +97,28 @@ impl Outputs {
         };
         let json = common.json.as_deref().map(Document::new).transpose();
         let json = json.map_err(|e| OutputError::File(e.to_string()))?;
-        Ok(Self { json, events: event_lines(common)?, history, complaints, lost: false })
-    }
-
-    /// What could not be done and is not worth ending the run: one line each.
-    pub fn complaints(&self) -> &[String] {
-        &self.complaints
+        let events_on_stdout = common.events.as_deref().is_some_and(is_stdout);
+        let style = Style::detect(Wishes { no_color: common.no_color, quiet: common.quiet });
+        Ok(Self {
+            json,
+            style,
+            table: None,
+            events: event_lines(common)?,
+            history,
+            complaints,
+            lost: false,
+            events_on_stdout,
+        })
     }
 
     /// The run begins.
     pub fn begin(&mut self, run: &Run) {
+        for complaint in self.complaints.drain(..) {
+            complain(&complaint);
+        }
+        if self.has_stdout_to_itself() {
+            self.table = Some(Live::new(io::stdout(), io::stderr(), self.style.clone(), run));
+        }
         if let Some(history) = &mut self.history {
             history.run.clone_from(&run.id);
             let begun = history.store.begin(run);
@@ -110,6 +128,14 @@ impl Outputs {
 
     /// Something happened.
     pub fn event(&mut self, event: &Event) {
+        match (&mut self.table, event) {
+            (Some(table), _) => table.event(event),
+            (None, Event::Measured { measurement }) => {
+                // With the document or the events on stdout there is no table to hold the warnings.
+                let _ = io::stderr().write_all(terminal::warnings(measurement, &self.style).as_bytes());
+            }
+            (None, _) => {}
+        }
         if let Some(lines) = &mut self.events {
             let written = serde_json::to_writer(&mut *lines, event).map_err(io::Error::from);
             if written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()).is_err() {
@@ -133,12 +159,20 @@ impl Outputs {
             self.complaints.push(e);
             self.lost = true;
         }
+        let stored = self.history.as_ref().map(|h| &h.location);
+        if let Some(Err(e)) = self.table.as_mut().map(|table| table.finish(run, stored)) {
+            self.complaints.push(format!("the table could not be written to stdout: {e}"));
+            self.lost = true;
+        }
+        for complaint in self.complaints.drain(..) {
+            complain(&complaint);
+        }
         !self.lost
     }
 
-    /// Where the run is kept.
-    pub fn stored_in(&self) -> Option<&Path> {
-        self.history.as_ref().map(|h| h.store.file())
+    /// Whether neither the document nor the events go to stdout.
+    fn has_stdout_to_itself(&self) -> bool {
+        !matches!(self.json, Some(Document::Stdout)) && !self.events_on_stdout
     }
 
     /// Gives the history up when it fails: the run goes on without it, and the end says so.
@@ -152,11 +186,15 @@ impl Outputs {
 }
 
 /// The history that was asked for; `None` for `--store none`.
-fn store_of(common: &Common) -> Result<Option<Store>, StoreError> {
-    match location(common.store.as_deref())? {
-        Some(location) => Store::open(&location).map(Some),
-        None => Ok(None),
-    }
+fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
+    let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
+    let store = Store::open(&location)?;
+    Ok(Some(History { location, store, run: String::new(), next: 0 }))
+}
+
+/// One line on stderr.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "plimsoll: {line}");
 }
 
 /// Where the history is: as named, nowhere for `none`, or at the usual place.

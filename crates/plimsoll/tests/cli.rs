@@ -64,7 +64,10 @@ fn a_plan_with_an_unknown_key_is_told_with_line_column_and_the_nearest() {
     fs::write(&plan, "[[group]]\nbenchmark = \"cpu.peak\"\nthread = 2\n").unwrap();
     let (out, err) = ended(plimsoll(dir.path()).args(["run", "p.toml"]), 2);
     assert_eq!(out, "");
-    assert_eq!(err, "plimsoll: plan p.toml, line 3, column 1: unknown key 'thread'; did you mean 'threads'?\n");
+    assert_eq!(
+        err,
+        "plimsoll: plan p.toml, line 3, column 1: unknown key 'thread'; did you mean 'threads'?\n"
+    );
 }
 
 #[test]
@@ -81,7 +84,9 @@ fn a_dry_run_and_a_list_measure_nothing() {
     let dir = scratch();
     let (list, _) = ended(plimsoll(dir.path()).args(["run", "--list"]), 0);
     assert!(list.lines().all(|l| l.contains('/')), "{list}");
-    for part in ["cpu.peak/", "memory.bandwidth/", "memory.latency/", "disk.io/", "disk.fsync/", "network.tcp/"] {
+    for part in
+        ["cpu.peak/", "memory.bandwidth/", "memory.latency/", "disk.io/", "disk.fsync/", "network.tcp/"]
+    {
         assert!(list.contains(part), "{part} is not in:\n{list}");
     }
     let (dry, _) = ended(plimsoll(dir.path()).args(["run", "--dry-run", "--seed", "7"]), 0);

@@ -98,7 +98,8 @@ fn gone(pid: Pid) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-        let dead = stat.is_empty() || stat.rsplit(')').next().is_some_and(|r| r.trim_start().starts_with('Z'));
+        let dead =
+            stat.is_empty() || stat.rsplit(')').next().is_some_and(|r| r.trim_start().starts_with('Z'));
         if dead || Instant::now() > deadline {
             return dead;
         }
@@ -137,7 +138,11 @@ fn a_killed_worker_costs_its_own_case() {
     let measurements = document["measurements"].as_array().unwrap();
     assert_eq!(document["status"], "complete");
     assert_eq!(measurements[0]["status"], "failed");
-    assert!(measurements[0]["reason"].as_str().unwrap().contains("signal 9"), "{}", measurements[0]["reason"]);
+    assert!(
+        measurements[0]["reason"].as_str().unwrap().contains("signal 9"),
+        "{}",
+        measurements[0]["reason"]
+    );
     assert_eq!(measurements[0]["metrics"], serde_json::json!([]));
     assert_eq!(measurements[1]["status"], "ok");
 }

@@ -24,7 +24,8 @@ fn validated(text: &str) -> Value {
 #[test]
 fn quick_measures_all_four_subsystems_and_leaves_nothing() {
     let dir = scratch();
-    let arguments = ["run", "quick", "--samples", "2", "--sample-time", "20ms", "--store", "none", "--json", "-"];
+    let arguments =
+        ["run", "quick", "--samples", "2", "--sample-time", "20ms", "--store", "none", "--json", "-"];
     let (out, _) = ended(plimsoll(dir.path()).args(arguments), 0);
     let document = validated(&out);
     assert_eq!(document["status"], "complete");
@@ -72,8 +73,21 @@ fn a_run_is_in_the_history_and_can_be_shown_again() {
 #[test]
 fn a_fixed_seed_is_kept_and_written() {
     let dir = scratch();
-    let arguments =
-        ["run", "--only", "null", "--samples", "5", "--sample-time", "5ms", "--store", "none", "--seed", "42", "--json", "-"];
+    let arguments = [
+        "run",
+        "--only",
+        "null",
+        "--samples",
+        "5",
+        "--sample-time",
+        "5ms",
+        "--store",
+        "none",
+        "--seed",
+        "42",
+        "--json",
+        "-",
+    ];
     let (out, _) = ended(plimsoll(dir.path()).args(arguments), 0);
     let document = validated(&out);
     assert_eq!(document["seed"], 42);
