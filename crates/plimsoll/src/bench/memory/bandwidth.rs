@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use super::{
     HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, is_beyond_caches, last_level, note_caches, note_pages, pages,
-    pages_of, seed, team,
+    pages_of, seed, sizes, team,
 };
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
 use crate::case::Case;
@@ -26,8 +26,8 @@ use crate::warning::Warning;
 
 /// Passes with each kernel when the best is looked for; the quickest counts.
 const TRIALS: usize = 3;
-/// The smallest size per thread: a page for each of the most arrays, and the gaps between them.
-const SMALLEST: u64 = 64 << 10;
+/// The smallest size per thread that has room for three arrays and the gaps between them.
+const SMALLEST_ARRAYS: u64 = 16 << 10;
 
 /// The benchmark itself.
 pub struct Bandwidth;
@@ -59,14 +59,16 @@ impl Benchmark for Bandwidth {
                 unmatched.retain(|other| *other != variant);
                 for pages in pages(machine, group)? {
                     for threads in threads(machine, group)? {
-                        for size in sizes(machine, group, threads)? {
+                        for size in sizes(group, &[default_size(machine, threads)])? {
                             let case = Case::of(self.name())
                                 .with_word("op", op.name())
                                 .with_size("size", size)
                                 .with_word("variant", variant)
                                 .with_word("pages", &pages)
                                 .with_count("threads", threads);
-                            let feasible = loadable(op, variant).and_then(|()| fits(machine, threads, size));
+                            let feasible = loadable(op, variant)
+                                .and_then(|()| holds_arrays(size))
+                                .and_then(|()| fits(machine, threads, size));
                             candidates.push(Candidate { case, feasible });
                         }
                     }
@@ -133,19 +135,22 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// The sizes asked for, or what makes all threads together use enough more than the last-level caches.
-fn sizes(machine: &Machine, group: &Group, threads: u64) -> Result<Vec<u64>, String> {
+/// What makes all threads together use enough more than the last-level caches.
+fn default_size(machine: &Machine, threads: u64) -> u64 {
     let total = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
-    let share = total.div_ceil(threads.max(1)).next_multiple_of(HUGE_PAGE);
-    let sizes = group.numbers("size", &[share]);
-    match sizes.iter().find(|size| **size < SMALLEST) {
-        Some(size) => Err(format!(
-            "size: {} is too small; write at least {}",
-            format_size(*size),
-            format_size(SMALLEST)
-        )),
-        None => Ok(sizes),
+    total.div_ceil(threads.max(1)).next_multiple_of(HUGE_PAGE)
+}
+
+/// Whether the arrays and the gaps between them have room in `size`.
+fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
+    if size >= SMALLEST_ARRAYS {
+        return Ok(());
     }
+    let smallest = format_size(SMALLEST_ARRAYS);
+    Err(CannotMeasure::not_here(format!(
+        "{} is too small for arrays; give a --size of {smallest}",
+        format_size(size)
+    )))
 }
 
 /// Arrays on every thread, and the kernel that passes over them.

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::{
     ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, budget, fits, last_level, levels, note_caches,
-    note_pages, pages, pages_of, seed, team,
+    note_pages, pages, pages_of, seed, sizes, team,
 };
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
 use crate::case::Case;
@@ -29,8 +29,6 @@ const FAR_STRIDE: u64 = 256;
 const GROUP: u64 = 64 * 4096;
 /// The largest default size: more would take too long to set up.
 const LARGEST_DEFAULT: u64 = 4 << 30;
-/// The smallest size: two nodes.
-const SMALLEST: u64 = 1 << 10;
 
 /// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
 /// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
@@ -60,11 +58,7 @@ impl Benchmark for Latency {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = group.numbers("size", &default_sizes(machine));
-        if let Some(size) = sizes.iter().find(|size| **size < SMALLEST) {
-            let (size, smallest) = (format_size(*size), format_size(SMALLEST));
-            return Err(format!("size: {size} is too small; write at least {smallest}"));
-        }
+        let sizes = sizes(group, &default_sizes(machine))?;
         let mut candidates = Vec::new();
         for pages in pages(machine, group)? {
             for size in &sizes {

@@ -30,6 +30,22 @@ const OTHER_PAGES: f64 = 0.02;
 /// Working sets are whole huge pages, so that all of them can be in such.
 const HUGE_PAGE: u64 = 2 << 20;
 
+/// The smallest size that means anything: two nodes of a chase.
+const SMALLEST: u64 = 1 << 10;
+
+/// The sizes asked for, or these.
+fn sizes(group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
+    let sizes = group.numbers("size", defaults);
+    match sizes.iter().find(|size| **size < SMALLEST) {
+        Some(size) => Err(format!(
+            "size: {} is too small; write at least {}",
+            format_size(*size),
+            format_size(SMALLEST)
+        )),
+        None => Ok(sizes),
+    }
+}
+
 /// The page sizes asked for, or the best that this machine has.
 fn pages(machine: &Machine, group: &Group) -> Result<Vec<String>, String> {
     let never = machine.memory.transparent_huge_pages.as_deref().is_none_or(|setting| setting == "never");

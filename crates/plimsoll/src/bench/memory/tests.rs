@@ -114,10 +114,21 @@ fn wrong_values_are_named_with_what_is_right() {
     assert!(error(&Bandwidth, list("op", ["stream"])).contains("choose among read, write, copy"));
     assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("choose best, or among"));
     assert!(error(&Bandwidth, list("threads", ["0"])).contains("from 1"));
-    assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 64K"));
+    assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 1K"));
     assert!(error(&Bandwidth, list("pages", ["1g"])).contains("4k or thp"));
     assert!(error(&Latency, list("size", ["0"])).contains("at least 1K"));
     assert!(error(&Latency, list("pages", ["huge"])).contains("4k or thp"));
+}
+
+#[test]
+fn a_size_for_a_chase_alone_leaves_bandwidth_out() {
+    let candidates = Bandwidth.cases(&this_machine(), &list("size", ["4K"])).unwrap();
+    assert!(
+        candidates
+            .iter()
+            .all(|candidate| candidate.feasible.as_ref().is_err_and(|why| why.cause == Cause::NotHere))
+    );
+    assert!(refused(&candidates)[0].reason.contains("give a --size of 16K"));
 }
 
 #[test]
