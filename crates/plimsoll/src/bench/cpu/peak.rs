@@ -267,6 +267,7 @@ mod tests {
                 let sample = running.sample(amount).unwrap();
                 assert!(sample.values["rate"] > 1e6 && sample.elapsed > 0.0, "{case}: {sample:?}");
                 assert!(sample.conditions.set_aside.is_some_and(|share| (0.0..=1.0).contains(&share)));
+                assert!(sample.conditions.more["delivered"] > 0.0);
             }
             running.verify().unwrap();
             let facts = running.facts();
