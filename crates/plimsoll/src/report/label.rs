@@ -25,7 +25,7 @@ pub(super) fn label(case: &Case) -> String {
         "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
         "memory.latency" => words.word("latency").these(&["size"]),
-        "disk.io" => words.these(&["pattern", "op", "block"]).named(&["depth"]).times(),
+        "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
         "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),
         "network.tcp" => words.word("TCP").these(&["message"]).word("writes"),
         "network.latency" => words.word("TCP round trip").these(&["message"]),
@@ -56,6 +56,14 @@ impl Words<'_> {
             if let Some(value) = self.take(name).filter(|value| !USUAL.contains(&(name, value))) {
                 self.said.push(value);
             }
+        }
+        self
+    }
+
+    /// The order of the blocks: the long word would not leave room for the rest.
+    fn pattern(&mut self) -> &mut Self {
+        if let Some(pattern) = self.take("pattern") {
+            self.said.push(if pattern == "sequential" { "seq.".to_owned() } else { pattern });
         }
         self
     }
@@ -123,6 +131,10 @@ mod tests {
         assert_eq!(
             of("disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1"),
             "random read 4 KiB depth 32"
+        );
+        assert_eq!(
+            of("disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1"),
+            "seq. write 1 MiB depth 8"
         );
         assert_eq!(of("disk.fsync/block=4K/threads=1"), "append 4 KiB + fdatasync");
         assert_eq!(of("network.tcp/message=64K/streams=1/direction=up"), "TCP 64 KiB writes");

@@ -1,6 +1,7 @@
 //! What a person or a program sees of a run: one format a file, nothing is measured or decided here.
 
 mod context;
+mod group;
 pub mod history;
 pub mod json;
 mod label;

@@ -11,6 +11,8 @@ use crate::quantity::{Quantity, Unit, percent, relative_half_width};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) label: String,
+    /// What `best` turned out to be; empty where nothing was left open.
+    pub(super) chosen: String,
     pub(super) status: Status,
     pub(super) reason: Option<String>,
     pub(super) figures: Option<Figures>,
@@ -41,12 +43,13 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = chosen(measurement).chain(headline.and_then(tail)).collect();
+        let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
+            chosen: chosen(measurement),
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
@@ -82,10 +85,10 @@ impl Figures {
     }
 }
 
-/// What `best` turned out to be.
-fn chosen(measurement: &Measurement) -> impl Iterator<Item = String> {
+fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
-    best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str().map(str::to_owned))
+    let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
+    chosen.join(" ")
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn distributions_and_telling_metrics_are_details() {
         let details: Vec<String> = fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
-        assert_eq!(details[3], "avx512-nt · with write-allocate 14.9 GB/s");
+        assert_eq!(details[3], "with write-allocate 14.9 GB/s");
         assert_eq!(details[7], "p99 183 µs · p99.9 783 µs · max 3.57 ms");
         assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
         assert!(details[0].is_empty() && details[9].is_empty());

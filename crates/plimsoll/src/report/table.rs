@@ -2,11 +2,11 @@
 //!
 //! Three layouts by width: figures beside the label, figures below it, or figures as running text.
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::group::{Group, Warnings};
 use super::row::{Figures, Row};
 use super::style::{Role, Style};
 use super::wrap::flowed;
@@ -89,16 +89,6 @@ pub(super) struct Table {
     headed: bool,
 }
 
-/// Rows under one heading.
-#[derive(Debug, Default)]
-struct Group {
-    title: String,
-    notes: Vec<String>,
-    reasons: BTreeSet<String>,
-    /// Codes of the warnings whose remedy was told.
-    warned: BTreeSet<String>,
-}
-
 /// A heading: its title, and what is told beside it as far as there is room.
 pub(super) struct Heading<'a> {
     pub(super) title: &'a str,
@@ -116,29 +106,41 @@ impl Table {
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
             out += &self.end();
             out += &self.heading(heading);
-            self.group = Some(Group { title: heading.title.to_owned(), ..Group::default() });
+            self.group = Some(Group::new(heading.title));
         }
         out += &self.figures(row);
-        if let Some(reason) = &row.reason {
-            let told = self.group.as_mut().is_some_and(|group| !group.reasons.insert(reason.clone()));
-            match told && row.figures.is_none() {
-                true => out = format!("{}  {}\n", out.trim_end(), self.style.paint(Role::Dim, "as above")),
-                false => out += &self.below(colour_of(row.status), "", reason),
+        out += &self.reason(row);
+        let apart = if self.fits_beside(row) { "" } else { row.chosen.as_str() };
+        let details: Vec<&str> = [apart, &row.details].into_iter().filter(|text| !text.is_empty()).collect();
+        let warnings = self.group.as_mut().map(|group| group.warnings(&row.warnings)).unwrap_or_default();
+        out + &self.remarks(&details.join(" · "), &warnings)
+    }
+
+    /// Details and warnings; on one line where both are short.
+    fn remarks(&self, details: &str, warnings: &Warnings) -> String {
+        let short = warnings.short.join(" · ");
+        if !details.is_empty() && !short.is_empty() && warnings.long.is_empty() {
+            let (details, short) = (self.style.say(details), self.style.say(&format!("! {short}")));
+            if INNER + details.width() + 2 + short.width() <= self.style.width.min(WIDEST) {
+                let (details, short) =
+                    (self.style.paint(Role::Dim, &details), self.style.paint(Role::Warning, &short));
+                return format!("{:INNER$}{details}  {short}\n", "");
             }
         }
-        if !row.details.is_empty() {
-            out += &self.below(Role::Dim, "", &row.details);
-        }
-        for warning in &row.warnings {
-            let told = self.group.as_mut().is_some_and(|group| !group.warned.insert(warning.code.clone()));
-            // The remedy, after the semicolon, once a group.
-            let text = match warning.text.split_once(';') {
-                Some((what, _)) if told => what,
-                _ => &warning.text,
-            };
+        let mut out = if details.is_empty() { String::new() } else { self.below(Role::Dim, "", details) };
+        for text in warnings.long.iter().chain((!short.is_empty()).then_some(&short)) {
             out += &self.below(Role::Warning, "! ", text);
         }
         out
+    }
+
+    /// Why there is no figure, or none to be believed.
+    fn reason(&mut self, row: &Row) -> String {
+        let Some(reason) = &row.reason else { return String::new() };
+        match self.group.as_mut().is_none_or(|group| group.is_new(reason)) {
+            true => self.below(colour_of(row.status), "", reason),
+            false => self.below(Role::Dim, "", "as above"),
+        }
     }
 
     /// Ends the group at hand: its footnotes.
@@ -190,54 +192,55 @@ impl Table {
 
     /// The label and the figures.
     fn figures(&mut self, row: &Row) -> String {
-        let label = self.style.say(&row.label);
-        let Some(figures) = &row.figures else { return self.without_figures(&label, row.status) };
-        let mark = figures.note.as_ref().and_then(|note| self.mark_of(note)).unwrap_or_default();
+        let Some(figures) = &row.figures else {
+            // The word stands where the figure would be.
+            let word = self.right(colour_of(row.status), status_word(row.status), VALUE);
+            return self.placed(row, &format!(" {word}"));
+        };
+        let number = figures.note.as_ref().and_then(|note| Some(self.group.as_mut()?.footnote(note)));
+        let mark = number.map(|number| self.mark(number)).unwrap_or_default();
         match self.layout {
-            Layout::Running => self.running(&label, row, figures, &mark),
-            Layout::Below { bar } => {
-                let label = self.wrapped_label(&label);
-                format!(
-                    "{label}{:indent$}{}\n",
-                    "",
-                    self.cells(row.status, figures, &mark, bar),
-                    indent = INNER - 1
-                )
-            }
-            Layout::Beside { label: room, bar } => {
-                let cells = self.cells(row.status, figures, &mark, bar);
-                if label.width() > room {
-                    return format!(
-                        "{}{:indent$}{cells}\n",
-                        self.wrapped_label(&label),
-                        "",
-                        indent = INDENT + room
-                    );
-                }
-                let pad = room - label.width();
-                format!("{:INDENT$}{label}{:pad$}{cells}\n", "", "")
+            Layout::Running => self.running(row, figures, &mark),
+            Layout::Below { bar } | Layout::Beside { bar, .. } => {
+                self.placed(row, &self.cells(row.status, figures, &mark, bar))
             }
         }
     }
 
-    /// A row that has no figures says so where the figure would be.
-    fn without_figures(&self, label: &str, status: Status) -> String {
-        let word = self.right(colour_of(status), status_word(status), VALUE);
+    /// The cells after the label, or below it.
+    fn placed(&self, row: &Row, cells: &str) -> String {
+        let label = self.style.say(&row.label);
+        let chosen = match self.fits_beside(row) {
+            true => format!(" {}", self.style.say(&row.chosen)),
+            false => String::new(),
+        };
+        let lead = format!("{label}{}", self.style.paint(Role::Dim, &chosen));
         match self.layout {
             Layout::Beside { label: room, .. } if label.width() <= room => {
-                let pad = room - label.width();
-                format!("{:INDENT$}{label}{:pad$} {word}\n", "", "")
+                let pad = room - label.width() - chosen.width();
+                format!("{:INDENT$}{lead}{:pad$}{cells}\n", "", "")
             }
             Layout::Beside { label: room, .. } => {
-                format!("{}{:indent$} {word}\n", self.wrapped_label(label), "", indent = INDENT + room)
+                format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INDENT + room)
             }
-            Layout::Below { .. } => {
-                format!("{}{:indent$}{word}\n", self.wrapped_label(label), "", indent = INNER)
+            Layout::Below { .. } | Layout::Running if chosen.is_empty() => {
+                format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INNER - 1)
             }
-            Layout::Running => {
-                self.wrapped_label(label) + &self.below(colour_of(status), "", status_word(status))
+            Layout::Below { .. } | Layout::Running => {
+                format!("{:INDENT$}{lead}\n{:indent$}{cells}\n", "", "", indent = INNER - 1)
             }
         }
+    }
+
+    /// Whether what was chosen stands beside the label.
+    fn fits_beside(&self, row: &Row) -> bool {
+        let width = self.style.say(&row.label).width() + 1 + self.style.say(&row.chosen).width();
+        let room = match self.layout {
+            Layout::Beside { label, .. } => label,
+            Layout::Below { .. } => self.style.width - INDENT,
+            Layout::Running => 0,
+        };
+        !row.chosen.is_empty() && width <= room
     }
 
     fn wrapped_label(&self, label: &str) -> String {
@@ -280,9 +283,9 @@ impl Table {
         if status == Status::Invalid {
             return format!(" {}", self.style.paint(Role::Bad, "invalid"));
         }
-        // Halves of a column; rounded down, so that only the limit itself is full.
+        // Halves of a column; rounded down, so that only the limit itself is full, and only nothing is empty.
         let halves = ((share.clamp(0.0, 1.0) + 0.005) * room as f64 * 2.0) as usize;
-        let halves = halves.min(room * 2);
+        let halves = halves.clamp(1, room * 2);
         let full = "━".repeat(halves / 2) + if halves % 2 == 1 { "╸" } else { "" };
         let rest = "─".repeat(room - halves.div_ceil(2));
         let (full, rest) = (self.style.say(&full), self.style.say(&rest));
@@ -293,7 +296,7 @@ impl Table {
         )
     }
 
-    fn running(&self, label: &str, row: &Row, figures: &Figures, mark: &str) -> String {
+    fn running(&self, row: &Row, figures: &Figures, mark: &str) -> String {
         let mut text = format!("{} {}", figures.value, figures.interval);
         if !figures.limit.is_empty() {
             text += &format!(", limit {}{mark}", figures.limit);
@@ -301,7 +304,8 @@ impl Table {
         if figures.of_limit.is_some() {
             text += &format!(", {} of it", figures.share());
         }
-        self.wrapped_label(label) + &self.below(colour_of_share(row.status, figures.of_limit), "", &text)
+        let label = self.wrapped_label(&self.style.say(&row.label));
+        label + &self.below(colour_of_share(row.status, figures.of_limit), "", &text)
     }
 
     /// A text on lines of its own below the row's label, after `lead`.
@@ -315,16 +319,6 @@ impl Table {
             out += &format!("{:indent$}{}\n", "", self.style.paint(role, &format!("{lead}{line}")));
         }
         out
-    }
-
-    /// The mark of a footnote, which is added to the group if it is new.
-    fn mark_of(&mut self, note: &str) -> Option<String> {
-        let notes = &mut self.group.as_mut()?.notes;
-        let index = notes.iter().position(|known| known == note).unwrap_or_else(|| {
-            notes.push(note.to_owned());
-            notes.len() - 1
-        });
-        Some(self.mark(index))
     }
 
     fn mark(&self, index: usize) -> String {

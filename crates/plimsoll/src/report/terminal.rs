@@ -195,14 +195,20 @@ fn quoted(word: &str) -> String {
 /// What became of the cases, and how long it took.
 fn tally(run: &Run) -> String {
     let counts = Counts::of(&run.measurements);
-    let said = counts.said();
+    let mut said = counts.said();
+    let warned = run.measurements.iter().filter(|m| !m.warnings.is_empty()).count();
+    if warned > 0 {
+        said.push(format!("{warned} with warnings"));
+    }
     let said = if said.is_empty() { "nothing measured".to_owned() } else { said.join(" · ") };
     let time = super::progress::span(run.elapsed_s);
-    let partial = match run.status {
-        RunStatus::Complete => "",
-        RunStatus::Partial => "partial: ",
-    };
-    format!("{partial}{} of {} cases in {time}: {said}", counts.total(), run.plan.cases)
+    let cases = if run.plan.cases == 1 { "case" } else { "cases" };
+    match run.status {
+        RunStatus::Complete => format!("{} {cases} in {time}: {said}", counts.total()),
+        RunStatus::Partial => {
+            format!("partial: {} of {} {cases} in {time}: {said}", counts.total(), run.plan.cases)
+        }
+    }
 }
 
 /// A stored time in the zone of the reader; as it stands if it is none.

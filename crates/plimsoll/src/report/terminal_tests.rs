@@ -187,8 +187,7 @@ fn warnings_stand_alone_where_there_is_no_table() {
     assert_eq!(text.lines().count(), 2);
     assert!(text.starts_with("read 512 MiB ×2: not converged"), "{text}");
     assert!(
-        warnings(&run.measurements[9], &Style::plain(80))
-            .starts_with("sequential write 1 MiB depth 8: no space")
+        warnings(&run.measurements[9], &Style::plain(80)).starts_with("seq. write 1 MiB depth 8: no space")
     );
 }
 
