@@ -138,10 +138,16 @@ impl Running {
     }
 
     fn sample_of(&self, outcome: &Outcome) -> Sample {
-        let rate = outcome.turns_per_second() * self.kernel.flops_per_turn() as f64;
-        let clock_hz = outcome.clock_hz();
-        let conditions =
-            Conditions { clock_hz, set_aside: Some(outcome.set_aside()), ..Conditions::default() };
+        let flops = self.kernel.flops_per_turn() as f64;
+        let rate = outcome.turns_per_second() * flops;
+        // What the program got, disturbed slices and all.
+        let delivered = outcome.delivered_turns_per_second * flops;
+        let conditions = Conditions {
+            clock_hz: outcome.clock_hz(),
+            set_aside: Some(outcome.set_aside()),
+            more: [("delivered".to_owned(), delivered)].into(),
+            ..Conditions::default()
+        };
         Sample {
             elapsed: outcome.elapsed.as_secs_f64(),
             values: [("rate".to_owned(), rate)].into(),
