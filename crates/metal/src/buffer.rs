@@ -236,6 +236,20 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
+    /// The whole f32 elements of the content.
+    #[must_use]
+    pub fn singles(&self) -> &[f32] {
+        // SAFETY: as in `words`; every bit pattern is an f32.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
+    }
+
+    /// The whole f32 elements of the content, to write.
+    #[must_use]
+    pub fn singles_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as in `singles`, and &mut self forbids every other access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 4) }
+    }
+
     /// The whole f64 elements of the content.
     #[must_use]
     pub fn floats(&self) -> &[f64] {

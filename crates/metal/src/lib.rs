@@ -6,6 +6,7 @@ mod arch;
 pub mod buffer;
 pub mod chase;
 pub mod clock;
+pub mod gemm;
 pub mod isa;
 pub mod kernel;
 pub mod sliced;

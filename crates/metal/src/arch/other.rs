@@ -1,5 +1,6 @@
 //! Architectures without their own folder: portable kernels, and no assembly, so no core clock.
 
+use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
 use crate::stream::StreamKernel;
@@ -9,6 +10,15 @@ pub(crate) static KERNELS: [&Kernel; 0] = [];
 
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
+
+/// Tiles of the matrix multiplication beyond the portable ones: none is written yet.
+pub(crate) static TILES_F64: [&Tile<f64>; 0] = [];
+
+/// As [`TILES_F64`], for 32 bits.
+pub(crate) static TILES_F32: [&Tile<f32>; 0] = [];
+
+/// No prefetch is written for this architecture.
+pub(crate) fn prefetch<T>(_: *const T) {}
 
 /// Additions in one turn of the chain's loop; meaningless here, where there is no chain.
 pub(crate) const ADDS_PER_TURN: u64 = 1;

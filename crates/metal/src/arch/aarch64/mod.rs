@@ -1,10 +1,12 @@
 //! AArch64: detection, the NEON kernels, and the chain of additions that shows the core clock.
 
+mod gemm_neon;
 mod neon;
 
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
 
+use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
 use crate::stream::StreamKernel;
@@ -14,6 +16,21 @@ pub(crate) static KERNELS: [&Kernel; 2] = [&neon::FMA_F64, &neon::FMA_F32];
 
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
+
+/// Tiles of the matrix multiplication beyond the portable ones.
+pub(crate) static TILES_F64: [&Tile<f64>; 1] = [&gemm_neon::F64];
+
+/// As [`TILES_F64`], for 32 bits.
+pub(crate) static TILES_F32: [&Tile<f32>; 1] = [&gemm_neon::F32];
+
+/// Fetches the cache line of an address, which may be any. Free of effects otherwise.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: *const T) {
+    // SAFETY: a prefetch changes nothing that a program can see and never faults.
+    unsafe {
+        asm!("prfm pldl1keep, [{place}]", place = in(reg) place, options(nostack, readonly, preserves_flags))
+    };
+}
 
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {

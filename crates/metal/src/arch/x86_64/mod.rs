@@ -2,6 +2,8 @@
 
 mod avx2;
 mod avx512;
+mod gemm_avx2;
+mod gemm_avx512;
 mod sse2;
 mod stream;
 mod stream_avx2;
@@ -9,8 +11,10 @@ mod stream_avx512;
 mod stream_sse2;
 
 use core::arch::asm;
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
+use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
 
@@ -19,6 +23,19 @@ pub(crate) use stream::STREAMS;
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) static KERNELS: [&Kernel; 6] =
     [&sse2::FMA_F64, &sse2::FMA_F32, &avx2::FMA_F64, &avx2::FMA_F32, &avx512::FMA_F64, &avx512::FMA_F32];
+
+/// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
+pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F64];
+
+/// As [`TILES_F64`], for 32 bits.
+pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_avx2::F32, &gemm_avx512::F32];
+
+/// Fetches the cache line of an address, which may be any. Free of effects otherwise.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: *const T) {
+    // SAFETY: a prefetch reads nothing and never faults; SSE is part of the baseline.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+}
 
 /// Whether this processor, and the system beneath it, has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {

@@ -1,0 +1,141 @@
+//! Dense matrix multiplication C ← A·B, C ± A·B on a team of threads, in f64 and f32.
+//!
+//! The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 3,
+//! 2008), as ordered by BLIS: A and B are copied into strips in the order in which the register tile reads them; a
+//! block of A stays in the second-level cache while all strips of B pass through the first.
+
+mod blocking;
+mod matrix;
+pub(crate) mod pack;
+mod product;
+mod share;
+pub(crate) mod tile;
+
+pub use blocking::{Blocking, Caches};
+pub use matrix::{Matrix, MatrixMut, ShapeError};
+pub use product::{Gemm, GemmError, Shape};
+pub use tile::Update;
+
+use crate::arch::{native, reference_gemm};
+use crate::buffer::Buffer;
+use crate::isa::{Absence, Isa};
+use tile::Tile;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f64 {}
+    impl Sealed for f32 {}
+}
+
+/// A type of number that matrices are multiplied in.
+pub trait Real: Copy + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static {
+    /// Zero.
+    const ZERO: Self;
+    /// Rounds to this type.
+    fn from_f64(value: f64) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+    /// The elements of a buffer.
+    fn of(buffer: &Buffer) -> &[Self];
+    /// The elements of a buffer, to write.
+    fn of_mut(buffer: &mut Buffer) -> &mut [Self];
+    #[doc(hidden)]
+    fn tiles() -> Tiles<Self>;
+}
+
+/// The register tiles of a type: opaque outside this crate.
+#[derive(Debug, Clone, Copy)]
+pub struct Tiles<T: 'static> {
+    portable: &'static Tile<T>,
+    native: &'static [&'static Tile<T>],
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.0;
+
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    fn of(buffer: &Buffer) -> &[Self] {
+        buffer.floats()
+    }
+
+    fn of_mut(buffer: &mut Buffer) -> &mut [Self] {
+        buffer.floats_mut()
+    }
+
+    fn tiles() -> Tiles<Self> {
+        Tiles { portable: &reference_gemm::F64, native: &native::TILES_F64 }
+    }
+}
+
+impl Real for f32 {
+    const ZERO: Self = 0.0;
+
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn of(buffer: &Buffer) -> &[Self] {
+        buffer.singles()
+    }
+
+    fn of_mut(buffer: &mut Buffer) -> &mut [Self] {
+        buffer.singles_mut()
+    }
+
+    fn tiles() -> Tiles<Self> {
+        Tiles { portable: &reference_gemm::F32, native: &native::TILES_F32 }
+    }
+}
+
+/// Why there is no multiplication for an instruction set here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoTile {
+    /// The processor lacks it.
+    #[error(transparent)]
+    Absent(#[from] Absence),
+    /// No tile is written for it.
+    #[error("no matrix multiplication is written for {isa}: choose one of {}", choices())]
+    Unwritten {
+        /// What was asked for.
+        isa: Isa,
+    },
+}
+
+fn choices() -> String {
+    isas().map(Isa::name).collect::<Vec<_>>().join(", ")
+}
+
+/// The instruction sets that a multiplication is written for on this architecture, the better after the worse.
+pub fn isas() -> impl Iterator<Item = Isa> {
+    let tiles = f64::tiles();
+    std::iter::once(tiles.portable).chain(tiles.native.iter().copied()).map(|tile| tile.isa)
+}
+
+/// The best instruction set of this processor that a multiplication is written for.
+#[must_use]
+pub fn best_isa() -> Isa {
+    isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
+}
+
+/// The tile of an instruction set, proved to be usable on this processor.
+pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static Tile<T>, NoTile> {
+    isa.available()?;
+    let tiles = T::tiles();
+    let mut all = std::iter::once(tiles.portable).chain(tiles.native.iter().copied());
+    all.find(|tile| tile.isa == isa).ok_or(NoTile::Unwritten { isa })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Views of column-major matrices: a slice, rows, columns, and the distance from one column to the next.
+
+use super::Real;
+
+/// A slice that is too short for the matrix it should be, or columns that overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{elements} elements cannot be a matrix of {rows} rows and {columns} columns, {stride} elements apart: \
+     the stride must be at least the rows and the slice reach to the last element"
+)]
+pub struct ShapeError {
+    /// Elements in the slice.
+    pub elements: usize,
+    /// Rows asked for.
+    pub rows: usize,
+    /// Columns asked for.
+    pub columns: usize,
+    /// Elements from one column to the next.
+    pub stride: usize,
+}
+
+fn check(elements: usize, rows: usize, columns: usize, stride: usize) -> Result<(), ShapeError> {
+    let last = columns.checked_sub(1).map_or(Some(0), |before| before.checked_mul(stride)?.checked_add(rows));
+    match last {
+        Some(last) if stride >= rows && last <= elements => Ok(()),
+        _ => Err(ShapeError { elements, rows, columns, stride }),
+    }
+}
+
+/// A matrix to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a, T> {
+    pub(super) data: &'a [T],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) stride: usize,
+}
+
+/// A matrix to write.
+#[derive(Debug)]
+pub struct MatrixMut<'a, T> {
+    pub(super) data: &'a mut [T],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) stride: usize,
+}
+
+impl<'a, T: Real> Matrix<'a, T> {
+    /// Looks at `data` as a matrix whose columns start `stride` elements apart.
+    ///
+    /// # Errors
+    /// [`ShapeError`] if the slice is too short or columns would overlap.
+    pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
+        check(data.len(), rows, columns, stride)?;
+        Ok(Self { data, rows, columns, stride })
+    }
+}
+
+impl<'a, T: Real> MatrixMut<'a, T> {
+    /// Looks at `data` as a matrix whose columns start `stride` elements apart.
+    ///
+    /// # Errors
+    /// [`ShapeError`] if the slice is too short or columns would overlap.
+    pub fn new(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
+        check(data.len(), rows, columns, stride)?;
+        Ok(Self { data, rows, columns, stride })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_reaches_exactly_to_its_last_element() {
+        let data = [0.0_f64; 11];
+        assert!(Matrix::new(&data, 3, 3, 4).is_ok());
+        assert!(Matrix::new(&data, 3, 4, 4).is_err());
+        assert!(Matrix::new(&data, 4, 3, 3).is_err());
+        assert!(Matrix::new(&data, 4, 0, 4).is_ok());
+        assert!(Matrix::new(&data, 0, 3, 0).is_ok());
+        let error = Matrix::new(&data, 2, usize::MAX, 3).unwrap_err();
+        assert!(error.to_string().contains("11 elements"), "{error}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Copying blocks of A and B into strips, in the order in which the register tile reads them.
+//!
+//! A strip of A holds `HEIGHT` rows of each column, column after column; a strip of B `WIDTH` columns of each row, row
+//! after row. What a last strip lacks is zero, so that the tile needs no case for edges. The bodies are inlined into
+//! functions of each instruction set, for its wide moves.
+
+use super::Real;
+use crate::arch::native::prefetch;
+
+/// A part of a column-major matrix by its first element, as kernels see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<T> {
+    pub(crate) start: *const T,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) stride: usize,
+}
+
+/// Packs a part of A into strips that are each so deep: (part, depth ≥ its columns, strips).
+///
+/// # Safety
+/// The instruction set must be there, the part readable, and the strips have room for its rows rounded up to whole
+/// strips, times the depth, that nobody else touches.
+pub(crate) type PackA<T> = unsafe fn(Part<T>, usize, *mut T);
+
+/// Packs a part of B, of no more columns than a strip has, into one strip.
+///
+/// # Safety
+/// The instruction set must be there, the part readable, and the strip have room for its rows, that nobody else
+/// touches.
+pub(crate) type PackB<T> = unsafe fn(Part<T>, *mut T);
+
+/// Columns of A that are fetched ahead of the copying.
+const AHEAD: usize = 2;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Column by column, because that is how A lies in memory.
+///
+/// # Safety
+/// As [`PackA`].
+#[inline(always)]
+pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: Part<T>, depth: usize, to: *mut T) {
+    let full = part.rows / HEIGHT;
+    let rest = part.rows % HEIGHT;
+    for column in 0..part.columns {
+        let from = part.start.wrapping_add(column * part.stride);
+        let ahead = from.wrapping_add(AHEAD * part.stride);
+        for byte in (0..part.rows * size_of::<T>()).step_by(LINE) {
+            prefetch(ahead.wrapping_byte_add(byte));
+        }
+        let place = to.wrapping_add(column * HEIGHT);
+        for strip in 0..full {
+            let (from, place) =
+                (from.wrapping_add(strip * HEIGHT), place.wrapping_add(strip * HEIGHT * depth));
+            // SAFETY: the rows of a whole strip are readable, and its place has room for them.
+            unsafe { place.cast::<[T; HEIGHT]>().copy_from_nonoverlapping(from.cast(), 1) };
+        }
+        if rest > 0 {
+            let mut last = [T::ZERO; HEIGHT];
+            for (row, number) in last.iter_mut().take(rest).enumerate() {
+                // SAFETY: `rest` rows are readable after the whole strips.
+                *number = unsafe { *from.wrapping_add(full * HEIGHT + row) };
+            }
+            // SAFETY: the last strip is a whole one.
+            unsafe { place.wrapping_add(full * HEIGHT * depth).cast::<[T; HEIGHT]>().write(last) };
+        }
+    }
+}
+
+/// Rows that are turned at once: whole lines of each column.
+const ROWS: usize = 8;
+
+/// # Safety
+/// As [`PackB`].
+#[inline(always)]
+pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: Part<T>, to: *mut T) {
+    let whole = if part.columns == WIDTH { part.rows / ROWS * ROWS } else { 0 };
+    for row in (0..whole).step_by(ROWS) {
+        let mut turned = [[T::ZERO; WIDTH]; ROWS];
+        for column in 0..WIDTH {
+            let from = part.start.wrapping_add(column * part.stride + row);
+            // SAFETY: ROWS rows from here are in the part.
+            let numbers = unsafe { from.cast::<[T; ROWS]>().read() };
+            for (turned, number) in turned.iter_mut().zip(numbers) {
+                turned[column] = number;
+            }
+        }
+        // SAFETY: the strip has room for WIDTH numbers of each row.
+        unsafe { to.wrapping_add(row * WIDTH).cast::<[[T; WIDTH]; ROWS]>().write(turned) };
+    }
+    for row in whole..part.rows {
+        for column in 0..WIDTH {
+            let number = if column < part.columns {
+                // SAFETY: the element is in the part.
+                unsafe { *part.start.wrapping_add(column * part.stride + row) }
+            } else {
+                T::ZERO
+            };
+            // SAFETY: the strip has room for WIDTH numbers of each row.
+            unsafe { *to.wrapping_add(row * WIDTH + column) = number };
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How a product is shared out: blocks of C that threads take one after the other, large ones first.
+//!
+//! High blocks use each strip of B more often; low ones at the end let all threads finish together. Every block spans
+//! all columns, so that A is copied once, unless there are so many threads that the rows do not suffice.
+
+use std::ops::Range;
+
+/// One block of C: rows, and strips of columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) rows: Range<usize>,
+    pub(super) strips: Range<usize>,
+}
+
+/// The sizes of C, of its blocks and tiles, and of the team.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sharing {
+    /// Rows of C.
+    pub(super) rows: usize,
+    /// Strips of columns of C.
+    pub(super) strips: usize,
+    /// Most rows of a block, a multiple of the tile's.
+    pub(super) height: usize,
+    /// Rows of a tile.
+    pub(super) tile: usize,
+    /// Threads that share.
+    pub(super) threads: usize,
+}
+
+/// A block takes this share of what each thread has left, so that the last ones are small.
+const SHARES: usize = 2;
+/// Fewest tiles of a block's height: below, strips of B pass too fast.
+const FEWEST_TILES: usize = 2;
+/// Blocks that each thread should have at least.
+const BLOCKS: usize = 6;
+/// Fewest strips of a block: below, copying A would cost more than an even end saves.
+const FEWEST_STRIPS: usize = 8;
+
+impl Sharing {
+    /// Cuts C into blocks, the highest first.
+    pub(super) fn blocks(self) -> Vec<Block> {
+        let lowest = FEWEST_TILES * self.tile;
+        let wanted = self.threads * BLOCKS * 2 * lowest;
+        let cuts = wanted.div_ceil(self.rows.max(1)).clamp(1, (self.strips / FEWEST_STRIPS).max(1));
+        let width = self.strips.div_ceil(cuts).max(1);
+        let mut blocks = Vec::new();
+        for strip in (0..self.strips).step_by(width) {
+            let strips = strip..(strip + width).min(self.strips);
+            let mut start = 0;
+            while start < self.rows {
+                let left = self.rows - start;
+                let share = left * cuts / (SHARES * self.threads.max(1));
+                let height = share.next_multiple_of(self.tile).clamp(lowest, self.height.max(lowest));
+                let end = (start + height).min(self.rows);
+                blocks.push(Block { rows: start..end, strips: strips.clone() });
+                start = end;
+            }
+        }
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.rows.len()));
+        blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_tile_of_c_is_in_exactly_one_block(
+            rows in 0_usize..300, strips in 0_usize..80, tiles in 2_usize..6, tile in 1_usize..9,
+            threads in 1_usize..9,
+        ) {
+            let height = tiles * tile;
+            let blocks = Sharing { rows, strips, height, tile, threads }.blocks();
+            let mut covered = vec![0_u8; rows * strips];
+            for block in &blocks {
+                prop_assert!(block.rows.len() <= height);
+                prop_assert_eq!(block.rows.start % tile, 0);
+                for row in block.rows.clone() {
+                    for strip in block.strips.clone() {
+                        covered[row * strips + strip] += 1;
+                    }
+                }
+            }
+            prop_assert!(covered.iter().all(|times| *times == 1));
+            prop_assert!(blocks.is_sorted_by_key(|block| std::cmp::Reverse(block.rows.len())));
+        }
+    }
+
+    #[test]
+    fn few_threads_share_rows_and_many_columns_too() {
+        let sharing = Sharing { rows: 4000, strips: 500, height: 336, tile: 24, threads: 2 };
+        let blocks = sharing.blocks();
+        assert!(blocks.iter().all(|block| block.strips == (0..500)));
+        assert_eq!((blocks[0].rows.len(), blocks.last().unwrap().rows.len() <= 48), (336, true));
+        let many = Sharing { threads: 64, ..sharing }.blocks();
+        assert!(many.len() >= 4 * 64, "{}", many.len());
+    }
+}

@@ -1,0 +1,176 @@
+//! Products of every instruction set against the definition, over odd sizes, strides and teams.
+
+use super::*;
+use crate::team::Team;
+use proptest::prelude::*;
+
+/// Small whole numbers: their products and sums are exact in both types, whatever the order.
+fn whole<T: Real>(buffer: &mut [T], seed: u64) {
+    let mut state = seed | 1;
+    for number in buffer {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        *number = T::from_f64((state % 17) as f64 - 8.0);
+    }
+}
+
+/// Caches so small that few rows and columns already make many blocks.
+const TINY: Caches = Caches { first: 1 << 10, second: 4 << 10 };
+
+#[derive(Debug, Clone)]
+struct Problem {
+    shape: Shape,
+    /// Elements between the end of a column and the next, for A, B and C.
+    gaps: [usize; 3],
+    update: Update,
+    threads: usize,
+    caches: Caches,
+    seed: u64,
+}
+
+fn problems() -> impl Strategy<Value = Problem> {
+    let sizes = (0_usize..150, 0_usize..60, 0_usize..300);
+    let update = prop_oneof![Just(Update::Set), Just(Update::Add), Just(Update::Subtract)];
+    let caches = prop_oneof![Just(TINY), Just(Caches::default())];
+    (sizes, [0_usize..9, 0_usize..9, 0_usize..9], update, 1_usize..=4, caches, any::<u64>()).prop_map(
+        |((rows, columns, depth), gaps, update, threads, caches, seed)| Problem {
+            shape: Shape { rows, columns, depth },
+            gaps,
+            update,
+            threads,
+            caches,
+            seed,
+        },
+    )
+}
+
+/// Members share the processors there are.
+fn team(threads: usize) -> Team {
+    let set = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+    Team::new(&cpus.iter().copied().cycle().take(threads).collect::<Vec<_>>()).unwrap()
+}
+
+fn check<T: Real>(isa: Isa, problem: &Problem) {
+    let Shape { rows, columns, depth } = problem.shape;
+    let [gap_a, gap_b, gap_c] = problem.gaps;
+    let (stride_a, stride_b, stride_c) = (rows + gap_a, depth + gap_b, rows + gap_c);
+    let mut a = vec![T::ZERO; stride_a * depth];
+    let mut b = vec![T::ZERO; stride_b * columns];
+    let mut c = vec![T::ZERO; stride_c * columns];
+    whole(&mut a, problem.seed);
+    whole(&mut b, problem.seed.wrapping_add(1));
+    whole(&mut c, problem.seed.wrapping_add(2));
+    let before = c.clone();
+    let mut team = team(problem.threads);
+    let mut gemm = Gemm::<T>::new(isa, problem.caches, problem.shape, problem.threads).unwrap();
+    gemm.multiply(
+        &mut team,
+        Matrix::new(&a, rows, depth, stride_a).unwrap(),
+        Matrix::new(&b, depth, columns, stride_b).unwrap(),
+        &mut MatrixMut::new(&mut c, rows, columns, stride_c).unwrap(),
+        problem.update,
+    )
+    .unwrap();
+    for column in 0..columns {
+        for row in 0..stride_c {
+            let place = column * stride_c + row;
+            let old = before[place].to_f64();
+            let sum: f64 = if row < rows {
+                (0..depth).map(|k| a[k * stride_a + row].to_f64() * b[column * stride_b + k].to_f64()).sum()
+            } else {
+                0.0
+            };
+            let wanted = match problem.update {
+                _ if row >= rows => old,
+                Update::Set => sum,
+                Update::Add => old + sum,
+                Update::Subtract => old - sum,
+            };
+            assert_eq!(c[place].to_f64(), wanted, "{isa}: row {row}, column {column} of {problem:?}");
+        }
+    }
+}
+
+fn check_all(problem: &Problem) {
+    for isa in isas().filter(|isa| isa.available().is_ok()) {
+        check::<f64>(isa, problem);
+        check::<f32>(isa, problem);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_instruction_set_computes_the_product(problem in problems()) {
+        check_all(&problem);
+    }
+}
+
+#[test]
+fn whole_tiles_and_one_more_or_less_are_exact() {
+    for isa in isas().filter(|isa| isa.available().is_ok()) {
+        let tile = tile_for::<f64>(isa).unwrap();
+        for (more_rows, more_columns) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            for fewer in 0..2 {
+                let shape = Shape {
+                    rows: 2 * tile.rows + more_rows - fewer,
+                    columns: 3 * tile.columns + more_columns - fewer,
+                    depth: 129,
+                };
+                let update = Update::Subtract;
+                let problem = Problem { shape, gaps: [1, 2, 3], update, threads: 2, caches: TINY, seed: 7 };
+                check::<f64>(isa, &problem);
+                check::<f32>(isa, &problem);
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_products_cross_slabs() {
+    let shape = Shape { rows: 31, columns: 17, depth: 64 * 16 * 2 + 5 };
+    for update in [Update::Set, Update::Add] {
+        check_all(&Problem { shape, gaps: [0, 1, 2], update, threads: 3, caches: TINY, seed: 3 });
+    }
+}
+
+#[test]
+fn wrong_shapes_are_refused_and_nothing_is_written() {
+    let shape = Shape { rows: 4, columns: 4, depth: 4 };
+    let mut team = team(1);
+    let mut gemm = Gemm::<f64>::new(Isa::Portable, Caches::default(), shape, 1).unwrap();
+    let data = vec![1.0; 20];
+    let mut c = vec![5.0; 20];
+    let a = Matrix::new(&data, 4, 5, 4).unwrap();
+    let b = Matrix::new(&data, 5, 4, 5).unwrap();
+    let error = gemm
+        .multiply(&mut team, a, b, &mut MatrixMut::new(&mut c, 4, 4, 4).unwrap(), Update::Set)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("A is 4 × 5") && error.contains("k = 4"), "{error}");
+    assert!(c.iter().all(|number| *number == 5.0));
+}
+
+#[test]
+fn an_instruction_set_without_a_tile_names_those_that_have_one() {
+    if Isa::Sse2.available().is_ok() {
+        let error = tile_for::<f64>(Isa::Sse2).unwrap_err().to_string();
+        assert!(error.contains("portable") && error.contains("avx2"), "{error}");
+    }
+    assert!(isas().any(|isa| isa == best_isa()));
+}
+
+#[test]
+fn tiles_fit_the_block_for_edges() {
+    fn check<T: Real>() {
+        let tiles = T::tiles();
+        for tile in std::iter::once(tiles.portable).chain(tiles.native.iter().copied()) {
+            assert!(tile.rows * tile.columns <= tile::MAX_TILE, "{}", tile.name);
+        }
+    }
+    check::<f64>();
+    check::<f32>();
+}
