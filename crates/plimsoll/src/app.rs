@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crossbeam_channel::{Receiver, unbounded};
+use plimsoll_metal::clock::CoreClock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -254,14 +255,21 @@ fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
 }
 
 fn show_machine(json: bool) -> Result<ExitCode, Failure> {
-    let machine = Machine::discover(&Root::live());
-    let text = match json {
-        true => {
-            serde_json::to_string_pretty(&machine).map_err(|e| Failure::environment(e.to_string()))? + "\n"
-        }
-        false => report::machine::text(&report::machine::describe(&machine), 80),
-    };
-    Ok(printed(&text))
+    let root = Root::live();
+    let mut machine = Machine::discover(&root);
+    machine.look_behind(&root, Path::new("."));
+    if json {
+        let text = serde_json::to_string_pretty(&machine);
+        return text.map(|t| printed(&(t + "\n"))).map_err(|e| Failure::environment(e.to_string()));
+    }
+    let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
+    let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
+    let candidates = resolve::candidates(&plan, &machine, &[]).map_err(usage)?;
+    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
+    let mut sections = report::machine::describe(&machine);
+    sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
+    let style = Style::detect(Wishes::default());
+    Ok(printed(&report::machine::text(&sections, style.width)))
 }
 
 fn history(named: Option<PathBuf>, show: Option<String>) -> Result<ExitCode, Failure> {

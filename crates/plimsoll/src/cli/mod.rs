@@ -141,7 +141,7 @@ fn subsystem(name: &'static str) -> Command {
             .help_heading("Parameters (lists multiply)")
     });
     // Common's own doc comment would otherwise become the command's text.
-    Common::augment_args(Command::new(name).args(flags))
+    Common::augment_args(Command::new(name).args(flags).allow_negative_numbers(true))
         .about(format!("Measure {name}"))
         .after_help(format!("Benchmarks:\n{}", list.join("\n")))
 }
@@ -149,7 +149,8 @@ fn subsystem(name: &'static str) -> Command {
 /// The whole command line.
 pub fn command() -> Command {
     let plan = Arg::new("plan").value_name("PLAN").help("quick, or a TOML file").default_value("quick");
-    let run = Common::augment_args(Command::new("run").arg(plan)).about("Measure a plan [default: quick]");
+    let run = Common::augment_args(Command::new("run").arg(plan).allow_negative_numbers(true))
+        .about("Measure a plan [default: quick]");
     let store = Arg::new("store")
         .long("store")
         .value_name("FILE")
@@ -166,7 +167,7 @@ pub fn command() -> Command {
     let machine = Command::new("machine")
         .about("Print what was discovered, and each limit with its derivation")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"));
-    let root = Common::augment_args(Command::new("plimsoll"))
+    let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures what a machine can really do, and how far each figure is from its physical limit")
         .args_conflicts_with_subcommands(true)

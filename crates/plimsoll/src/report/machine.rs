@@ -5,9 +5,11 @@
 mod cost;
 mod cpu;
 mod layout;
+mod limits;
 mod storage;
 
 pub use layout::{Row, Section, text};
+pub use limits::limits;
 
 use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
 use crate::quantity::{Quantity, Unit, percent};

@@ -1,0 +1,95 @@
+//! The limits of what `plimsoll run quick` measures, each with its derivation, before anything is measured.
+
+use super::Section;
+use crate::bench::{self, Candidate, Metric};
+use crate::case::Case;
+use crate::limit::{self, Evidence, Input, Kind, Limit, Question};
+use crate::machine::Machine;
+use crate::quantity::format::significant;
+use crate::quantity::{Quantity, Unit};
+use crate::report::label::label;
+use crate::sample::{Conditions, Sample};
+
+/// What each candidate's figure is held against, at this core clock where the limit moves with it; and where the
+/// inputs are from, each source once.
+pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<Section> {
+    let mut section = Section::new("limits, as derived now");
+    let mut sources = Section::new("where the limits' inputs are from");
+    for Candidate { case, .. } in candidates {
+        let Some((metric, limit)) = headline(machine, case, clock_hz) else { continue };
+        section.row(label(case), derivation(&limit, metric));
+        for input in &limit.inputs {
+            let from = match input.unit.as_str() {
+                "Hz" => "measured just now on one CPU; a run measures it in every sample",
+                _ => input.from.as_str(),
+            };
+            if !sources.rows.iter().any(|row| row.label == input.name && row.value == from) {
+                sources.row(&input.name, from);
+            }
+        }
+    }
+    vec![section, sources]
+}
+
+/// The first metric whose limit is known, else the headline with the reason why its limit is not.
+fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
+    let conditions = Conditions { clock_hz, ..Conditions::default() };
+    let samples = [Sample { conditions, ..Sample::default() }];
+    let metrics = bench::find(case.benchmark())?.metrics(case);
+    let limits = metrics.into_iter().flat_map(|metric| {
+        let evidence = Evidence::default();
+        let question = Question { machine, case, metric: metric.name, samples: &samples, evidence };
+        limit::limits(&question).into_iter().map(move |limit| (metric, limit))
+    });
+    let limits: Vec<_> = limits.collect();
+    limits.iter().find(|(_, limit)| limit.value.is_some()).or(limits.first()).cloned()
+}
+
+/// `≤ 118 GFLOP/s = formula, with the value of each input`.
+fn derivation(limit: &Limit, metric: Metric) -> String {
+    let because = limit.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let Some(value) = limit.value else {
+        return format!("unknown{because}");
+    };
+    let bound = match limit.kind {
+        Kind::Ceiling => "≤",
+        Kind::Floor => "≥",
+    };
+    let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
+    let bound = format!("{bound} {}", Quantity { value, unit: metric.unit });
+    format!("{bound} = {}, with {}{because}", limit.formula, inputs.join(", "))
+}
+
+fn input(input: &Input) -> String {
+    let value = match Unit::from_name(&input.unit) {
+        Some(Unit::One) | None if input.value.fract() == 0.0 => format!("{:.0}", input.value),
+        Some(Unit::One) | None => significant(input.value, 3),
+        Some(unit) => Quantity { value: input.value, unit }.human(3),
+    };
+    format!("{} {value}", input.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::Fixture;
+
+    fn rows(name: &str, clock_hz: Option<f64>) -> String {
+        let machine = Fixture::open(name).unwrap().machine();
+        let group = crate::plan::Group::default();
+        let cases = |name: &str| bench::find(name).unwrap().cases(&machine, &group).unwrap();
+        let candidates = [cases("cpu.peak"), cases("memory.bandwidth"), cases("memory.latency")].concat();
+        super::super::text(&limits(&machine, &candidates, clock_hz), 80)
+    }
+
+    #[test]
+    fn each_limit_has_formula_inputs_and_source() {
+        insta::assert_snapshot!(rows("xeon-gold-6230-2s", Some(2.8e9)));
+    }
+
+    #[test]
+    fn without_a_clock_the_limit_is_unknown_with_the_reason() {
+        let text = rows("firecracker-zen4", None);
+        assert!(text.contains("unknown (the core clock could not be measured)"), "{text}");
+    }
+}
