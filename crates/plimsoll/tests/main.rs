@@ -7,4 +7,5 @@ mod faults;
 mod layering;
 mod network;
 mod quick;
+mod store;
 mod support;

@@ -102,17 +102,53 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     cut(&said, width.saturating_sub(1))
 }
 
-/// A time for people: `47 s`, `3 min 20 s`, `2 h 5 min`.
+/// A time for people: `0.3 s`, `47 s`, `3 min 20 s`, `2 h 5 min`.
 pub(super) fn span(seconds: f64) -> String {
     let whole = seconds.clamp(0.0, 1e9).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {
-        (0, 0, s) if seconds < 9.95 && seconds.fract() != 0.0 => {
-            format!("{:.1} s", seconds.max(0.0)).replace(&format!("{s}.0 "), &format!("{s} "))
-        }
+        (0, 0, 0) if seconds > 0.0 => format!("{seconds:.1} s"),
         (0, 0, s) => format!("{s} s"),
         (0, m, 0) => format!("{m} min"),
         (0, m, s) => format!("{m} min {s} s"),
         (h, 0, _) => format!("{h} h"),
         (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_are_as_fine_as_they_matter() {
+        let said = [0.0, 0.04, 0.31, 0.8, 47.3, 60.0, 200.0, 7500.0, 7200.0].map(span);
+        assert_eq!(said, ["0 s", "0.0 s", "0.3 s", "1 s", "47 s", "1 min", "3 min 20 s", "2 h 5 min", "2 h"]);
+        assert_eq!([f64::NAN, -1.0].map(span), ["0 s", "0 s"]);
+    }
+
+    fn now(case: &str, sampled: Option<Sampled>) -> Now {
+        let case = case.parse::<Case>().unwrap().id();
+        Now { case, index: 3, cases: 13, left_s: 31.0, since: Instant::now(), sampled }
+    }
+
+    #[test]
+    fn the_line_tells_case_samples_figure_and_time_left() {
+        let style = Style::plain(80);
+        let case = "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1";
+        let preparing = line(&now(case, None), 1.0, 80, &style);
+        assert_eq!(preparing, "[4/13] random read 4 KiB depth 32 · preparing · 30 s left");
+        let sampled = Some(Sampled { n: 12, value: 152e3 });
+        let running = line(&now(case, sampled), 40.0, 80, &style);
+        assert_eq!(running, "[4/13] random read 4 KiB depth 32 · 12 samples · 152 kIO/s · 0 s left");
+    }
+
+    proptest! {
+        #[test]
+        fn the_line_never_wraps(width in 0usize..120, value in any::<f64>(), n in any::<usize>()) {
+            let now = now("disk.io/op=read/pattern=random/block=4K/depth=32/threads=1", Some(Sampled { n, value }));
+            let line = line(&now, 1.0, width, &Style::plain(80));
+            prop_assert!(unicode_width::UnicodeWidthStr::width(line.as_str()) <= width.saturating_sub(1));
+        }
     }
 }

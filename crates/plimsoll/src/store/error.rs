@@ -91,10 +91,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether there is merely no usable place: a run at the usual place then goes on without a history and says
-    /// so once.
+    /// Whether the place merely cannot be used now: a run at the usual place then goes on without a history and
+    /// says so once. Not so where a history is damaged, newer or unsafe: that the user must know at once.
     pub fn is_no_place(&self) -> bool {
-        matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. })
+        matches!(
+            self,
+            Self::NoPlace { .. } | Self::NotWritable { .. } | Self::Busy { .. } | Self::Failed { .. }
+        )
     }
 
     /// Whether it was refused for safety (exit code 3).

@@ -4,7 +4,7 @@
 //! an old one. Reading rule: older is migrated (after a copy), newer is refused, another application's is refused.
 
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -57,8 +57,9 @@ pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     refuse_leftovers(file)?;
     let directory = file.parent().unwrap_or(Path::new("/"));
     let failed = |e: &std::io::Error| StoreError::not_writable(file, e);
+    reap(directory);
     // Mode 0600; the descriptor is closed before SQLite opens the file.
-    let made = tempfile::Builder::new().prefix(".history-").suffix(".new").tempfile_in(directory);
+    let made = tempfile::Builder::new().prefix(NEW).suffix(".new").tempfile_in(directory);
     let made = made.map_err(|e| failed(&e))?.into_temp_path();
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let mut connection = connect(&made).map_err(sqlite)?;
@@ -73,6 +74,27 @@ pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     }
     let synced = fs::File::open(directory).and_then(|d| d.sync_all());
     synced.map_err(|e| failed(&e))
+}
+
+/// How the names of unfinished files begin.
+const NEW: &str = ".history-";
+
+/// Age from which an unfinished file is nobody's any more: making one takes a second at most.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Removes what a process that was killed while it made a history left behind. Trouble with it is no trouble.
+fn reap(directory: &Path) {
+    let me = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|n| n.starts_with(NEW) && n.contains(".new"));
+        let Some(found) = entry.metadata().ok().filter(|f| ours && f.is_file() && f.uid() == me) else {
+            continue;
+        };
+        if found.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// A journal without its database holds committed rows, and SQLite would delete it with the new file's first use.

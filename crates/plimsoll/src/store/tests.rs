@@ -280,6 +280,22 @@ fn a_journal_without_its_database_is_kept() {
     }
 }
 
+#[test]
+fn what_a_killed_maker_left_is_removed_once_it_is_old() {
+    let directory = temporary();
+    let [old, young, other] =
+        [".history-aB3.new-wal", ".history-cD4.new", "history.new"].map(|n| directory.path().join(n));
+    for file in [&old, &young, &other] {
+        fs::write(file, "").unwrap();
+    }
+    let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    for file in [&old, &other] {
+        fs::File::options().write(true).open(file).unwrap().set_modified(two_hours_ago).unwrap();
+    }
+    drop(Store::open(&at(&directory)).unwrap());
+    assert_eq!([old, young, other].map(|file| file.exists()), [false, true, true]);
+}
+
 // Places that are not safe, or not there.
 
 #[test]

@@ -1,0 +1,202 @@
+//! The history under faults, by the whole program: killed at each system call, disk full, places that refuse.
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use plimsoll::document::RunStatus;
+use plimsoll::store::{Location, Store};
+
+use crate::support::{ended, plimsoll, scratch};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
+
+/// A run that takes no time.
+const NULL: [&str; 6] = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet"];
+
+/// Whether there is strace; if not, it says what is skipped.
+fn has_strace(test: &str) -> bool {
+    let found = Command::new("strace").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: {test}: needs strace");
+    }
+    found
+}
+
+/// [`NULL`] into `history.db`, with a fault in one of the program's own system calls, but not in its worker's.
+fn injected(dir: &Path, call: &str, fault: &str) -> Output {
+    let mut command = Command::new("strace");
+    command.args([
+        "-o",
+        "/dev/null",
+        "-e",
+        &format!("trace={call}"),
+        "-e",
+        &format!("inject={call}:{fault}"),
+    ]);
+    command.arg(PROGRAM).args(NULL).args(["--store", "history.db"]).current_dir(dir).output().unwrap()
+}
+
+fn stored(dir: &Path) -> Store {
+    Store::read(&Location::named(&dir.join("history.db"))).unwrap()
+}
+
+/// Kills the program at the first, second … `call` until it is no longer called so often; calls `check` each time.
+/// Returns how often it was killed.
+fn killed_at_each(call: &str, step: usize, prepare: impl Fn(&Path), check: impl Fn(&Path)) -> usize {
+    for nth in 0.. {
+        let dir = scratch();
+        prepare(dir.path());
+        let output = injected(dir.path(), call, &format!("signal=KILL:when={}", 1 + nth * step));
+        check(dir.path());
+        if output.status.success() {
+            return nth;
+        }
+        assert!(nth < 200, "{output:?}");
+    }
+    0
+}
+
+#[test]
+fn a_kill_at_any_write_loses_no_old_run_and_the_next_run_works() {
+    if !has_strace("a kill at any write") {
+        return;
+    }
+    let before = scratch();
+    ended(plimsoll(before.path()).args(NULL).args(["--store", "history.db"]), 0);
+    let old = stored(before.path()).load("last").unwrap();
+    let prepare = |dir: &Path| {
+        fs::copy(before.path().join("history.db"), dir.join("history.db")).unwrap();
+    };
+    let check = |dir: &Path| {
+        let lines = stored(dir).list().unwrap();
+        assert!(matches!(lines.len(), 1 | 2), "{lines:?}");
+        assert_eq!(stored(dir).load(&old.id).unwrap(), old);
+        let new = stored(dir).load("last").unwrap();
+        assert!(new.status == RunStatus::Complete || new.measurements.len() <= 1);
+        ended(plimsoll(dir).args(NULL).args(["--store", "history.db"]), 0);
+        assert_eq!(stored(dir).list().unwrap().len(), lines.len() + 1);
+    };
+    assert!(killed_at_each("pwrite64", 6, prepare, check) >= 5);
+    assert!(killed_at_each("fsync", 2, prepare, check) >= 2);
+    assert!(killed_at_each("unlink", 1, prepare, check) >= 1);
+}
+
+#[test]
+fn a_history_is_made_whole_or_not_at_all() {
+    if !has_strace("a kill while a history is made") {
+        return;
+    }
+    let check = |dir: &Path| {
+        if dir.join("history.db").exists() {
+            assert!(stored(dir).list().unwrap().len() <= 1);
+        }
+        ended(plimsoll(dir).args(NULL).args(["--store", "history.db"]), 0);
+        assert_eq!(stored(dir).load("last").unwrap().status, RunStatus::Complete);
+    };
+    assert!(killed_at_each("pwrite64", 12, |_| {}, check) >= 4);
+    assert!(killed_at_each("fsync", 3, |_| {}, check) >= 3);
+    assert!(killed_at_each("renameat2", 1, |_| {}, check) >= 1);
+}
+
+#[test]
+fn when_the_disk_is_full_the_result_is_shown_and_the_old_runs_stay() {
+    if !has_strace("a full disk") {
+        return;
+    }
+    // The first writes open the history; from there on each commit fails.
+    for (call, fault) in [
+        ("pwrite64", "error=ENOSPC:when=20+"),
+        ("pwrite64", "error=EIO:when=20+"),
+        ("fsync", "error=EIO:when=1+"),
+    ] {
+        let dir = scratch();
+        ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+        let old = stored(dir.path()).load("last").unwrap();
+        let output = injected(dir.path(), call, fault);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(4), "{call} {fault}: {out} {err}");
+        assert!(out.contains("1 case in"), "{out}");
+        assert_eq!(err.matches("history.db").count(), 1, "{err}");
+        assert_eq!(stored(dir.path()).load(&old.id).unwrap(), old);
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_opened_is_told_before_the_run_if_it_was_named() {
+    if !has_strace("a full disk at the beginning") {
+        return;
+    }
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+    let output = injected(dir.path(), "pwrite64", "error=ENOSPC:when=1+");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b""[..]), "{err}");
+    assert_eq!((err.matches("history.db").count(), err.lines().count()), (1, 1), "{err}");
+    assert_eq!(stored(dir.path()).list().unwrap().len(), 1);
+}
+
+/// The program with `home` as its home.
+fn at_home(dir: &Path, home: &str) -> assert_cmd::Command {
+    let mut command = plimsoll(dir);
+    command.env_remove("XDG_DATA_HOME").env("HOME", home).args(NULL);
+    command
+}
+
+#[test]
+fn without_a_home_the_run_goes_on_and_says_so_once() {
+    let dir = scratch();
+    // Nobody can make a directory in /proc.
+    for home in ["", "relative", "/proc"] {
+        let (out, err) = ended(&mut at_home(dir.path(), home), 0);
+        assert!(out.contains("1 case in") && !out.contains("kept in"), "{out}");
+        assert_eq!((err.matches("--store").count(), err.lines().count()), (2, 1), "{err}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_usual_history_is_private_and_shown_again() {
+    let dir = scratch();
+    let home = dir.path().to_str().unwrap();
+    ended(&mut at_home(dir.path(), home), 0);
+    let history = dir.path().join(".local/share/plimsoll");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&history), mode(&history.join("history.db"))), (0o700, 0o600));
+    let show = |arguments: &[&str]| {
+        let mut command = plimsoll(dir.path());
+        ended(command.env_remove("XDG_DATA_HOME").env("HOME", home).arg("history").args(arguments), 0).0
+    };
+    assert_eq!(show(&[]).lines().count(), 2);
+    assert!(show(&["show", "last"]).contains("null"));
+}
+
+#[test]
+fn root_leaves_nothing_in_the_home_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: root in another user's home: needs root");
+        return;
+    }
+    let dir = scratch();
+    chown(dir.path(), Some(65534), None).unwrap();
+    let (out, err) = ended(&mut at_home(dir.path(), dir.path().to_str().unwrap()), 3);
+    assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{err}");
+    assert!(err.contains("without sudo"), "{err}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_history_that_is_none_is_refused_before_anything_is_measured() {
+    let dir = scratch();
+    fs::write(dir.path().join("history.db"), "my notes ".repeat(1000)).unwrap();
+    symlink("history.db", dir.path().join("link.db")).unwrap();
+    for (store, code) in [("history.db", 4), ("link.db", 3)] {
+        let (out, err) = ended(plimsoll(dir.path()).args(NULL).args(["--store", store]), code);
+        assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{err}");
+        assert!(err.contains(store), "{err}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("history.db")).unwrap(), "my notes ".repeat(1000));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
