@@ -1,6 +1,6 @@
 //! How transfers are asked for: io_uring, or synchronous pread and pwrite. One trait, so that nothing else knows.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use plimsoll_metal::uring::{
     AlignedBuffer, Completion, Op, Request, Ring, RingError, Unavailable, monotonic_ns,
@@ -80,11 +80,11 @@ pub struct Opened {
 ///
 /// # Errors
 /// No memory for the buffers, or an impossible geometry.
-pub fn open(kind: Kind, file: &Rc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
-    let psync = || Psync::new(Rc::clone(file), block).map(|psync| Box::new(psync) as Box<dyn Engine>);
+pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
+    let psync = || Psync::new(Arc::clone(file), block).map(|psync| Box::new(psync) as Box<dyn Engine>);
     match kind {
         Kind::Psync => Ok(Opened { engine: psync()?, fell_back: None }),
-        Kind::IoUring => match Ring::new(Rc::clone(file), depth, block) {
+        Kind::IoUring => match Ring::new(Arc::clone(file), depth, block) {
             Ok(ring) => Ok(Opened { engine: Box::new(ring), fell_back: None }),
             Err(RingError::Unavailable(why)) => Ok(Opened { engine: psync()?, fell_back: Some(why) }),
             Err(error) => Err(error),
@@ -92,7 +92,7 @@ pub fn open(kind: Kind, file: &Rc<TestFile>, depth: usize, block: usize) -> Resu
     }
 }
 
-impl Engine for Ring<Rc<TestFile>> {
+impl Engine for Ring<Arc<TestFile>> {
     fn kind(&self) -> Kind {
         Kind::IoUring
     }
@@ -128,14 +128,14 @@ impl Engine for Ring<Rc<TestFile>> {
 
 /// Synchronous transfers: whatever depth is asked for, one is in flight.
 struct Psync {
-    file: Rc<TestFile>,
+    file: Arc<TestFile>,
     buffer: AlignedBuffer,
     queued: Option<Request>,
     done: Option<Completion>,
 }
 
 impl Psync {
-    fn new(file: Rc<TestFile>, block: usize) -> Result<Self, RingError> {
+    fn new(file: Arc<TestFile>, block: usize) -> Result<Self, RingError> {
         let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
         Ok(Psync { file, buffer, queued: None, done: None })
     }
@@ -200,11 +200,11 @@ mod tests {
     use super::super::target::{Cache, End};
     use super::*;
 
-    fn file(dir: &std::path::Path) -> Rc<TestFile> {
+    fn file(dir: &std::path::Path) -> Arc<TestFile> {
         let facts = check_dir(dir).expect("usable");
         let file = TestFile::create(&facts, Cache::Buffered).expect("create");
         file.allocate(1 << 16, End::Moves).expect("allocate");
-        Rc::new(file)
+        Arc::new(file)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The filled test file that the cases of one run share.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::data::Noise;
@@ -28,7 +28,7 @@ const KEPT: &str = "disk.file";
 #[derive(Debug, Clone)]
 pub struct Filled {
     /// The file.
-    pub file: Rc<TestFile>,
+    pub file: Arc<TestFile>,
     /// How many bytes of it are filled.
     pub bytes: u64,
     /// Why it is not as large as it could be, and what else must be known.
@@ -54,7 +54,7 @@ impl Filled {
             return Ok(filled);
         }
         let file = filled.file.reopened(cache).map_err(cannot_use)?;
-        Ok(Filled { file: Rc::new(file), ..filled })
+        Ok(Filled { file: Arc::new(file), ..filled })
     }
 
     fn make(facts: &DirFacts, cache: Cache, size: Size, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
@@ -64,7 +64,7 @@ impl Filled {
             (Err(TargetError::DirectRefused { .. }), Cache::Buffered) => TestFile::create(facts, cache),
             (made, _) => made,
         };
-        let file = Rc::new(file.map_err(cannot_use)?);
+        let file = Arc::new(file.map_err(cannot_use)?);
         let (bytes, patience) = match size {
             Size::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), Duration::MAX),
             Size::Between { .. } => (wanted.bytes, PATIENCE),

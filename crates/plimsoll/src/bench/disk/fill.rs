@@ -1,6 +1,6 @@
 //! Filling the test file before anything is read: unwritten extents read as zeros without touching the device.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::uring::{Completion, Op, Request};
@@ -34,7 +34,7 @@ pub enum FillError {
 /// # Errors
 /// The first write that failed, with its place.
 pub fn fill(
-    file: &Rc<TestFile>,
+    file: &Arc<TestFile>,
     bytes: u64,
     patience: Duration,
     noise: &mut Noise,
@@ -99,7 +99,7 @@ mod tests {
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Rc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
         let asked = 5 * CHUNK as u64 + 4096;
         file.allocate(asked, End::Moves).expect("allocate");
         let mut noise = Noise::new(9, "fill");
@@ -118,7 +118,7 @@ mod tests {
     fn without_patience_one_chunk_is_filled_and_without_room_none() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Rc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
         let mut noise = Noise::new(9, "fill");
         assert_eq!(fill(&file, 64 << 20, Duration::ZERO, &mut noise).expect("fill"), CHUNK as u64);
         assert_eq!(fill(&file, CHUNK as u64 - 1, Duration::MAX, &mut noise).expect("fill"), 0);

@@ -2,19 +2,21 @@
 //!
 //! `latency` is the time of one transfer as the program sees it, from handing it to the kernel to taking it back
 //! (the sample's value is the mean, the percentiles are those of all transfers); `submit` is the part of it that
-//! handing over took. `rate` and `throughput` are counted while the queue is full, so neither the start nor the
-//! end of a sample is in them. `depth` is the mean number in flight.
+//! handing over took. `rate` and `throughput` are counted while the queue is full, from one completion to another,
+//! and the load stays up from sample to sample. `depth` is the mean number in flight.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_metal::uring::Op;
 
 use super::data::{Noise, SECTOR};
 use super::dir::Size;
+use super::driver::{About, Driver};
 use super::engine::{Kind, open};
 use super::file::{Filled, LEAST, MOST, in_memory};
 use super::human;
-use super::load::{Load, Tally, Until};
+use super::load::{Load, Tally, cpu_of_this_thread_ns};
 use super::pattern::{Order, Walk, derive};
 use super::target::Cache;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -241,63 +243,92 @@ fn feasible(machine: &Machine, case: &Case) -> Result<(), CannotMeasure> {
 
 /// A case that is ready: a load on the filled file.
 struct Transfers {
-    load: Load,
+    driver: Driver,
+    kind: Kind,
     block: u64,
     depth: u64,
     facts: Facts,
     /// Mean depth of each sample.
     depths: Vec<f64>,
+    /// CPU time of this thread when it last had an answer: what it used since is not the load's.
+    own_cpu_ns: u64,
 }
 
 impl Transfers {
     fn new(case: &Case, job: &Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let filled = Filled::for_case(cx, job.cache, job.size)?;
-        let sector = filled.file.direct_alignment().map_or(0, u64::from);
-        if job.cache == Cache::Direct && sector > 0 && !job.block.is_multiple_of(sector) {
-            return Err(CannotMeasure::not_here(format!(
-                "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
-                human(sector),
-                human(job.block)
-            )));
-        }
-        let bytes = match job.size {
-            Size::Exactly(bytes) => bytes.min(filled.bytes),
-            Size::Between { .. } => filled.bytes,
-        };
-        let blocks = bytes / job.block;
-        if blocks == 0 {
-            return Err(CannotMeasure::environment(format!(
-                "the test file of {} holds no block of {}; give a smaller --block or a --dir with more space",
-                human(bytes),
-                human(job.block)
-            )));
-        }
-        let failed = |error: &dyn std::error::Error| CannotMeasure::environment(error.to_string());
-        let (depth, block) = (in_memory_size(job.depth)?, in_memory_size(job.block)?);
-        let opened = open(job.kind, &filled.file, depth, block).map_err(|e| failed(&e))?;
-        let mut facts = Facts { warnings: filled.warnings, ..Facts::default() };
-        facts.achieved.insert("engine".to_owned(), opened.engine.kind().word().into());
+        let bytes = usable_bytes(job, &filled)?;
+        let mut facts = Facts { warnings: filled.warnings.clone(), ..Facts::default() };
         facts.achieved.insert("size".to_owned(), bytes.into());
-        facts.warnings.extend(opened.fell_back.map(|why| Warning::EngineFellBack {
+        let (driver, about) = start(case, job, cx, &filled, bytes / job.block)?;
+        facts.achieved.insert("engine".to_owned(), about.kind.word().into());
+        facts.warnings.extend(about.fell_back.map(|why| Warning::EngineFellBack {
             wanted: job.kind.word().to_owned(),
-            used: opened.engine.kind().word().to_owned(),
-            why: why.to_string(),
+            used: about.kind.word().to_owned(),
+            why,
         }));
-        facts.warnings.extend(
-            opened
-                .engine
-                .remark()
-                .map(|text| Warning::Other { code: "buffers-not-registered".to_owned(), text }),
-        );
-        if job.cache == Cache::Buffered {
-            facts.warnings.push(page_cache());
-        }
-        let id = case.id();
-        let walk = Walk::new(job.order, blocks, derive(cx.options.seed, id.as_str()));
-        let noise = Noise::new(cx.options.seed, id.as_str());
-        let load = Load::new(opened.engine, job.op, block, walk, noise).map_err(|e| failed(&e))?;
-        Ok(Transfers { load, block: job.block, depth: job.depth, facts, depths: Vec::new() })
+        let unregistered = |text| Warning::Other { code: "buffers-not-registered".to_owned(), text };
+        facts.warnings.extend(about.remark.map(unregistered));
+        facts.warnings.extend((job.cache == Cache::Buffered).then(page_cache));
+        Ok(Transfers {
+            driver,
+            kind: about.kind,
+            block: job.block,
+            depth: job.depth,
+            facts,
+            depths: Vec::new(),
+            own_cpu_ns: cpu_of_this_thread_ns(),
+        })
     }
+}
+
+/// How many bytes of the file the case goes over: whole blocks, at least one, that the device can transfer.
+fn usable_bytes(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
+    let sector = filled.file.direct_alignment().map_or(0, u64::from);
+    if job.cache == Cache::Direct && sector > 0 && !job.block.is_multiple_of(sector) {
+        return Err(CannotMeasure::not_here(format!(
+            "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
+            human(sector),
+            human(job.block)
+        )));
+    }
+    let bytes = match job.size {
+        Size::Exactly(bytes) => bytes.min(filled.bytes),
+        Size::Between { .. } => filled.bytes,
+    };
+    if bytes < job.block {
+        return Err(CannotMeasure::environment(format!(
+            "the test file of {} holds no block of {}; give a smaller --block or a --dir with more space",
+            human(bytes),
+            human(job.block)
+        )));
+    }
+    Ok(bytes - bytes % job.block)
+}
+
+/// Starts the load on its thread.
+fn start(
+    case: &Case,
+    job: &Job,
+    cx: &Context<'_>,
+    filled: &Filled,
+    blocks: u64,
+) -> Result<(Driver, About), CannotMeasure> {
+    let id = case.id();
+    let walk = Walk::new(job.order, blocks, derive(cx.options.seed, id.as_str()));
+    let noise = Noise::new(cx.options.seed, id.as_str());
+    let (depth, block) = (in_memory_size(job.depth)?, in_memory_size(job.block)?);
+    let (kind, op, file) = (job.kind, job.op, Arc::clone(&filled.file));
+    let make = move || {
+        let opened = open(kind, &file, depth, block)?;
+        let about = About {
+            kind: opened.engine.kind(),
+            fell_back: opened.fell_back.map(|why| why.to_string()),
+            remark: opened.engine.remark(),
+        };
+        Ok((Load::new(opened.engine, op, block, walk, noise)?, about))
+    };
+    Driver::start(make).map_err(|e| CannotMeasure::environment(e.to_string()))
 }
 
 fn in_memory_size(n: u64) -> Result<usize, CannotMeasure> {
@@ -324,22 +355,29 @@ fn page_cache() -> Warning {
 
 impl Prepared for Transfers {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let until = match amount {
-            Amount::Work(transfers) => Until::Done(transfers),
+        let counted = match amount {
+            Amount::Work(transfers) => self.driver.amount(transfers),
             // The cast saturates.
-            Amount::Seconds(seconds) => Until::Elapsed((seconds * 1e9) as u64),
+            Amount::Seconds(seconds) => self.driver.interval((seconds * 1e9) as u64),
         };
-        let tally = self.load.run(until).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let tally = counted.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let before = std::mem::replace(&mut self.own_cpu_ns, cpu_of_this_thread_ns());
         self.depths.push(tally.depth());
-        let sample = sample_of(tally, self.block);
-        Ok(match self.load.engine().kind() {
-            Kind::IoUring => sample,
-            Kind::Psync => without_submission(sample),
-        })
+        let mut sample = sample_of(tally, self.block, self.own_cpu_ns.saturating_sub(before));
+        if self.kind == Kind::Psync {
+            // A call that submits and completes in one has no time of submission.
+            sample.values.remove("submit");
+        }
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        // What failed is told by the next sample.
+        let _ = self.driver.stop();
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        match self.load.stranger() {
+        match self.driver.stranger() {
             Ok(None) => Ok(()),
             Ok(Some(offset)) => Err(WrongAnswer(format!(
                 "verify failed at offset {offset} of the test file: the sector there is not the one that was written; the device or its driver loses or misplaces data"
@@ -353,7 +391,7 @@ impl Prepared for Transfers {
         let reached = self.depths.iter().sum::<f64>() / self.depths.len().max(1) as f64;
         facts.achieved.insert("depth".to_owned(), reached.into());
         if !self.depths.is_empty() && reached < DEPTH_REACHED * self.depth as f64 {
-            facts.warnings.push(match self.load.engine().kind() {
+            facts.warnings.push(match self.kind {
                 Kind::IoUring => Warning::DepthNotReached { wanted: self.depth, got: reached },
                 Kind::Psync => one_at_a_time(self.depth),
             });
@@ -362,7 +400,8 @@ impl Prepared for Transfers {
     }
 }
 
-fn sample_of(tally: &Tally, block: u64) -> Sample {
+/// The figures of a tally; `foreign_cpu_ns` of its CPU time was not the load's.
+fn sample_of(tally: &Tally, block: u64, foreign_cpu_ns: u64) -> Sample {
     let elapsed = tally.elapsed_ns.max(1) as f64 * 1e-9;
     let transfers = tally.transfers as f64;
     let each = |sum_ns: u64| sum_ns as f64 * 1e-9 / transfers;
@@ -371,17 +410,11 @@ fn sample_of(tally: &Tally, block: u64) -> Sample {
         ("rate".to_owned(), transfers / elapsed),
         ("latency".to_owned(), each(tally.latency_ns)),
         ("submit".to_owned(), each(tally.submit_ns)),
-        ("cpu".to_owned(), each(tally.cpu_ns)),
+        ("cpu".to_owned(), each(tally.cpu_ns.saturating_sub(foreign_cpu_ns))),
         ("depth".to_owned(), tally.depth()),
     ]);
     let histograms = vec![super::distribution("latency", &tally.latency)];
     Sample { elapsed, values, histograms, ..Sample::default() }
-}
-
-/// A call that submits and completes in one has no time of submission.
-fn without_submission(mut sample: Sample) -> Sample {
-    sample.values.remove("submit");
-    sample
 }
 
 #[cfg(test)]

@@ -76,15 +76,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// When to stop.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Until {
-    /// After this many nanoseconds of steady load.
-    Elapsed(u64),
-    /// After this many transfers, from the first one's start to the last one's end.
-    Done(u64),
-}
-
 /// What was counted.
 #[derive(Debug, Clone)]
 pub struct Tally {
@@ -115,6 +106,15 @@ pub struct Load {
     done: Vec<Completion>,
     in_flight: usize,
     tally: Tally,
+    /// Since when the tally counts, while the load is kept up.
+    opened: Option<Opening>,
+}
+
+/// The moment from which on is counted.
+#[derive(Debug, Clone, Copy)]
+struct Opening {
+    at_ns: u64,
+    cpu_ns: u64,
 }
 
 /// What is known of a slot's transfer.
@@ -133,12 +133,17 @@ struct Begun {
 }
 
 impl Tally {
-    fn empty() -> Result<Self, LoadError> {
+    /// Nothing counted yet.
+    ///
+    /// # Errors
+    /// None with its constant bounds; reported all the same.
+    pub fn empty() -> Result<Self, LoadError> {
         let latency = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?;
         Ok(Tally { transfers: 0, elapsed_ns: 0, cpu_ns: 0, latency, latency_ns: 0, submit_ns: 0 })
     }
 
-    fn clear(&mut self) {
+    /// Forgets what was counted.
+    pub fn clear(&mut self) {
         self.latency.reset();
         (self.transfers, self.elapsed_ns, self.cpu_ns, self.latency_ns, self.submit_ns) = (0, 0, 0, 0, 0);
     }
@@ -192,67 +197,104 @@ impl Load {
             done: Vec::with_capacity(depth),
             in_flight: 0,
             tally: Tally::empty()?,
+            opened: None,
         })
     }
 
-    /// The engine at work.
-    pub fn engine(&self) -> &dyn Engine {
-        self.engine.as_ref()
-    }
-
-    /// Runs the load, and returns what was counted.
+    /// Keeps the load up for `ns` nanoseconds at least, and returns what was counted since the last call, or, if the
+    /// load was not up, since the queue was full and flowing. `next` is what is counted into from now on.
+    ///
+    /// An interval goes from one completion to another, and the next begins where it ended: on a device that works
+    /// in bursts, intervals that began anew each time would all begin with a burst.
     ///
     /// # Errors
     /// The first transfer that failed, with its place.
-    pub fn run(&mut self, until: Until) -> Result<&Tally, LoadError> {
-        self.drain()?;
-        self.tally.clear();
-        match until {
-            Until::Elapsed(ns) => self.run_for(ns)?,
-            Until::Done(transfers) => self.run_through(transfers)?,
+    pub fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError> {
+        let opened = match self.opened {
+            Some(opened) => opened,
+            None => self.open(ns)?,
+        };
+        loop {
+            let at_ns = self.step(Counting::Yes)?;
+            if at_ns.saturating_sub(opened.at_ns) >= ns && self.tally.transfers > 0 {
+                let closed = Opening { at_ns, cpu_ns: cpu_ns() };
+                self.opened = Some(closed);
+                return Ok(self.close(opened, closed, next));
+            }
         }
-        Ok(&self.tally)
     }
 
-    /// Counts between two completions with the queue full all the while: neither the start, when nothing can be
-    /// finished yet, nor the end, when the queue runs empty, is in the figure.
-    fn run_for(&mut self, ns: u64) -> Result<(), LoadError> {
-        let begun = monotonic_ns();
-        let depth = self.slots.len();
-        let mut reaped = 0;
-        let opened = loop {
-            self.refill(u64::MAX)?;
-            let at = self.reap(Counting::No)?;
-            reaped += self.idle.len();
-            // On a slow device the start must not take longer than the sample.
-            if reaped >= depth || (at.saturating_sub(begun) >= ns && reaped > 0) {
-                break at;
-            }
-        };
-        let cpu = cpu_ns();
-        let closed = loop {
-            self.refill(u64::MAX)?;
-            let at = self.reap(Counting::Yes)?;
-            if at.saturating_sub(opened) >= ns && self.tally.transfers > 0 {
-                break at;
-            }
-        };
-        self.tally.cpu_ns = cpu_ns().saturating_sub(cpu);
-        self.tally.elapsed_ns = closed.saturating_sub(opened);
-        self.drain()
-    }
-
-    /// Counts everything from the first transfer's start to the last one's end.
-    fn run_through(&mut self, transfers: u64) -> Result<(), LoadError> {
-        let (begun, cpu) = (monotonic_ns(), cpu_ns());
-        let mut closed = begun;
+    /// Does so many transfers, and counts everything from the first one's start to the last one's end.
+    ///
+    /// # Errors
+    /// The first transfer that failed, with its place.
+    pub fn amount(&mut self, transfers: u64, next: Tally) -> Result<Tally, LoadError> {
+        self.stop()?;
+        self.tally.clear();
+        let opened = Opening { at_ns: monotonic_ns(), cpu_ns: cpu_ns() };
+        let mut at_ns = opened.at_ns;
         while self.tally.transfers < transfers {
             self.refill(transfers - self.tally.transfers - self.in_flight as u64)?;
-            closed = self.reap(Counting::Yes)?;
+            at_ns = self.reap(Counting::Yes)?;
         }
-        self.tally.cpu_ns = cpu_ns().saturating_sub(cpu);
-        self.tally.elapsed_ns = closed.saturating_sub(begun);
+        Ok(self.close(opened, Opening { at_ns, cpu_ns: cpu_ns() }, next))
+    }
+
+    /// Keeps the load up between intervals: one completion or more. Does nothing when it is not up.
+    ///
+    /// # Errors
+    /// The first transfer that failed, with its place.
+    pub fn keep_up(&mut self) -> Result<(), LoadError> {
+        if self.opened.is_some() {
+            self.step(Counting::Yes)?;
+        }
         Ok(())
+    }
+
+    /// For how long the load has been up since the last interval ended, in nanoseconds; `None` when it is not.
+    pub fn unasked_ns(&self) -> Option<u64> {
+        self.opened.map(|opened| monotonic_ns().saturating_sub(opened.at_ns))
+    }
+
+    /// Ends the load: waits for all that is in flight, and forgets what was counted.
+    ///
+    /// # Errors
+    /// The first transfer that failed, with its place.
+    pub fn stop(&mut self) -> Result<(), LoadError> {
+        self.opened = None;
+        while self.in_flight > 0 {
+            self.reap(Counting::No)?;
+        }
+        Ok(())
+    }
+
+    /// Fills the queue, and opens the tally once as many transfers as fit are through, so that those under way are at
+    /// different stages. On a slow device that must not take longer than the interval.
+    fn open(&mut self, ns: u64) -> Result<Opening, LoadError> {
+        let begun = monotonic_ns();
+        self.tally.clear();
+        let mut through = 0;
+        loop {
+            let at_ns = self.step(Counting::No)?;
+            through += self.idle.len();
+            if through >= self.slots.len() || (through > 0 && at_ns.saturating_sub(begun) >= ns) {
+                return Ok(Opening { at_ns, cpu_ns: cpu_ns() });
+            }
+        }
+    }
+
+    fn close(&mut self, opened: Opening, closed: Opening, next: Tally) -> Tally {
+        let mut tally = std::mem::replace(&mut self.tally, next);
+        self.tally.clear();
+        tally.elapsed_ns = closed.at_ns.saturating_sub(opened.at_ns);
+        tally.cpu_ns = closed.cpu_ns.saturating_sub(opened.cpu_ns);
+        tally
+    }
+
+    /// Fills the queue and waits for a completion. Returns when the last one was reaped.
+    fn step(&mut self, counting: Counting) -> Result<u64, LoadError> {
+        self.refill(u64::MAX)?;
+        self.reap(counting)
     }
 
     /// Gives every idle slot the next block, at most `most` of them, in batches.
@@ -319,21 +361,13 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for all that is in flight, uncounted.
-    fn drain(&mut self) -> Result<(), LoadError> {
-        while self.in_flight > 0 {
-            self.reap(Counting::No)?;
-        }
-        Ok(())
-    }
-
     /// The offset of a sector among those last transferred that is not what belongs there: reads are checked as
     /// they arrived, writes are read back.
     ///
     /// # Errors
     /// Reading back failed.
     pub fn stranger(&mut self) -> Result<Option<u64>, LoadError> {
-        self.drain()?;
+        self.stop()?;
         let places: Vec<(usize, u64)> =
             self.slots.iter().enumerate().filter_map(|(slot, known)| Some((slot, known.at?))).collect();
         if self.op == Op::Write {
@@ -343,7 +377,7 @@ impl Load {
                 self.engine.push(Request { slot: *slot, op: Op::Read, offset: *offset, start: 0, len })?;
                 self.in_flight += 1;
             }
-            self.drain()?;
+            self.stop()?;
         }
         for (slot, offset) in places {
             let found = self.engine.buffer(slot).and_then(|buffer| self.noise.stranger(buffer, offset));
@@ -381,10 +415,19 @@ pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
 }
 
 /// CPU time that this process has used, kernel threads working for its io_uring included, in nanoseconds.
-pub fn cpu_ns() -> u64 {
-    let used = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = u64::try_from(used.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(used.tv_nsec).unwrap_or(0))
+fn cpu_ns() -> u64 {
+    clock_ns(ClockId::ProcessCPUTime)
+}
+
+/// CPU time that the calling thread has used, in nanoseconds.
+pub fn cpu_of_this_thread_ns() -> u64 {
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

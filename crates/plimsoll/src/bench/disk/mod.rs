@@ -1,11 +1,12 @@
 //! Disk benchmarks: `disk.io`, transfers that the device carries out, and `disk.fsync`, what a commit costs.
 //!
 //! Everything works on one nameless test file below `--dir` ([`target`]), filled before it is read ([`fill`]), with
-//! the page cache bypassed. [`load`] is the measured loop, [`engine`] how it talks to the kernel, [`pattern`] where
+//! the page cache bypassed. [`load`] is the measured loop, [`driver`] the thread it is on, [`engine`] how it talks to the kernel, [`pattern`] where
 //! it goes and [`data`] what it writes.
 
 pub mod data;
 pub mod dir;
+pub mod driver;
 pub mod engine;
 pub mod file;
 pub mod filesystem;

@@ -103,6 +103,16 @@ struct Rig {
     deepest: Rc<RefCell<usize>>,
 }
 
+impl Rig {
+    fn done(&mut self, transfers: u64) -> Result<Tally, LoadError> {
+        self.load.amount(transfers, Tally::empty()?)
+    }
+
+    fn interval(&mut self, ns: u64) -> Result<Tally, LoadError> {
+        self.load.interval(ns, Tally::empty()?)
+    }
+}
+
 fn rig(op: Op, depth: usize, blocks: u64, script: &[Act]) -> Rig {
     let mut bytes = vec![0; blocks as usize * BLOCK];
     Noise::new(1, "fill").fill(&mut bytes, 0);
@@ -117,28 +127,52 @@ fn rig(op: Op, depth: usize, blocks: u64, script: &[Act]) -> Rig {
 #[test]
 fn a_given_amount_is_done_exactly_with_the_queue_full() {
     let mut rig = rig(Op::Read, 8, 100, &[]);
-    let tally = rig.load.run(Until::Done(250)).expect("run");
+    let tally = rig.done(250).expect("run");
     assert_eq!((tally.transfers, tally.latency.len()), (250, 250));
     assert!(tally.elapsed_ns > 0 && tally.latency_ns > 0);
     assert_eq!(*rig.deepest.borrow(), 8);
     assert_eq!(rig.load.in_flight, 0);
-    let again = rig.load.run(Until::Done(3)).expect("run");
+    let again = rig.done(3).expect("run");
     assert_eq!((again.transfers, again.latency.len()), (3, 3));
 }
 
 #[test]
-fn a_given_time_is_counted_without_start_and_end() {
+fn intervals_follow_one_another_with_the_queue_full() {
     let mut rig = rig(Op::Read, 4, 100, &[]);
-    let tally = rig.load.run(Until::Elapsed(2_000_000)).expect("run").clone();
-    assert!(tally.elapsed_ns >= 2_000_000);
-    assert!(tally.transfers > 0);
-    assert_eq!(tally.latency.len(), tally.transfers);
-    // Everything was in flight at some time, and no more than the slots.
-    assert!(tally.depth() > 0.0);
+    let begun = monotonic_ns();
+    let mut elapsed_ns = 0;
+    for _ in 0..3 {
+        let tally = rig.interval(1_000_000).expect("run");
+        assert!(tally.elapsed_ns >= 1_000_000);
+        assert!(tally.transfers > 0 && tally.depth() > 0.0);
+        assert_eq!(tally.latency.len(), tally.transfers);
+        elapsed_ns += tally.elapsed_ns;
+        // The load stays up.
+        assert!(rig.load.unasked_ns().is_some());
+        rig.load.keep_up().expect("run");
+    }
+    assert!(elapsed_ns <= monotonic_ns() - begun);
     assert_eq!(*rig.deepest.borrow(), 4);
-    assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, 4));
+    rig.load.stop().expect("stop");
+    assert_eq!((rig.load.in_flight, rig.load.idle.len(), rig.load.unasked_ns()), (0, 4, None));
+    rig.load.keep_up().expect("nothing");
+    assert_eq!(rig.load.in_flight, 0);
     // No time at all still counts something.
-    assert!(rig.load.run(Until::Elapsed(0)).expect("run").transfers > 0);
+    assert!(rig.interval(0).expect("run").transfers > 0);
+}
+
+/// What is between two intervals belongs to the second one: nothing is left out, and no burst is met twice.
+#[test]
+fn intervals_cover_the_time_without_a_gap() {
+    let mut rig = rig(Op::Read, 2, 100, &[]);
+    let first = rig.interval(2_000_000).expect("run");
+    let between = (0..5).map(|_| rig.load.keep_up()).collect::<Result<Vec<_>, _>>().expect("run").len();
+    let opened = rig.load.opened.expect("up").at_ns;
+    let second = rig.interval(1).expect("run");
+    let closed = rig.load.opened.expect("up").at_ns;
+    assert_eq!(second.elapsed_ns, closed - opened, "it begins where the first one ended");
+    assert!(second.transfers > between as u64, "what was done between two questions is counted");
+    assert!(first.elapsed_ns >= 2_000_000);
 }
 
 #[test]
@@ -146,14 +180,14 @@ fn short_and_interrupted_transfers_are_continued_and_counted_once() {
     let script =
         [Act::Part(512), Act::Fail(Errno::INTR), Act::Part(1), Act::Fail(Errno::AGAIN), Act::Part(100)];
     let mut rig = rig(Op::Read, 2, 10, &script);
-    assert_eq!(rig.load.run(Until::Done(20)).expect("run").transfers, 20);
+    assert_eq!(rig.done(20).expect("run").transfers, 20);
     assert_eq!(rig.load.stranger().expect("check"), None);
 }
 
 #[test]
 fn a_failure_is_reported_with_place_and_cause() {
     let mut rig = rig(Op::Write, 1, 10, &[Act::Whole, Act::Part(512), Act::Fail(Errno::IO)]);
-    let error = rig.load.run(Until::Done(5)).expect_err("fails");
+    let error = rig.done(5).expect_err("fails");
     let LoadError::Fault(Fault { request, what: What::Errno(Errno::IO) }) = &error else {
         panic!("{error:?}")
     };
@@ -165,11 +199,11 @@ fn a_failure_is_reported_with_place_and_cause() {
 
 #[test]
 fn the_end_of_the_file_is_no_transfer_of_nothing() {
-    let error = rig(Op::Read, 1, 10, &[Act::Part(0)]).load.run(Until::Done(1)).expect_err("fails");
+    let error = rig(Op::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
     assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 0 }, .. })), "{error:?}");
     // Where direct I/O cannot go on from an odd place, the cause is the short transfer, not the argument.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
-    let error = rig(Op::Read, 1, 10, &script).load.run(Until::Done(1)).expect_err("fails");
+    let error = rig(Op::Read, 1, 10, &script).done(1).expect_err("fails");
     assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 100 }, .. })), "{error:?}");
 }
 
@@ -187,12 +221,12 @@ fn a_failed_sync_is_never_tried_again() {
 fn damage_is_found_in_what_was_read_and_in_what_was_written() {
     for op in [Op::Read, Op::Write] {
         let mut rig = rig(op, 4, 4, &[]);
-        rig.load.run(Until::Done(8)).expect("run");
+        rig.done(8).expect("run");
         assert_eq!(rig.load.stranger().expect("check"), None);
-        rig.load.run(Until::Done(0)).expect("run");
+        rig.done(0).expect("run");
         rig.file.borrow_mut()[2 * BLOCK + 512] ^= 1;
         if op == Op::Read {
-            rig.load.run(Until::Done(4)).expect("run");
+            rig.done(4).expect("run");
         }
         assert_eq!(rig.load.stranger().expect("check"), Some(2 * BLOCK as u64 + 512));
     }
@@ -202,7 +236,7 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
 fn every_write_differs_from_what_was_there() {
     let mut rig = rig(Op::Write, 2, 8, &[]);
     let before = rig.file.borrow().clone();
-    rig.load.run(Until::Done(8)).expect("run");
+    rig.done(8).expect("run");
     let after = rig.file.borrow();
     for (old, new) in before.chunks_exact(512).zip(after.chunks_exact(512)) {
         assert_ne!(old, new);
@@ -227,7 +261,7 @@ proptest! {
         script in prop::collection::vec(act(), 0..80),
     ) {
         let mut rig = rig(if write { Op::Write } else { Op::Read }, depth, blocks, &script);
-        let tally = rig.load.run(Until::Done(wanted)).expect("run").clone();
+        let tally = rig.done(wanted).expect("run");
         prop_assert_eq!((tally.transfers, tally.latency.len()), (wanted, wanted));
         prop_assert!(*rig.deepest.borrow() <= depth);
         prop_assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, depth));
