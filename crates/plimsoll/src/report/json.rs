@@ -147,6 +147,25 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     }
 
+    /// The document, but for the machine, whose parts have tests of their own.
+    #[test]
+    fn the_document_reads_like_this() {
+        let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
+        let latency = crate::quantity::Unit::Second;
+        made.metrics.push(fixture::metric_of("latency", latency, vec![1e-6, 2e-6]));
+        let made = made.distributed(1e-6);
+        let mut text = Vec::new();
+        write(&fixture::run_of(vec![made]), &mut text).unwrap();
+        let mut document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        document["machine"] = "…".into();
+        document["nodes"][0]["machine"] = "…".into();
+        for list in ["samples", "series"] {
+            // Two of the ten tell the form.
+            document["measurements"][0]["metrics"][0][list].as_array_mut().unwrap().truncate(2);
+        }
+        insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
     #[test]
     fn checking_makes_no_file() {
         let directory = tempfile::tempdir().unwrap();
