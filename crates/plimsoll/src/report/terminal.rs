@@ -1,6 +1,6 @@
 //! The run on a terminal: each row as its case ends, then findings and a summary.
 //!
-//! [`Live`] consumes the run's events, [`print`] a stored run; both write through the same table. A reader that has
+//! [`Live`] consumes the run's events, [`print()`] a stored run; both write through the same table. A reader that has
 //! gone (`| head`) is a quiet end, not an error.
 
 use std::io::{self, Write};
