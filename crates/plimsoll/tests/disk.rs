@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{ended, plimsoll, scratch, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
 
@@ -46,7 +46,7 @@ fn possible(test: &str, tools: &[&str]) -> bool {
     let missing: Vec<_> = tools.iter().filter(|tool| !found(tool)).collect();
     let root = rustix::process::geteuid().is_root();
     if !root || !missing.is_empty() {
-        eprintln!("skipped: {test}: needs root and {tools:?}; root: {root}, missing: {missing:?}");
+        skipped(test, &format!("needs root and {tools:?}; root: {root}, missing: {missing:?}"));
     }
     root && missing.is_empty()
 }
@@ -152,7 +152,7 @@ fn a_directory_of_somebody_else_is_a_usage_error() {
         .output()
         .unwrap();
     if String::from_utf8_lossy(&output.stderr).contains("setpriv: failed to execute") {
-        eprintln!("skipped: no permission: the program is in a directory that nobody may enter");
+        skipped("no permission", "the program is in a directory that nobody may enter");
         return;
     }
     one_line(&output, 2, &["/etc", "no permission"]);
@@ -360,7 +360,7 @@ fn killed_in_mid_run_nothing_stays_behind() {
     for line in BufReader::new(run.0.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         if line.contains("\"skipped\"") {
-            eprintln!("skipped: killed in mid-run: {line}");
+            skipped("killed in mid-run", &line);
             return;
         }
         sampled += usize::from(line.contains("sampled"));

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use plimsoll::document::RunStatus;
 use plimsoll::store::{Location, Store};
 
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{ended, plimsoll, scratch, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
 
@@ -20,7 +20,7 @@ const NULL: [&str; 6] = ["run", "--only", "null", "--samples=5", "--sample-time=
 fn has_strace(test: &str) -> bool {
     let found = Command::new("strace").arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: {test}: needs strace");
+        skipped(test, "needs strace");
     }
     found
 }
@@ -176,7 +176,7 @@ fn the_usual_history_is_private_and_shown_again() {
 #[test]
 fn root_leaves_nothing_in_the_home_of_another_user() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: root in another user's home: needs root");
+        skipped("root in another user's home", "needs root");
         return;
     }
     let dir = scratch();

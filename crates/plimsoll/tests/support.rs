@@ -1,5 +1,7 @@
 //! What the integration tests share: running the program, bounded and without a history of its own.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,4 +30,13 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
     (out, err)
+}
+
+/// Names a test that cannot be made here: on stderr, and in the list that `make test` prints at its end.
+pub(crate) fn skipped(test: &str, why: &str) {
+    let line = format!("{test}: {why}\n");
+    eprint!("skipped: {line}");
+    if let Some(list) = std::env::var_os("PLIMSOLL_SKIPPED") {
+        OpenOptions::new().create(true).append(true).open(list).unwrap().write_all(line.as_bytes()).unwrap();
+    }
 }

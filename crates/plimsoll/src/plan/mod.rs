@@ -1,6 +1,6 @@
 //! A plan: what is to be measured and how carefully, resolved and checked before anything runs.
 //!
-//! [`file`] reads plan files, [`resolve`] puts file, flags and defaults together; [`Plan::candidates`] expands
+//! [`mod@file`] reads plan files; `resolve` puts file, flags and defaults together and expands
 //! the lists into cases.
 
 pub mod file;

@@ -1,7 +1,7 @@
 //! A value with its unit, and the two ways to write one.
 //!
 //! Machine form (JSON, case ids) is the plain number in the base unit; human form scales it and always prints the
-//! unit. Reading what people type (`4K`, `200ms`, `1%`) is in [`parse`]; writing for people is in [`format`].
+//! unit. Reading what people type (`4K`, `200ms`, `1%`) is in [`parse`]; writing for people is in [`mod@format`].
 
 mod error;
 pub mod format;

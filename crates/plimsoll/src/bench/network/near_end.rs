@@ -151,7 +151,7 @@ impl FarEnd {
     /// Starts `program far-end`, pinned to `cpu`, and connects to it.
     ///
     /// # Errors
-    /// It does not start, listen or admit within [`PHASE`] each.
+    /// It does not start, listen or admit within `PHASE` each.
     pub fn start(program: &Path, cpu: Option<usize>) -> Result<Self, CannotMeasure> {
         let token = Token::random();
         let mut process = Process::spawn(program, token, cpu).map_err(|e| {
