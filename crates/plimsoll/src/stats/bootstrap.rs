@@ -88,7 +88,7 @@ impl Mid {
 
 /// A uniform rank below `count` from 32 random bits by multiplication (Lemire 2019, without the rejection: the
 /// bias is below count / 2³²).
-fn below(bits: u32, count: usize) -> u32 {
+pub(super) fn below(bits: u32, count: usize) -> u32 {
     ((u64::from(bits) * count as u64) >> 32) as u32
 }
 

@@ -4,6 +4,7 @@
 //! [`Samples`] proves that there is at least one finite point; what needs more says so by returning an `Option`.
 
 mod bootstrap;
+mod changepoint;
 mod convergence;
 mod outlier;
 mod samples;
@@ -12,6 +13,7 @@ mod seed;
 mod summary;
 
 pub use bootstrap::{RESAMPLES, median_interval};
+pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};
 pub use convergence::{Decision, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
 pub use outlier::{lag1_autocorrelation, outlier_count};
 pub use samples::{NotSamples, Samples};

@@ -93,7 +93,8 @@ fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
     Some((variance.sqrt() / scale).min(f64::MAX))
 }
 
-fn mad(sorted: &[f64], median: f64) -> f64 {
+/// The median absolute deviation of points in ascending order from their median.
+pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
     let mut deviations: Vec<f64> = sorted.iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
     deviations.sort_by(f64::total_cmp);
     median_of_sorted(&deviations)
