@@ -15,6 +15,7 @@ use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
+use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
 use crate::output::{self, OutputError, Outputs};
@@ -85,6 +86,7 @@ struct Prepared {
     plan: Plan,
     machine: Machine,
     candidates: Vec<Candidate>,
+    user_limits: UserLimits,
 }
 
 impl Prepared {
@@ -93,6 +95,10 @@ impl Prepared {
         if to_stdout(&common.json) && to_stdout(&common.events) {
             return Err(Failure::usage("--json - and --events - both want stdout; give one of them a file"));
         }
+        let user_limits = match &common.limits {
+            Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
+            None => UserLimits::default(),
+        };
         let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
         let mut plan = resolve::plan(what, common).map_err(usage)?;
         let root = Root::live();
@@ -103,7 +109,7 @@ impl Prepared {
         if uses_disk || common.dir.is_some() {
             plan.dir = checked_dir(&plan.dir, &candidates)?;
         }
-        Ok(Self { plan, machine, candidates })
+        Ok(Self { plan, machine, candidates, user_limits })
     }
 
     fn options(&self) -> Options {
@@ -182,7 +188,12 @@ fn run(prepared: &Prepared, outputs: Outputs, interrupts: Receiver<()>) -> Resul
     })?;
     let mut outputs = outputs;
     let (plan, machine) = (&prepared.plan, &prepared.machine);
-    let maker = Maker { machine, node: machine.host.as_deref().unwrap_or("localhost"), seed: plan.seed };
+    let maker = Maker {
+        machine,
+        node: machine.host.as_deref().unwrap_or("localhost"),
+        seed: plan.seed,
+        user_limits: &prepared.user_limits,
+    };
     let mut station = Workers::new(program, machine, &prepared.options(), interrupts);
     let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
     let begun = jiff::Timestamp::now();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::{self, Better, Metric};
 use crate::case::Case;
+use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::quantity::Unit;
@@ -130,6 +131,8 @@ pub struct Maker<'a> {
     pub node: &'a str,
     /// Seed of the run.
     pub seed: u64,
+    /// Limits that the user gave.
+    pub user_limits: &'a UserLimits,
 }
 
 impl Maker<'_> {
@@ -188,13 +191,15 @@ impl Maker<'_> {
         let values = outcome.values(metric.name);
         let proved = Samples::new(values.clone()).ok()?;
         let seed = Seed::new(self.seed, outcome.case.id().as_str(), metric.name);
-        let limits = limit::limits(&Question {
+        let mut limits = limit::limits(&Question {
             machine: self.machine,
             case: &outcome.case,
             metric: metric.name,
             samples: &outcome.samples,
             evidence,
         });
+        limits.extend(self.user_limits.of(&outcome.case, metric));
+        limit::tightest_first(&mut limits);
         let chosen = limits.iter().find(|l| l.value.is_some()).or(limits.first()).cloned();
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         Some(MetricResult {

@@ -5,6 +5,8 @@
 //! as another; both are shown as `\u{..}`, and the length is bounded.
 
 use std::fmt::{self, Display, Write as _};
+use std::io::Read;
+use std::path::Path;
 
 /// The longest text that [`shown`] returns, in characters.
 pub const LONGEST: usize = 256;
@@ -23,6 +25,37 @@ impl Display for Shown<'_> {
 /// characters (a cut ends in `…`). Applying it twice changes nothing.
 pub fn shown(text: &str) -> String {
     shown_within(text, LONGEST)
+}
+
+/// Line and column, from 1 and in characters, of a byte offset.
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+    (line, column)
+}
+
+/// The content of a small regular file, without a byte order mark.
+///
+/// # Errors
+/// Why it cannot be read, is not a regular file, is larger than `most` bytes, or is not UTF-8.
+pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
+    let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    if !about.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    let too_large = || format!("larger than {} MiB; it should be a page of text", most >> 20);
+    if about.len() > most {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    opened.take(most + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(too_large());
+    }
+    let text = String::from_utf8(bytes).map_err(|e| format!("not UTF-8 ({e})"))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// As [`shown`], for bytes that need not be UTF-8: what is not becomes U+FFFD.

@@ -39,6 +39,7 @@ fn unknown_plans_and_benchmarks_are_told() {
     refused(&["run", "/dev/zero"], "not a regular file");
     refused(&["run", "--only", "cpu.peek"], "matches nothing");
     refused(&["run", "--only", "["], "--only");
+    refused(&["run", "--limits", "no/such/limits.toml"], "no/such/limits.toml");
 }
 
 #[test]
@@ -112,7 +113,12 @@ fn every_example_is_a_valid_plan() {
     for entry in fs::read_dir(examples).unwrap() {
         let path = entry.unwrap().path();
         let dir = scratch();
-        let (out, _) = ended(plimsoll(dir.path()).arg("run").arg(&path).arg("--dry-run"), 0);
+        let mut command = plimsoll(dir.path());
+        match path.file_name().unwrap().to_str() {
+            Some("limits.toml") => command.args(["run", "--dry-run", "--limits"]).arg(&path),
+            _ => command.args(["run", "--dry-run"]).arg(&path),
+        };
+        let (out, _) = ended(&mut command, 0);
         assert!(out.contains("cases"), "{}: {out}", path.display());
         seen += 1;
     }

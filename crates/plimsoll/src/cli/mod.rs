@@ -96,6 +96,9 @@ pub struct Common {
     /// Directory for test files; what is measured is the disk behind it [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// Limits of your own, from a data sheet or an order form: see examples/limits.toml
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
     /// Seed of all that is random [default: another one each time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

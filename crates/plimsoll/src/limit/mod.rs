@@ -8,6 +8,7 @@ pub mod disk;
 pub mod memory;
 pub mod microarchitecture;
 pub mod network;
+pub mod user;
 
 use serde::{Deserialize, Serialize};
 
@@ -172,8 +173,18 @@ pub const RULES: &[(&str, Rule)] = &[
     ("network.latency", network::latency),
 ];
 
-/// The limits of one metric, the tightest first; empty where the benchmark has no rule for it.
+/// The derived limits of one metric; empty where the benchmark has no rule for it.
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     let rule = RULES.iter().find(|(benchmark, _)| *benchmark == question.case.benchmark());
     rule.map(|(_, rule)| rule(question)).unwrap_or_default()
+}
+
+/// Brings limits of one metric into order: the tightest first, unknown ones last.
+pub fn tightest_first(limits: &mut [Limit]) {
+    let key = |limit: &Limit| match (limit.value, limit.kind) {
+        (None, _) => f64::INFINITY,
+        (Some(value), Kind::Ceiling) => value,
+        (Some(value), Kind::Floor) => -value,
+    };
+    limits.sort_by(|a, b| key(a).total_cmp(&key(b)));
 }

@@ -3,7 +3,6 @@
 //! Every mistake is told with line, column and the nearest valid key, before anything is measured. A plan can
 //! name benchmarks, parameters and how to sample; it cannot name programs or give consent to anything.
 
-use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -74,22 +73,7 @@ const TOP_KEYS: &[&str] = &["name", "samples", "sample-time", "precision", "budg
 pub fn read(path: &Path) -> Result<PlanFile, FileError> {
     let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
     let unreadable = |why: String| FileError::Unreadable { file: file.clone(), why };
-    let about = std::fs::metadata(path)
-        .map_err(|e| unreadable(format!("{e}; name a TOML file or a built-in plan (quick)")))?;
-    if !about.is_file() {
-        return Err(unreadable("not a regular file".to_owned()));
-    }
-    let too_large = || unreadable("larger than 1 MiB; a plan is a page of text".to_owned());
-    if about.len() > MAX_BYTES {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    let opened = std::fs::File::open(path).map_err(|e| unreadable(e.to_string()))?;
-    opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| unreadable(e.to_string()))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(too_large());
-    }
-    let text = String::from_utf8(bytes).map_err(|e| unreadable(format!("not UTF-8 ({e})")))?;
+    let text = crate::text::read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)
 }
 
@@ -100,9 +84,7 @@ pub fn read(path: &Path) -> Result<PlanFile, FileError> {
 pub fn parse(file: &str, text: &str) -> Result<PlanFile, FileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let at = |span: Range<usize>, why: String| {
-        let before = text.get(..span.start).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+        let (line, column) = crate::text::position(text, span.start);
         FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
     };
     let table =

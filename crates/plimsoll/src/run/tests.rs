@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::bench::BENCHMARKS;
+use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::Status;
 use crate::sample::Facts;
@@ -109,7 +110,8 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let machine = Machine::discover(&Root::at("/nonexistent"));
     let log = Rc::new(Log::default());
     let mut events = Vec::new();
-    let maker = Maker { machine: &machine, node: "here", seed: 7 };
+    let user_limits = UserLimits::default();
+    let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits };
     let candidates: Vec<Candidate> = (1..=cases)
         .map(|n| Candidate { case: Case::of("null").with_count("threads", n as u64), feasible: Ok(()) })
         .collect();
