@@ -42,8 +42,7 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
 fn channels(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, .. } = question;
     let threads = case.threads();
-    let size = case.number("size").unwrap_or(0);
-    if !memory::is_beyond_caches(machine, threads as u64, size) {
+    if !memory::is_beyond_caches(machine, case) {
         return Err("caches answer at this size, and memory's channels do not bound them; leave --size out"
             .to_owned());
     }
@@ -202,13 +201,13 @@ mod tests {
     fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() -> Result<(), Fault> {
         let zen4 = machine("firecracker-zen4")?;
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
-        let bus = ask(&zen4, &copy(128 * MIB, 1), "bus", &samples);
+        let bus = ask(&zen4, &copy(256 * MIB, 1), "bus", &samples);
         // Genoa: 12 channels of DDR5-4800.
         assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
         assert_eq!(bus.reason.as_deref(), Some("socket maximum, populated channels unknown"));
         let product: f64 = bus.inputs.iter().map(|input| input.value).product();
         assert_eq!(bus.value, Some(product));
-        let program = ask(&zen4, &copy(128 * MIB, 1), "program", &samples);
+        let program = ask(&zen4, &copy(256 * MIB, 1), "program", &samples);
         assert_eq!(program.value.map(f64::round), Some(307.2e9));
         assert!(program.formula.ends_with("× share"));
         Ok(())
@@ -236,13 +235,13 @@ mod tests {
     fn a_chip_without_a_row_says_why_nothing_is_known() -> Result<(), Fault> {
         let mut machine = machine("firecracker-zen4")?;
         machine.cpu.model = Some(0x61);
-        let text = reason(ask(&machine, &copy(128 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
         assert!(
             text.contains("Firecracker hides the memory's channels") && text.contains("--limits"),
             "{text}"
         );
         machine.virtualisation.is_virtual = Some(false);
-        let text = reason(ask(&machine, &copy(128 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(256 * MIB, 1), "bus", &[moved(1.0, 1.0)]));
         assert!(text.contains("SMBIOS"), "{text}");
         Ok(())
     }
@@ -250,7 +249,7 @@ mod tests {
     #[test]
     fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() -> Result<(), Fault> {
         let machine = machine("firecracker-zen4")?;
-        let text = reason(ask(&machine, &copy(512 * KIB, 2), "program", &[moved(1.0, 1.0)]));
+        let text = reason(ask(&machine, &copy(64 * MIB, 2), "program", &[moved(1.0, 1.0)]));
         assert!(text.starts_with("caches answer"), "{text}");
         Ok(())
     }
