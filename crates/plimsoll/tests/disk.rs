@@ -393,3 +393,60 @@ fn is_zombie(process: Pid) -> bool {
         std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
+
+/// Which `openat` of the worker, counted from 1, makes the nameless file.
+fn nameless_open(dir: &Path) -> usize {
+    let log = dir.join("strace.log");
+    let traced = Command::new("strace")
+        .args(["-f", "-e", "trace=openat", "-o"])
+        .arg(&log)
+        .arg(PROGRAM)
+        .args(QUICK)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    with_code(&traced, 0);
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    let process = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+    let made = text.lines().position(|line| line.contains("O_TMPFILE")).expect("no O_TMPFILE in the trace");
+    let worker = process(text.lines().nth(made).unwrap());
+    text.lines().take(made + 1).filter(|line| process(line) == worker && line.contains("openat(")).count()
+}
+
+#[test]
+fn a_file_system_without_nameless_files_gets_one_whose_name_is_gone_at_once_and_that_is_said() {
+    if !possible("no O_TMPFILE", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    let nth = nameless_open(dir.path());
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
+    command.arg(format!("inject=openat:error=EOPNOTSUPP:when={nth}"));
+    let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 0);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(measurement["status"], "ok", "{measurement}");
+    let warnings = measurement["warnings"].as_array().unwrap();
+    assert!(warnings.iter().any(|warning| warning["code"] == "named-file"), "{warnings:?}");
+    assert_eq!(names(dir.path()), 0);
+}
+
+#[test]
+fn where_o_direct_is_refused_the_case_is_skipped_with_the_remedy() {
+    if !possible("O_DIRECT refused", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    // The nameless file, then (after the private directory) the named one.
+    let nth = nameless_open(dir.path());
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
+    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{}+2", nth + 2));
+    let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 0);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(measurement["status"], "skipped", "{measurement}");
+    let reason = measurement["reason"].as_str().unwrap();
+    assert!(reason.contains("O_DIRECT") && reason.contains("--cache buffered"), "{reason}");
+    assert_eq!(names(dir.path()), 0);
+}
