@@ -157,8 +157,8 @@ pub(crate) fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResu
     let point = |(i, value): (usize, &f64)| Point {
         t: i as f64 * 0.1,
         value: *value,
-        clock_hz: None,
         steal: Some(0.0),
+        ..Point::default()
     };
     MetricResult {
         name: name.to_owned(),

@@ -109,8 +109,8 @@ pub struct MetricResult {
     pub peers: Vec<serde_json::Value>,
 }
 
-/// One sample in time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One sample in time. Shares are between 0 and 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Seconds since the run began.
     pub t: f64,
@@ -118,8 +118,17 @@ pub struct Point {
     pub value: f64,
     /// Core clock held, Hz.
     pub clock_hz: Option<f64>,
-    /// Share of the time stolen or set aside.
+    /// Share of the time that the hypervisor gave to others.
     pub steal: Option<f64>,
+    /// Share of the time in slices that were interrupted and are not in the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<f64>,
+    /// Share of the time that a cgroup quota throttled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<f64>,
+    /// What came out with the interruptions in it, in the metric's unit; the headline's, where the value is without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<f64>,
 }
 
 /// What turns outcomes into measurements.
@@ -162,7 +171,13 @@ impl Maker<'_> {
     }
 
     fn without_verdict(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
-        let metrics = bench::find(outcome.case.benchmark()).map(|b| b.metrics(&outcome.case));
+        let named =
+            bench::find(outcome.case.benchmark()).map(|b| b.metrics(&outcome.case)).unwrap_or_default();
+        let made = named.iter().filter_map(|metric| self.metric(*metric, outcome, evidence));
+        let mut metrics: Vec<MetricResult> = made.collect();
+        if let Some(headline) = metrics.first_mut() {
+            headline.note_delivered(&outcome.samples);
+        }
         let params = outcome.case.params().iter();
         Measurement {
             case: outcome.case.clone(),
@@ -170,11 +185,7 @@ impl Maker<'_> {
             repeat: 0,
             status: Status::Ok,
             reason: None,
-            metrics: metrics
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|metric| self.metric(*metric, outcome, evidence))
-                .collect(),
+            metrics,
             requested: params
                 .filter_map(|(name, v)| Some(((*name).to_owned(), serde_json::to_value(v).ok()?)))
                 .collect(),
@@ -219,6 +230,16 @@ impl Maker<'_> {
     }
 }
 
+impl MetricResult {
+    /// Puts the condition `delivered` beside the values that it belongs to.
+    fn note_delivered(&mut self, samples: &[Sample]) {
+        let with_value = samples.iter().filter(|s| s.values.contains_key(&self.name));
+        for (point, sample) in self.series.iter_mut().zip(with_value) {
+            point.delivered = sample.conditions.more.get("delivered").copied();
+        }
+    }
+}
+
 /// The share of each sample's own limit, and the median of these.
 fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
     let fixed = limit.value?;
@@ -248,12 +269,14 @@ fn past_limit(metric: &MetricResult) -> Option<String> {
 
 fn point(sample: &Sample, metric: &str) -> Point {
     let conditions = &sample.conditions;
-    let lost = [conditions.steal, conditions.set_aside].into_iter().flatten().reduce(f64::max);
     Point {
         t: sample.at,
         value: sample.values.get(metric).copied().unwrap_or(f64::NAN),
         clock_hz: conditions.clock_hz,
-        steal: lost,
+        steal: conditions.steal,
+        set_aside: conditions.set_aside,
+        throttled: conditions.throttled,
+        delivered: None,
     }
 }
 

@@ -7,5 +7,6 @@ mod faults;
 mod layering;
 mod network;
 mod quick;
+mod quota;
 mod store;
 mod support;

@@ -4,6 +4,7 @@
 //! over the figures it rests on; where they do not, it is silent. A new rule is one file and one line in [`RULES`].
 
 mod bottleneck;
+mod changed;
 mod scales;
 mod shared_core;
 mod shortfall;
@@ -16,7 +17,8 @@ use crate::stats::{Rate, Scaling, scaling};
 pub type Rule = fn(&[Measurement]) -> Vec<Finding>;
 
 /// Every rule, in the order in which their findings are told.
-pub const RULES: &[Rule] = &[shared_core::find, scales::find, shortfall::find, bottleneck::find];
+pub const RULES: &[Rule] =
+    &[shared_core::find, scales::find, changed::find, shortfall::find, bottleneck::find];
 
 /// All that the rules find.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {

@@ -1,0 +1,435 @@
+//! "after 212 s the rate fell by 38 %, clock unchanged, steal 61 %: CPU credits or a neighbour": a level that did not
+//! hold, and what else changed at that moment.
+//!
+//! Only what the samples show is called a cause: the clock, the quota or the steal must have taken about as much as
+//! is missing. Otherwise the cause was not seen, and the finding says so.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::{NOTABLE, finding, headline};
+use crate::bench::Better;
+use crate::document::Finding;
+use crate::measurement::{Measurement, MetricResult, Point};
+use crate::quantity::format::significant;
+use crate::quantity::percent;
+use crate::stats::{Seed, Segment, Timed, segments};
+
+/// Samples below which a change and an accident are hard to tell apart.
+const LEAST_SAMPLES: usize = 30;
+/// A clock this near to itself is unchanged.
+const SAME_CLOCK: f64 = 0.01;
+/// A loss explains a drop of which it is at least this part: beyond it other work fills what is taken away.
+const EXPLAINS: f64 = 0.5;
+/// The clock explains a drop that differs from its own by at most this part.
+const BY_THE_SAME_SHARE: f64 = 0.25;
+
+/// Speaks for each case of at least 30 samples whose headline, or what was delivered of it, rose or fell by 5 % or
+/// more at some moment; about the largest such change.
+pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    measurements.iter().filter_map(changed).collect()
+}
+
+fn changed(measurement: &Measurement) -> Option<Finding> {
+    let metric = headline(measurement).filter(|metric| metric.series.len() >= LEAST_SAMPLES)?;
+    let value = largest(measurement, metric, Watched::Value);
+    let delivered = largest(measurement, metric, Watched::Delivered);
+    let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
+    // What is in both is told of the value: only what it leaves out needs the other.
+    let change = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value }?;
+    (change.size() >= NOTABLE).then(|| change.told(measurement, metric))
+}
+
+/// Which of the two series of a metric.
+#[derive(Clone, Copy, PartialEq)]
+enum Watched {
+    Value,
+    Delivered,
+}
+
+impl Watched {
+    fn of(self, point: &Point) -> f64 {
+        match self {
+            Watched::Value => point.value,
+            // What is not finite counts for nothing.
+            Watched::Delivered => point.delivered.unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// Two neighbouring segments, and how many changes there are beside this one.
+struct Change {
+    watched: Watched,
+    before: Level,
+    after: Level,
+    /// after ÷ before.
+    ratio: f64,
+    changes: usize,
+}
+
+/// A segment, and what it was like during it.
+struct Level {
+    segment: Segment,
+    clock_hz: Option<f64>,
+    steal: Option<f64>,
+    set_aside: Option<f64>,
+    throttled: Option<f64>,
+}
+
+/// The largest change of the series, if there is any.
+fn largest(measurement: &Measurement, metric: &MetricResult, watched: Watched) -> Option<Change> {
+    let series: Vec<Timed> =
+        metric.series.iter().map(|point| Timed { t: point.t, value: watched.of(point) }).collect();
+    let found = segments(&series, Seed::new(0, measurement.case.id().as_str(), &metric.name));
+    let changes = found.len().saturating_sub(1);
+    let pairs = found.windows(2).filter_map(|pair| {
+        let ratio = pair[1].median / pair[0].median;
+        // A level of zero, or on the other side of it, is no share of the one before.
+        let usable = pair[0].median > 0.0 && ratio.is_finite() && ratio > 0.0;
+        let level = |segment: &Segment| Level::new(segment.clone(), &metric.series);
+        usable.then(|| Change { watched, before: level(&pair[0]), after: level(&pair[1]), ratio, changes })
+    });
+    pairs.max_by(|a, b| a.size().total_cmp(&b.size()))
+}
+
+impl Level {
+    fn new(segment: Segment, series: &[Point]) -> Self {
+        let points = series.get(segment.points.clone()).unwrap_or_default();
+        let mean = |read: fn(&Point) -> Option<f64>| {
+            let known: Vec<f64> = points.iter().filter_map(read).filter(|x| x.is_finite()).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        Self {
+            clock_hz: mean(|p| p.clock_hz).filter(|hz| *hz > 0.0),
+            // A period of a quota may be as long as a sample, so their mean and not the middle one counts.
+            steal: mean(|p| p.steal),
+            set_aside: mean(|p| p.set_aside),
+            throttled: mean(|p| p.throttled),
+            segment,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let Range { start, end } = self.segment.points;
+        json!({
+            "samples": [start, end], "from": self.segment.from, "to": self.segment.to,
+            "median": self.segment.median, "mad": self.segment.mad,
+            "clock_hz": self.clock_hz, "steal": self.steal, "set_aside": self.set_aside,
+            "throttled": self.throttled,
+        })
+    }
+}
+
+impl Change {
+    /// How large it is, the same for a fall and the rise that undoes it.
+    fn size(&self) -> f64 {
+        1.0 - self.ratio.min(1.0 / self.ratio)
+    }
+
+    fn told(&self, measurement: &Measurement, metric: &MetricResult) -> Finding {
+        let id = measurement.case.id();
+        let what = match self.watched {
+            Watched::Value => metric.name.clone(),
+            Watched::Delivered => format!("delivered {}", metric.name),
+        };
+        let way = if self.ratio < 1.0 { "fell" } else { "rose" };
+        let share = percent((self.ratio - 1.0).abs(), 2);
+        let begun = metric.series.first().map_or(0.0, |point| point.t);
+        let after = significant(self.after.segment.from - begun, 3);
+        let cause = self.cause(metric.better);
+        let text = format!("{id}: after {after} s the {what} {way} by {share}{}", self.circumstances(cause));
+        let evidence = json!({
+            "case": id, "metric": metric.name, "delivered": self.watched == Watched::Delivered,
+            "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
+            "before": self.before.json(), "after": self.after.json(), "cause": cause.code(),
+        });
+        finding("changed", text, evidence)
+    }
+
+    /// The level at which more was done in the same time, and the other.
+    fn quick_and_slow(&self, better: Better) -> [&Level; 2] {
+        let quicker_before = (self.ratio < 1.0) == (better == Better::Higher);
+        if quicker_before { [&self.before, &self.after] } else { [&self.after, &self.before] }
+    }
+
+    fn cause(&self, better: Better) -> Cause {
+        let [quick, slow] = self.quick_and_slow(better);
+        let missing = self.size();
+        if let (Some(quick), Some(slow)) = (quick.clock_hz, slow.clock_hz) {
+            let slower = 1.0 - slow / quick;
+            if slower > SAME_CLOCK && (slower - missing).abs() <= BY_THE_SAME_SHARE * missing {
+                return Cause::Clock;
+            }
+        }
+        // What is taken of what was left before: of 40 % left, 20 % more are half.
+        let explains = |read: fn(&Level) -> Option<f64>| {
+            let (more, less) = (read(slow)?, read(quick).unwrap_or(0.0));
+            let taken = 1.0 - (1.0 - more.min(1.0)) / (1.0 - less).max(f64::MIN_POSITIVE);
+            (more - less >= NOTABLE && taken >= EXPLAINS * missing).then_some(taken)
+        };
+        let (quota, steal) = (explains(|l| l.throttled), explains(|l| l.steal));
+        match (quota, steal) {
+            (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => Cause::Quota,
+            (_, Some(_)) => Cause::Steal,
+            _ if explains(|l| l.set_aside).is_some() => Cause::Interrupted,
+            _ => Cause::NotSeen,
+        }
+    }
+
+    /// What else changed or did not, and the cause, each after its comma or colon.
+    fn circumstances(&self, cause: Cause) -> String {
+        let mut text = String::new();
+        if let (Some(before), Some(after)) = (self.before.clock_hz, self.after.clock_hz) {
+            let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 2));
+            text += &match after / before - 1.0 {
+                change if change.abs() <= SAME_CLOCK => ", clock unchanged".to_owned(),
+                change if cause == Cause::Clock => {
+                    let way = if change < 0.0 { "fell" } else { "rose" };
+                    return format!(": the clock {way} from {before_ghz} to {after_ghz} GHz: throttling");
+                }
+                _ => format!(", clock from {before_ghz} to {after_ghz} GHz"),
+            };
+        }
+        let losses: [Loss; 3] = [
+            Loss { what: "steal", before: self.before.steal, after: self.after.steal },
+            Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
+            Loss { what: "interrupted", before: self.before.set_aside, after: self.after.set_aside },
+        ];
+        // What is throttled or stolen is interrupted as well: told only where that is all that is known.
+        let known = if matches!(cause, Cause::Quota | Cause::Steal) { 2 } else { 3 };
+        let told = losses.iter().take(known).filter_map(Loss::told);
+        told.for_each(|loss| text += &loss);
+        text + ": " + cause.text()
+    }
+}
+
+/// A share of the time that was lost, at both levels.
+struct Loss {
+    what: &'static str,
+    before: Option<f64>,
+    after: Option<f64>,
+}
+
+impl Loss {
+    fn told(&self) -> Option<String> {
+        let (before, after) = (self.before.unwrap_or(0.0), self.after.unwrap_or(0.0));
+        let [was, is] = [before, after].map(|share| percent(share, 2));
+        match after - before {
+            more if more >= NOTABLE && before < NOTABLE => Some(format!(", {} {is}", self.what)),
+            less if less <= -NOTABLE && after < NOTABLE => Some(format!(", {} {was} until then", self.what)),
+            change if change.abs() >= NOTABLE => Some(format!(", {} from {was} to {is}", self.what)),
+            _ => None,
+        }
+    }
+}
+
+/// What took the time, as far as the samples show it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cause {
+    Clock,
+    Quota,
+    Steal,
+    Interrupted,
+    NotSeen,
+}
+
+impl Cause {
+    fn code(self) -> &'static str {
+        match self {
+            Cause::Clock => "clock",
+            Cause::Quota => "quota",
+            Cause::Steal => "steal",
+            Cause::Interrupted => "interrupted",
+            Cause::NotSeen => "not-seen",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Cause::Clock => "throttling",
+            Cause::Quota => "a CPU quota",
+            Cause::Steal => "CPU credits or a neighbour",
+            Cause::Interrupted => "other programs here, or a host that does not tell what it takes",
+            Cause::NotSeen => "cause not seen",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::measured;
+    use super::*;
+    use crate::measurement::Status;
+    use crate::quantity::Unit;
+
+    /// 600 samples, one a second from the 40th second of the run; `slow` says what is else after the first 212.
+    fn run(better: Better, slow: impl Fn(&mut Point)) -> Measurement {
+        let place = |i: usize| 1.0 + 0.001 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
+        let points = (0..600).map(|i| {
+            let mut point = Point {
+                t: 40.0 + i as f64,
+                value: 100.0 * place(i),
+                clock_hz: Some(3.7e9 * place(i + 31)),
+                steal: Some(0.01 * place(i)),
+                set_aside: Some(0.02),
+                throttled: Some(0.0),
+                delivered: Some(98.0 * place(i + 7)),
+            };
+            if i >= 212 {
+                slow(&mut point);
+            }
+            point
+        });
+        let (unit, id) = (Unit::FlopPerSecond, "cpu.peak/op=fma/threads=2");
+        let mut made = measured(id, unit, better, &[1.0]);
+        made.metrics[0].series = points.collect();
+        made.metrics[0].name = "rate".to_owned();
+        made
+    }
+
+    /// The only finding's text, without the case, and its evidence.
+    fn told(measurement: &Measurement) -> (String, Value) {
+        let mut found = find(std::slice::from_ref(measurement));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let found = found.remove(0);
+        assert_eq!(found.code, "changed");
+        let text = found.text.strip_prefix("cpu.peak/op=fma/threads=2: ").unwrap().to_owned();
+        (text, found.evidence)
+    }
+
+    #[test]
+    fn a_drop_with_steal_is_credits_or_a_neighbour() {
+        let (text, evidence) = told(&run(Better::Higher, |p| {
+            p.value *= 0.62;
+            p.steal = Some(0.61);
+        }));
+        assert_eq!(
+            text,
+            "after 212 s the rate fell by 38 %, clock unchanged, steal 61 %: CPU credits or a neighbour"
+        );
+        assert_eq!((&evidence["cause"], &evidence["changes"]), (&json!("steal"), &json!(1)));
+        assert_eq!(evidence["before"]["samples"], json!([0, 212]));
+        assert_eq!(evidence["after_s"], 212.0);
+    }
+
+    #[test]
+    fn a_clock_that_fell_by_the_same_share_is_throttling() {
+        let (text, _) = told(&run(Better::Higher, |p| {
+            p.value *= 0.784;
+            p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
+            p.steal = Some(0.3);
+        }));
+        assert_eq!(text, "after 212 s the rate fell by 22 %: the clock fell from 3.7 to 2.9 GHz: throttling");
+    }
+
+    #[test]
+    fn a_quota_shows_in_what_is_delivered() {
+        let (text, evidence) = told(&run(Better::Higher, |p| {
+            p.delivered = p.delivered.map(|rate| 0.5 * rate);
+            p.throttled = Some(0.51);
+            p.set_aside = Some(0.5);
+        }));
+        assert_eq!(
+            text,
+            "after 212 s the delivered rate fell by 50 %, clock unchanged, throttled 51 %: a CPU quota"
+        );
+        assert_eq!(evidence["delivered"], true);
+    }
+
+    #[test]
+    fn what_is_in_both_is_told_of_the_value() {
+        let (text, _) = told(&run(Better::Higher, |p| {
+            p.value *= 0.5;
+            p.delivered = p.delivered.map(|rate| 0.49 * rate);
+        }));
+        assert_eq!(text, "after 212 s the rate fell by 50 %, clock unchanged: cause not seen");
+    }
+
+    #[test]
+    fn interruptions_without_steal_or_quota_are_others() {
+        let (text, _) = told(&run(Better::Higher, |p| {
+            p.delivered = p.delivered.map(|rate| 0.5 * rate);
+            p.set_aside = Some(0.5);
+        }));
+        assert!(text.contains("clock unchanged, interrupted 50 %: other programs here, or a host"), "{text}");
+    }
+
+    #[test]
+    fn a_loss_counts_by_what_it_takes_of_the_rest() {
+        let mut busy = run(Better::Higher, |p| p.delivered = p.delivered.map(|rate| 0.7 * rate));
+        for (index, point) in busy.metrics[0].series.iter_mut().enumerate() {
+            point.set_aside = Some(if index < 212 { 0.38 } else { 0.52 });
+        }
+        let (text, _) = told(&busy);
+        assert!(
+            text.contains("fell by 30 %, clock unchanged, interrupted from 38 % to 52 %: other"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_rise_has_its_cause_before_it() {
+        let (text, _) = told(&run(Better::Higher, |p| {
+            p.value *= 2.0;
+            p.steal = Some(0.0);
+        }));
+        assert!(
+            text.starts_with("after 212 s the rate rose by 100 %") && text.ends_with("not seen"),
+            "{text}"
+        );
+        let mut freed = run(Better::Higher, |p| p.value *= 2.0);
+        for (index, point) in freed.metrics[0].series.iter_mut().enumerate() {
+            point.steal = Some(if index < 212 { 0.52 } else { 0.01 });
+        }
+        let (text, _) = told(&freed);
+        assert!(text.ends_with("steal 52 % until then: CPU credits or a neighbour"), "{text}");
+    }
+
+    #[test]
+    fn a_latency_that_rises_is_a_loss_of_speed() {
+        let (text, _) = told(&run(Better::Lower, |p| {
+            p.value *= 1.25;
+            p.clock_hz = p.clock_hz.map(|hz| 0.8 * hz);
+        }));
+        assert_eq!(text, "after 212 s the rate rose by 25 %: the clock fell from 3.7 to 3.0 GHz: throttling");
+    }
+
+    #[test]
+    fn too_small_a_loss_is_told_and_is_no_cause() {
+        let (text, evidence) = told(&run(Better::Higher, |p| {
+            p.value *= 0.5;
+            p.steal = Some(0.1);
+            p.clock_hz = p.clock_hz.map(|hz| 0.95 * hz);
+        }));
+        assert_eq!(
+            text,
+            "after 212 s the rate fell by 50 %, clock from 3.7 to 3.5 GHz, steal 10 %: cause not seen"
+        );
+        assert_eq!(evidence["cause"], "not-seen");
+    }
+
+    #[test]
+    fn it_is_silent_where_nothing_changed_or_little_or_too_few_know() {
+        let steady = run(Better::Higher, |_| ());
+        let faint = run(Better::Higher, |p| p.value *= 0.96);
+        let drop = || run(Better::Higher, |p| p.value *= 0.5);
+        let mut short = drop();
+        short.metrics[0].series = short.metrics[0].series[200..229].to_vec();
+        let mut invalid = drop();
+        invalid.status = Status::Invalid;
+        let mut zero = drop();
+        zero.metrics[0].series.iter_mut().for_each(|p| (p.value, p.delivered) = (0.0, None));
+        assert!(find(&[steady, faint, short, invalid, zero]).is_empty());
+        assert_eq!(find(&[drop()]).len(), 1);
+    }
+
+    #[test]
+    fn nothing_known_beside_the_value_is_no_obstacle() {
+        let mut bare = run(Better::Higher, |p| p.value *= 0.5);
+        for point in &mut bare.metrics[0].series {
+            *point = Point { t: point.t, value: point.value, ..Point::default() };
+        }
+        assert_eq!(told(&bare).0, "after 212 s the rate fell by 50 %: cause not seen");
+    }
+}
