@@ -105,7 +105,7 @@ impl std::fmt::Display for Warning {
                 percent(*wanted)
             ),
             Warning::FewSamples { n } => {
-                write!(f, "{n} samples give no interval; take --samples 5 or more")
+                write!(f, "no interval from {n} of the 5 samples that it needs; take --samples 5 or more")
             }
             Warning::Disturbed { share } => write!(
                 f,
