@@ -1,26 +1,65 @@
-//! "cpu.peak op=fma type=f64 scales 1.98 × on 2 threads": how a rate grows with threads.
+//! "cpu.peak op=fma type=f64 scales 1.98 × on 2 threads": how a rate grows with threads, what each step is worth, and
+//! what the law of scalability makes of it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Compared, compared, finding, headline, kind};
 use crate::document::Finding;
 use crate::measurement::Measurement;
+use crate::quantity::percent;
+use crate::stats::{Coefficient, Load, Samples, Seed, Usl};
 
 /// A speed-up known worse than this is told with its interval.
 const VAGUE: f64 = 0.05;
+/// Steps whose efficiency is told in the sentence; the evidence has all.
+const TOLD: usize = 6;
 
-/// Speaks once for each kind of case that was measured at two thread counts or more, about the largest.
+/// Speaks once for each kind of case that was measured at two thread counts or more: of the most threads that had a
+/// CPU each, if there are such.
 pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
     let all = compared(measurements);
-    let is_largest = |one: &&Compared<'_>| {
-        let alike = |other: &&Compared<'_>| std::ptr::eq(other.base, one.base);
-        all.iter().filter(alike).all(|other| other.scaling.threads <= one.scaling.threads)
-    };
-    all.iter().filter(is_largest).map(sentence).collect()
+    let mut found = Vec::new();
+    for (index, first) in all.iter().enumerate() {
+        let alike = |other: &&Compared<'_>| std::ptr::eq(other.base, first.base);
+        if !all[..index].iter().any(|earlier| alike(&earlier)) {
+            found.extend(told(&all.iter().filter(alike).collect::<Vec<_>>()));
+        }
+    }
+    found
 }
 
-fn sentence(found: &Compared<'_>) -> Finding {
-    let Compared { base, this, scaling, between: [low, high] } = found;
+/// What one kind of case says; `steps` ascend in threads and share their base.
+fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
+    let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
+    let last = *with_cpus.last().or(steps.last())?;
+    let Compared { base, this, scaling, between: [low, high] } = last;
+    let rate = |m: &Measurement| headline(m).map(|metric| metric.summary.median);
+    let each = |step: &&Compared<'_>| {
+        json!({
+            "threads": step.scaling.threads, "rate": rate(step.this), "speed_up": step.scaling.speed_up,
+            "efficiency": step.scaling.efficiency, "more_than_cpus": crowded(step.this),
+        })
+    };
+    let text = format!("{}{}{}", sentence(last), efficiencies(&with_cpus), shared(last));
+    let evidence = json!({
+        "cases": [base.case.id(), this.case.id()],
+        "rates": [rate(base), rate(this)],
+        "speed_up": scaling.speed_up,
+        "efficiency": scaling.efficiency,
+        "between": [low, high],
+        "steps": steps.iter().map(each).collect::<Vec<Value>>(),
+        "usl": law(base, &with_cpus),
+    });
+    Some(finding("scaling", text, evidence))
+}
+
+/// Whether there were more threads than CPUs: such a step says nothing of what a further CPU is worth.
+fn crowded(measurement: &Measurement) -> bool {
+    measurement.warnings.iter().any(|note| note.code == "more-threads-than-cpus")
+}
+
+fn sentence(found: &Compared<'_>) -> String {
+    let Compared { this, scaling, between: [low, high], .. } = found;
     let vague = (high - low) / 2.0 > VAGUE * scaling.speed_up;
     let times = if vague {
         format!("{:.2} × ({low:.2} to {high:.2})", scaling.speed_up)
@@ -31,23 +70,42 @@ fn sentence(found: &Compared<'_>) -> Finding {
         1 => format!("on {} threads", scaling.threads),
         n => format!("from {n} to {} threads", scaling.threads),
     };
-    let rate = |m| headline(m).map(|metric| metric.summary.median);
-    finding(
-        "scaling",
-        format!("{} scales {times} {from}", kind(this)),
-        json!({
-            "cases": [base.case.id(), this.case.id()],
-            "rates": [rate(base), rate(this)],
-            "speed_up": scaling.speed_up,
-            "efficiency": scaling.efficiency,
-            "between": [low, high],
-        }),
-    )
+    format!("{} scales {times} {from}", kind(this))
+}
+
+/// The efficiency of each step, where there is more than one.
+fn efficiencies(steps: &[&Compared<'_>]) -> String {
+    if !(2..=TOLD).contains(&steps.len()) {
+        return String::new();
+    }
+    let each =
+        |step: &&Compared<'_>| format!("{} on {}", percent(step.scaling.efficiency, 2), step.scaling.threads);
+    format!(" (efficiency {})", steps.iter().map(each).collect::<Vec<_>>().join(", "))
+}
+
+fn shared(found: &Compared<'_>) -> &'static str {
+    if crowded(found.this) { ", more threads than CPUs" } else { "" }
+}
+
+/// The coefficients of the law of scalability; null with fewer than four thread counts.
+fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Value {
+    let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
+    let load = |m: &Measurement| {
+        let rates = Samples::new(headline(m)?.samples.clone()).ok()?;
+        Some(Load { threads: u32::try_from(m.case.threads()).ok()?, rates })
+    };
+    let loads: Vec<Load> = measured.filter_map(load).collect();
+    let Some(usl) = Usl::fit(&loads, Seed::new(0, &kind(base), "usl")) else { return Value::Null };
+    let coefficient = |c: Coefficient| json!({ "value": c.value, "ci95": c.ci95 });
+    json!({
+        "lambda": coefficient(usl.lambda), "sigma": coefficient(usl.sigma), "kappa": coefficient(usl.kappa),
+        "misfit": usl.misfit, "peak_threads": usl.peak_threads(), "points": loads.len(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{measured, peak};
+    use super::super::testing::{measured, peak, warned};
     use super::*;
     use crate::bench::Better;
     use crate::measurement::Status;
@@ -61,7 +119,12 @@ mod tests {
     fn the_largest_thread_count_is_compared_with_one() {
         let found = find(&[peak(2, 198.0), peak(1, 100.0), peak(4, 300.0)]);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].text, "cpu.peak op=fma type=f64 isa=avx2 scales 3.00 × on 4 threads");
+        assert_eq!(
+            found[0].text,
+            "cpu.peak op=fma type=f64 isa=avx2 scales 3.00 × on 4 threads (efficiency 99 % on 2, 75 % on 4)"
+        );
+        assert_eq!(found[0].evidence["steps"][0]["efficiency"], 0.99);
+        assert_eq!(found[0].evidence["usl"], Value::Null, "three thread counts are too few");
         assert_eq!(found[0].evidence["efficiency"], 0.75);
         assert_eq!(found[0].evidence["cases"][0], "cpu.peak/op=fma/type=f64/isa=avx2/threads=1");
     }
@@ -110,5 +173,36 @@ mod tests {
         let mut elsewhere = peak(2, 198.0);
         elsewhere.node = "there".to_owned();
         assert!(texts(&[peak(1, 100.0), elsewhere]).is_empty());
+    }
+
+    /// Rates at these thread counts that follow the law.
+    fn following(threads: &[u32]) -> Vec<Measurement> {
+        let rate = |n: f64| 100.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.002 * n * (n - 1.0));
+        threads.iter().map(|&n| peak(n, rate(f64::from(n)))).collect()
+    }
+
+    #[test]
+    fn four_thread_counts_give_the_coefficients_of_the_law() {
+        let found = find(&following(&[1, 2, 4, 8]));
+        let usl = &found[0].evidence["usl"];
+        let near = |name: &str, value: f64| (usl[name]["value"].as_f64().unwrap() / value - 1.0).abs() < 0.01;
+        assert!(near("lambda", 100.0) && near("sigma", 0.04) && near("kappa", 0.002), "{usl}");
+        let [low, high] = [0, 1].map(|end| usl["sigma"]["ci95"][end].as_f64().unwrap());
+        assert!(low < 0.04 && 0.04 < high && high < 0.06, "{usl}");
+        assert_eq!(usl["points"], 4);
+        assert!((usl["peak_threads"].as_f64().unwrap() - 21.9).abs() < 0.5);
+    }
+
+    #[test]
+    fn threads_without_a_cpu_of_their_own_are_labelled_and_left_out_of_the_law() {
+        let crowd = || warned(peak(8, 200.0), "more-threads-than-cpus");
+        let mut all = following(&[1, 2, 4]);
+        all.push(crowd());
+        let found = find(&all);
+        assert!(found[0].text.contains(" on 4 threads ("), "{}", found[0].text);
+        assert_eq!(found[0].evidence["usl"], Value::Null);
+        assert_eq!(found[0].evidence["steps"][2]["more_than_cpus"], true);
+        let only = texts(&[peak(1, 100.0), crowd()]);
+        assert!(only[0].ends_with("scales 2.00 × on 8 threads, more threads than CPUs"), "{only:?}");
     }
 }

@@ -11,6 +11,7 @@ mod samples;
 mod scaling;
 mod seed;
 mod summary;
+mod usl;
 
 pub use bootstrap::{RESAMPLES, median_interval};
 pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};
@@ -20,3 +21,4 @@ pub use samples::{NotSamples, Samples};
 pub use scaling::{Rate, Scaling, scaling};
 pub use seed::Seed;
 pub use summary::Summary;
+pub use usl::{Coefficient, Load, Usl};

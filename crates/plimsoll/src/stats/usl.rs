@@ -1,0 +1,374 @@
+//! The Universal Scalability Law, C(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)): what a rate on N threads loses to waiting in
+//! line (contention σ) and to agreeing with each other (coherency κ). Gunther, "Guerrilla Capacity Planning", Springer
+//! 2007, ch. 4; with λ fitted as well: Gunther, Puglia & Tomasette, "Hadoop Superlinear Scalability", ACM Queue 13(5),
+//! 2015.
+//!
+//! N ÷ C(N) is linear in 1/λ, σ/λ and κ/λ, so the relative errors are least at one point, which is found without
+//! iteration; σ, κ ≥ 0 leaves four sets of coefficients to try.
+
+use rand_chacha::rand_core::Rng;
+
+use super::bootstrap::below;
+use super::samples::median_of_sorted;
+use super::{Samples, Seed};
+
+/// Thread counts that are needed: one more than there are coefficients.
+const LEAST_POINTS: usize = 4;
+/// Samples of each point below which there is no interval, as for the medians themselves.
+const LEAST_SAMPLES: usize = 5;
+/// Resamples that give the intervals.
+const RESAMPLES: usize = 1000;
+/// What is left out on each side.
+const TAIL: f64 = 0.025;
+/// A column of which less than this part is left by the others adds nothing of its own.
+const DEPENDENT: f64 = 1e-9;
+
+/// The samples of a rate at one number of threads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Threads that worked.
+    pub threads: u32,
+    /// What they did together per second, in any one unit.
+    pub rates: Samples,
+}
+
+/// One coefficient.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Coefficient {
+    /// The best one.
+    pub value: f64,
+    /// 95 % interval: the percentile bootstrap over the samples. It says how far noise may move the coefficient, not
+    /// whether the law holds; for that see [`Usl::misfit`]. None below 5 samples a point.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// The law fitted to some rates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usl {
+    /// Rate of one thread, in the unit of the rates.
+    pub lambda: Coefficient,
+    /// Contention: the share of the work that only one thread at a time can do (Amdahl's serial share). At least 0.
+    pub sigma: Coefficient,
+    /// Coherency: the cost of each pair of threads, as a share of the work. At least 0.
+    pub kappa: Coefficient,
+    /// Largest relative difference of a rate from the law.
+    pub misfit: f64,
+}
+
+impl Usl {
+    /// Fits the law to the medians at each number of threads. None with fewer than four thread counts that have a
+    /// positive median; of several loads at one count the first stands. `seed` fixes the bootstrap.
+    pub fn fit(loads: &[Load], seed: Seed) -> Option<Self> {
+        let mut loads: Vec<&Load> =
+            loads.iter().filter(|l| l.threads > 0 && l.rates.median() > 0.0).collect();
+        loads.sort_by_key(|l| l.threads);
+        loads.dedup_by_key(|l| l.threads);
+        if loads.len() < LEAST_POINTS {
+            return None;
+        }
+        let medians: Vec<Point> = loads.iter().map(|l| Point::new(l.threads, l.rates.median())).collect();
+        let law = Law::fit(&medians)?;
+        let resampled = resampled(&loads, seed);
+        let coefficient = |read: fn(&Law) -> f64| Coefficient {
+            value: read(&law),
+            ci95: interval(resampled.iter().map(read).collect()),
+        };
+        let misfit = medians.iter().map(|p| (law.rate(p.threads) / p.rate - 1.0).abs()).fold(0.0, f64::max);
+        let found = Self {
+            lambda: coefficient(|l| l.lambda),
+            sigma: coefficient(|l| l.sigma),
+            kappa: coefficient(|l| l.kappa),
+            misfit,
+        };
+        // Rates near the ends of what numbers can hold may still overflow.
+        let all = [found.lambda.value, found.sigma.value, found.kappa.value, misfit];
+        all.iter().all(|x| x.is_finite()).then_some(found)
+    }
+
+    /// The number of threads at which the law has its highest rate, √((1 − σ) ÷ κ); none where it rises for ever.
+    pub fn peak_threads(&self) -> Option<f64> {
+        if self.sigma.value >= 1.0 {
+            return Some(1.0);
+        }
+        let peak = ((1.0 - self.sigma.value) / self.kappa.value).sqrt();
+        peak.is_finite().then(|| peak.max(1.0))
+    }
+}
+
+/// One rate.
+struct Point {
+    threads: f64,
+    rate: f64,
+}
+
+impl Point {
+    fn new(threads: u32, rate: f64) -> Self {
+        Self { threads: f64::from(threads), rate }
+    }
+}
+
+/// The coefficients alone.
+struct Law {
+    lambda: f64,
+    sigma: f64,
+    kappa: f64,
+}
+
+impl Law {
+    /// The coefficients with the least sum of squared relative errors of N ÷ C.
+    fn fit(points: &[Point]) -> Option<Self> {
+        let per_thread: Vec<f64> = points.iter().map(|p| p.rate / p.threads).collect();
+        let largest = per_thread.iter().copied().fold(0.0, f64::max);
+        let column = |term: fn(f64) -> f64| {
+            let pairs = points.iter().zip(&per_thread);
+            pairs.map(|(point, rate)| term(point.threads) * (rate / largest)).collect::<Vec<f64>>()
+        };
+        let one = column(|_| 1.0);
+        let contention = column(|n| n - 1.0);
+        let coherency = column(|n| n * (n - 1.0));
+        let sets: [&[&[f64]]; 4] =
+            [&[&one], &[&one, &contention], &[&one, &coherency], &[&one, &contention, &coherency]];
+        let mut best: Option<(f64, Self)> = None;
+        for (index, columns) in sets.iter().enumerate() {
+            let Some(solution) = Solution::of(columns) else { continue };
+            let at = |place: usize| solution.coefficients.get(place).copied().unwrap_or(0.0);
+            let (sigma, kappa) = if index == 2 { (0.0, at(1)) } else { (at(1), at(2)) };
+            let feasible = at(0) > 0.0 && sigma >= 0.0 && kappa >= 0.0;
+            if feasible && best.as_ref().is_none_or(|(error, _)| solution.squared_error < *error) {
+                let law = Self { lambda: largest / at(0), sigma: sigma / at(0), kappa: kappa / at(0) };
+                best = Some((solution.squared_error, law));
+            }
+        }
+        best.map(|(_, law)| law)
+    }
+
+    fn rate(&self, threads: f64) -> f64 {
+        let lost = self.sigma * (threads - 1.0) + self.kappa * threads * (threads - 1.0);
+        self.lambda * threads / (1.0 + lost)
+    }
+}
+
+/// What columns, each times its coefficient, add up to nearest to one everywhere.
+struct Solution {
+    coefficients: Vec<f64>,
+    squared_error: f64,
+}
+
+impl Solution {
+    /// By orthogonal columns (modified Gram–Schmidt, twice: Björck, "Numerical Methods for Least Squares Problems",
+    /// 1996, ch. 2.4). None where a column is made of the others.
+    fn of(columns: &[&[f64]]) -> Option<Self> {
+        let mut orthogonal: Vec<Vec<f64>> = Vec::new();
+        // factors[j][i]: how much of orthogonal column i is in column j.
+        let mut factors: Vec<Vec<f64>> = Vec::new();
+        for column in columns {
+            let (mut rest, mut parts) = (column.to_vec(), vec![0.0; orthogonal.len()]);
+            for _ in 0..2 {
+                for (part, direction) in parts.iter_mut().zip(&orthogonal) {
+                    let along = dot(&rest, direction);
+                    *part += along;
+                    rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= along * d);
+                }
+            }
+            let length = dot(&rest, &rest).sqrt();
+            let own = length > DEPENDENT * dot(column, column).sqrt();
+            if !own {
+                return None;
+            }
+            orthogonal.push(rest.iter().map(|x| x / length).collect());
+            parts.push(length);
+            factors.push(parts);
+        }
+        let mut rest = vec![1.0; columns.first()?.len()];
+        let mut along = Vec::new();
+        for direction in &orthogonal {
+            let part = dot(&rest, direction);
+            along.push(part);
+            rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= part * d);
+        }
+        // Back substitution: the last column is the only one with a part along the last direction.
+        let mut coefficients = vec![0.0; columns.len()];
+        for i in (0..columns.len()).rev() {
+            let later: f64 = (i + 1..columns.len()).map(|j| factors[j][i] * coefficients[j]).sum();
+            coefficients[i] = (along[i] - later) / factors[i][i];
+        }
+        Some(Self { coefficients, squared_error: dot(&rest, &rest) })
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The law fitted to medians of resamples; empty where a point has too few samples.
+fn resampled(loads: &[&Load], seed: Seed) -> Vec<Law> {
+    if loads.iter().any(|l| l.rates.count() < LEAST_SAMPLES) {
+        return Vec::new();
+    }
+    let mut generator = seed.generator();
+    let mut drawn = || {
+        let medians: Vec<Point> = loads
+            .iter()
+            .map(|load| Point::new(load.threads, resampled_median(load.rates.points(), &mut generator)))
+            .collect();
+        Law::fit(&medians)
+    };
+    (0..RESAMPLES).filter_map(|_| drawn()).collect()
+}
+
+fn resampled_median(points: &[f64], generator: &mut impl Rng) -> f64 {
+    let draw = |_| points[below(generator.next_u32(), points.len()) as usize];
+    let mut resample: Vec<f64> = (0..points.len()).map(draw).collect();
+    resample.sort_by(f64::total_cmp);
+    median_of_sorted(&resample)
+}
+
+/// The middle 95 % of the values; none where there is no value or an end is not finite.
+fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let at = |share: f64| values[(share * last as f64).round() as usize];
+    let ends = [at(TAIL), at(1.0 - TAIL)];
+    ends.iter().all(|x| x.is_finite()).then_some(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seed() -> Seed {
+        Seed::new(1, "cpu.peak", "usl")
+    }
+
+    /// Loads at these thread counts that follow the law, each sample off by up to `noise`.
+    fn loads(n: u64, threads: &[u32], law: &Law, noise: f64) -> Vec<Load> {
+        let mut generator = Seed::new(n, "noise", "value").generator();
+        let mut off = || 1.0 + noise * (f64::from(generator.next_u32()) / 2_147_483_648.0 - 1.0);
+        let mut rates = |n| (0..15).map(|_| law.rate(f64::from(n)) * off()).collect::<Vec<f64>>();
+        threads.iter().map(|&n| Load { threads: n, rates: Samples::new(rates(n)).unwrap() }).collect()
+    }
+
+    fn near(a: f64, b: f64, tolerance: f64) -> bool {
+        (a - b).abs() <= tolerance
+    }
+
+    #[test]
+    fn the_law_is_found_again_where_it_holds() {
+        let law = Law { lambda: 58e9, sigma: 0.03, kappa: 0.0007 };
+        let found = Usl::fit(&loads(9, &[1, 2, 4, 8, 16, 32], &law, 0.0), seed()).unwrap();
+        assert!(near(found.lambda.value / law.lambda, 1.0, 1e-9), "{found:?}");
+        assert!(near(found.sigma.value, law.sigma, 1e-9) && near(found.kappa.value, law.kappa, 1e-9));
+        assert!(found.misfit < 1e-9);
+        assert!(near(found.peak_threads().unwrap(), (0.97f64 / 0.0007).sqrt(), 1e-3));
+        // Without noise there is nothing to be uncertain of.
+        let [low, high] = found.sigma.ci95.unwrap();
+        assert!(near(low, high, 1e-9));
+    }
+
+    #[test]
+    fn a_published_example_is_fitted_nearer_than_it_was_published() {
+        // SPEC SDM91 on a SPARCcenter 2000: scripts an hour by load. Published are Gunther's quadratic through the
+        // first point, and least absolute errors (summaries of R package usl, versions 1 and 3): these let small loads
+        // go far astray, where relative errors do not.
+        let measured =
+            [(1, 64.9), (18, 995.9), (36, 1652.4), (72, 1853.2), (108, 1828.9), (144, 1775.0), (216, 1702.2)];
+        let quadratic = Law { lambda: 64.9, sigma: 0.01705, kappa: 7.892e-5 };
+        let absolute = Law { lambda: 89.995, sigma: 0.02773, kappa: 1.044e-4 };
+        let load = |&(threads, rate)| Load { threads, rates: Samples::new(vec![rate]).unwrap() };
+        let found = Usl::fit(&measured.iter().map(load).collect::<Vec<_>>(), seed()).unwrap();
+        for published in [quadratic, absolute] {
+            let misses = measured.iter().map(|(n, rate)| (published.rate(f64::from(*n)) / rate - 1.0).abs());
+            assert!(found.misfit < 0.6 * misses.fold(0.0, f64::max), "{found:?}");
+            assert!((0.45..2.0).contains(&(found.sigma.value / published.sigma)), "{found:?}");
+            assert!((0.5..2.0).contains(&(found.kappa.value / published.kappa)), "{found:?}");
+        }
+        assert_eq!(found.sigma.ci95, None, "one sample has no interval");
+        assert!(near(found.peak_threads().unwrap(), 96.5, 10.0), "{found:?}");
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_about_95_times_in_100_and_narrow_with_the_noise() {
+        let law = Law { lambda: 10.0, sigma: 0.1, kappa: 0.002 };
+        let fitted = |n: u64, noise: f64| {
+            let loads = loads(n, &[1, 2, 4, 8, 16], &law, noise);
+            let sigma = Usl::fit(&loads, seed()).unwrap().sigma;
+            let [low, high] = sigma.ci95.unwrap();
+            assert!(low <= sigma.value && sigma.value <= high, "{sigma:?}");
+            [low, high]
+        };
+        let held = (0..40).filter(|n| {
+            let [low, high] = fitted(*n, 0.01);
+            low <= law.sigma && law.sigma <= high
+        });
+        assert!((35..=40).contains(&held.count()));
+        let width = |[low, high]: [f64; 2]| high - low;
+        assert!(width(fitted(0, 0.002)) < width(fitted(0, 0.02)));
+    }
+
+    #[test]
+    fn perfect_and_superlinear_scaling_cost_nothing() {
+        let rows = |power: f64| -> Vec<Load> {
+            let rate = |n: u32| Samples::new(vec![f64::from(n).powf(power); 6]).unwrap();
+            [1, 2, 4, 8].map(|threads| Load { threads, rates: rate(threads) }).into()
+        };
+        for power in [1.0, 1.1] {
+            let found = Usl::fit(&rows(power), seed()).unwrap();
+            assert!(found.sigma.value < 1e-12 && found.kappa.value < 1e-12, "{found:?}");
+            assert!(found.peak_threads().is_none_or(|n| n > 1e5));
+        }
+        // A rate that falls from the second thread on: the peak is one thread, not less.
+        assert!(near(Usl::fit(&rows(-1.0), seed()).unwrap().peak_threads().unwrap(), 1.0, 0.5));
+    }
+
+    #[test]
+    fn three_thread_counts_are_too_few() {
+        let law = Law { lambda: 1.0, sigma: 0.0, kappa: 0.0 };
+        assert_eq!(Usl::fit(&loads(9, &[1, 2, 4], &law, 0.0), seed()), None);
+        assert_eq!(Usl::fit(&loads(9, &[1, 2, 4, 4, 0], &law, 0.0), seed()), None);
+        assert!(Usl::fit(&loads(9, &[3, 2, 4, 9], &law, 0.0), seed()).is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn whatever_the_rates_the_coefficients_are_sane(
+            rows in prop::collection::vec((any::<u32>(), prop::collection::vec(1e-300f64..1e300, 1..7)), 0..7),
+        ) {
+            let loads: Vec<Load> = rows
+                .into_iter()
+                .map(|(threads, rates)| Load { threads, rates: Samples::new(rates).unwrap() })
+                .collect();
+            if let Some(found) = Usl::fit(&loads, seed()) {
+                prop_assert!(found.lambda.value > 0.0 && found.sigma.value >= 0.0 && found.kappa.value >= 0.0);
+                prop_assert!(found.misfit.is_finite());
+                for ci95 in [found.lambda.ci95, found.sigma.ci95, found.kappa.ci95].into_iter().flatten() {
+                    prop_assert!(ci95[0] <= ci95[1]);
+                }
+                prop_assert!(found.peak_threads().is_none_or(|n| n >= 1.0));
+                prop_assert_eq!(Usl::fit(&loads, seed()), Some(found));
+            }
+        }
+
+        #[test]
+        fn no_other_law_is_nearer(sigma in 0.0f64..0.5, kappa in 0.0f64..0.05, step in -0.1f64..0.1) {
+            let law = Law { lambda: 5.0, sigma, kappa };
+            let points: Vec<Point> = [1, 2, 3, 5, 8]
+                .into_iter()
+                .map(|n| Point::new(n, law.rate(f64::from(n)) * (1.0 + 0.05 * f64::from(n % 3))))
+                .collect();
+            let error = |law: &Law| -> f64 {
+                points.iter().map(|p| (p.rate / law.rate(p.threads) - 1.0).powi(2)).sum()
+            };
+            let best = Law::fit(&points).unwrap();
+            let least = error(&best);
+            for other in [
+                Law { lambda: best.lambda * (1.0 + step), ..best },
+                Law { sigma: (best.sigma + step).max(0.0), ..best },
+                Law { kappa: (best.kappa + step / 10.0).max(0.0), ..best },
+            ] {
+                prop_assert!(error(&other) >= least - 1e-12);
+            }
+        }
+    }
+}
