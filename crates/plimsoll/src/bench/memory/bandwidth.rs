@@ -6,7 +6,7 @@
 use plimsoll_metal::stream::{self, StreamOp};
 
 use super::passes::Passes;
-use super::{HUGE_PAGE, fits, least_total, pages, sizes};
+use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits, last_level, least_total, pages, sizes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -123,9 +123,14 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// What makes all threads together use enough more than the last-level caches.
+/// Each thread's share of what counts as memory, or of what there is, if that is less; but never so little that all
+/// arrays together would not be well beyond the caches.
 fn default_size(machine: &Machine, op: StreamOp, threads: u64) -> u64 {
-    least_total(machine, op).div_ceil(threads.max(1)).next_multiple_of(HUGE_PAGE)
+    let threads = threads.max(1);
+    let share = |total: u64| total.div_ceil(threads).next_multiple_of(HUGE_PAGE);
+    let room = budget(machine).unwrap_or(u64::MAX) / threads / HUGE_PAGE * HUGE_PAGE;
+    let least = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
+    share(least_total(machine, op)).min(room).max(share(least))
 }
 
 /// Whether the arrays and the gaps between them have room in `size`.

@@ -102,13 +102,14 @@ fn last_level(machine: &Machine) -> u64 {
     machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL)
 }
 
-/// Bytes that all threads' arrays must have together for `op` to count as memory, in multiples of the last-level caches.
+/// Bytes that the arrays of all threads must have together for `op` to count as memory: each array, over all threads, so
+/// many times the last-level caches.
 ///
-/// The arrays that are *read* must be so many times the caches: what non-temporal stores write never gets there. (With
-/// all arrays together four times 32 MiB, triad was 8 % too fast on a Zen 4, and read, which has but one, was not.)
+/// It is not enough that all arrays together are: what non-temporal stores write never gets into a cache, so that the
+/// arrays read have it to themselves (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384, 88 with
+/// 1.5 GiB).
 fn least_total(machine: &Machine, op: StreamOp) -> u64 {
-    let arrays_read = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
-    arrays_read.saturating_mul(op.arrays()) / op.loads().max(1)
+    last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(op.arrays())
 }
 
 /// Whether the working sets of a case of `memory.bandwidth` are together large enough to count as memory.

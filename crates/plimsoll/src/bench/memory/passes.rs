@@ -330,8 +330,8 @@ fn note_size(facts: &mut Facts, machine: &Machine, op: StreamOp, case: &Case) {
     if !is_beyond_caches(machine, case) {
         let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
         let text = format!(
-            "{} over all threads is less than the {} with which the arrays read are {TIMES_LAST_LEVEL} × the last-level \
-             caches ({}): caches answered, wholly or in part; leave --size out to measure memory",
+            "{} over all threads is less than the {} with which each array is {TIMES_LAST_LEVEL} × the last-level caches \
+             ({}): caches answered, wholly or in part; leave --size out to measure memory",
             format_size(total),
             format_size(least_total(machine, op)),
             format_size(last_level(machine))

@@ -42,11 +42,11 @@ fn prepared(
 }
 
 #[test]
-fn what_all_threads_read_is_four_times_all_last_level_caches() -> Result<(), Fault> {
+fn each_array_over_all_threads_is_four_times_all_last_level_caches() -> Result<(), Fault> {
     let zen4 = ids(&Bandwidth, &machine("firecracker-zen4")?, &Group::default());
     assert_eq!(zen4.len(), 6);
     assert_eq!(zen4[0], "memory.bandwidth/op=read/size=128M/variant=best/pages=thp/threads=1");
-    assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=96M/variant=best/pages=thp/threads=2");
+    assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=192M/variant=best/pages=thp/threads=2");
     // Eight caches of 32 MiB; transparent huge pages are off.
     let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
     assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=2G/variant=best/pages=4k/threads=1");
@@ -73,6 +73,24 @@ fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
     let mut facts = Facts::default();
     note_caches(&mut facts, &machine);
     assert_eq!(facts.warnings[0].code(), "caches-unknown");
+    Ok(())
+}
+
+#[test]
+fn defaults_shrink_to_what_is_free_but_not_into_the_caches() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    let one = list("threads", ["1"]);
+    let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
+    machine.memory.available_bytes = Some(385 * MIB);
+    let candidate = triad(&machine);
+    assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(256 * MIB), true));
+    assert!(!is_beyond_caches(&machine, &candidate.case), "so it is marked");
+    machine.memory.available_bytes = Some(255 * MIB);
+    let candidate = triad(&machine);
+    assert_eq!(candidate.case.number("size"), Some(128 * MIB));
+    assert!(candidate.feasible.unwrap_err().reason.starts_with("needs 1 × 128M of memory"));
+    let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
+    assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(128 * MIB), false));
     Ok(())
 }
 
