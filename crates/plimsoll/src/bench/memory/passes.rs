@@ -23,8 +23,10 @@ use crate::quantity::format_size;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
 use crate::warning::Warning;
 
-/// Passes with each kernel when the best is looked for; the quickest counts.
+/// Laps with each kernel when the best is looked for; the quickest counts.
 const TRIALS: usize = 3;
+/// The least that such a lap lasts, so that what the kernel before left in the caches does not matter.
+const TRIAL_SECONDS: f64 = 1e-3;
 /// The least that a lap lasts: a hundred times what waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
 /// Share of a lap that a thread may be off its CPU: above it there was more than an interrupt.
@@ -190,6 +192,11 @@ impl Field {
     }
 }
 
+/// How many passes take at least `seconds`; one or more. A timer that stood still during a pass left its time at 0.
+fn passes_in(seconds: f64, pass_seconds: f64) -> u64 {
+    (seconds / pass_seconds.max(1e-9)).ceil().clamp(1.0, 1e12) as u64
+}
+
 /// The share of the time that was not spent on the CPU.
 fn off_cpu(elapsed: Duration, on_cpu: Duration) -> f64 {
     if elapsed.is_zero() {
@@ -236,10 +243,15 @@ impl Passes {
         };
         let mut tried: Vec<Chosen> =
             kernels.into_iter().map(|kernel| Chosen { kernel, pass_seconds: f64::INFINITY }).collect();
+        let mut passes = 1;
+        if let Some(first) = tried.first() {
+            let one = self.round(first.kernel, Schedule { passes: 1, per_lap: 1 })?;
+            passes = passes_in(TRIAL_SECONDS, one.seconds());
+        }
         for _ in 0..TRIALS {
             for one in &mut tried {
-                let round = self.round(one.kernel, Schedule { passes: 1, per_lap: 1 })?;
-                one.pass_seconds = one.pass_seconds.min(round.seconds());
+                let round = self.round(one.kernel, Schedule { passes, per_lap: passes })?;
+                one.pass_seconds = one.pass_seconds.min(round.seconds() / passes as f64);
             }
         }
         let quickest = tried.into_iter().min_by(|a, b| a.pass_seconds.total_cmp(&b.pass_seconds));
@@ -272,14 +284,11 @@ impl Prepared for Passes {
             self.chosen.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
         let elements = self.elements();
         let (program, bus) = (kernel.kernel().program_bytes(elements), kernel.kernel().bus_bytes(elements));
-        // A timer that stood still during a pass leaves its time at 0.
-        let pass_seconds = pass_seconds.max(1e-9);
         let passes = match amount {
-            Amount::Work(bytes) => bytes as f64 / program as f64,
-            Amount::Seconds(wanted) => wanted / pass_seconds,
+            Amount::Work(bytes) => (bytes as f64 / program as f64).round().clamp(1.0, 1e12) as u64,
+            Amount::Seconds(wanted) => passes_in(wanted, pass_seconds),
         };
-        let passes = passes.round().clamp(1.0, 1e12) as u64;
-        let per_lap = (LAP_SECONDS / pass_seconds).ceil().clamp(1.0, 1e9) as u64;
+        let per_lap = passes_in(LAP_SECONDS, pass_seconds);
         let round = self.round(kernel, Schedule { passes, per_lap })?;
         let counted = round.counted(if self.alone { OFF_CPU } else { 1.0 });
         if counted.seconds <= 0.0 {
@@ -382,6 +391,14 @@ mod tests {
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
         assert!((counted.set_aside - 0.8).abs() < 1e-12);
         assert_eq!(round(&[]).counted(0.02), Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0 });
+    }
+
+    #[test]
+    fn passes_last_at_least_as_long_as_asked() {
+        assert_eq!(passes_in(1e-3, 3e-4), 4);
+        assert_eq!(passes_in(1e-3, 1.0), 1);
+        assert_eq!(passes_in(1e-3, 0.0), 1_000_000);
+        assert_eq!(passes_in(f64::INFINITY, 1.0), 1_000_000_000_000);
     }
 
     #[test]
