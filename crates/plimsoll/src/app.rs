@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crossbeam_channel::{Receiver, unbounded};
 use plimsoll_metal::clock::CoreClock;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::bench::{Candidate, Options, disk, network};
@@ -69,6 +71,7 @@ impl Failure {
 /// # Errors
 /// A [`Failure`], when there is nothing to show but one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
+    survive_file_size_limit();
     match typed {
         Typed::Measure { what, common } => measure(&what, &common),
         Typed::Machine { json } => show_machine(json),
@@ -91,10 +94,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(what: &What, common: &Common) -> Result<Self, Failure> {
-        let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if to_stdout(&common.json) && to_stdout(&common.events) {
-            return Err(Failure::usage("--json - and --events - both want stdout; give one of them a file"));
-        }
+        distinct_outputs(common)?;
         let user_limits = match &common.limits {
             Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
             None => UserLimits::default(),
@@ -117,11 +117,28 @@ impl Prepared {
     }
 }
 
+/// Refuses to write two things to one place.
+fn distinct_outputs(common: &Common) -> Result<(), Failure> {
+    let named = [("--json", &common.json), ("--events", &common.events), ("--store", &common.store)];
+    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let places: Vec<_> =
+        named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect();
+    for (i, (flag, path)) in places.iter().enumerate() {
+        if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
+            let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            return Err(Failure::usage(format!(
+                "{other} {shown} and {flag} {shown} want the same place; name two"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn measure(what: &What, common: &Common) -> Result<ExitCode, Failure> {
     let prepared = Prepared::new(what, common)?;
     if common.list || common.dry_run {
         let text = if common.list { listed(&prepared) } else { foretold(&prepared) };
-        return Ok(printed(&text));
+        return printed(&text);
     }
     let outputs = Outputs::open(common).map_err(|e| match &e {
         OutputError::Store(store) => store_failure(store),
@@ -159,10 +176,20 @@ fn foretold(prepared: &Prepared) -> String {
 }
 
 /// Prints to stdout; a reader that has gone is no failure.
-fn printed(text: &str) -> ExitCode {
+fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    ExitCode::SUCCESS
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::environment(format!("cannot write to stdout: {e}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Makes a write past RLIMIT_FSIZE an error (EFBIG) in this process; the default is death by SIGXFSZ.
+fn survive_file_size_limit() {
+    // What the flag says is not needed; a refused registration leaves the default, which is no wrong figure.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// A message on the first signal; the second one ends the program at once.
@@ -170,7 +197,7 @@ fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| Failure::environment(format!("cannot watch for signals: {e}")))?;
-    std::thread::spawn(move || {
+    let watch = std::thread::Builder::new().spawn(move || {
         let mut seen = 0;
         for _ in signals.forever() {
             seen += 1;
@@ -179,6 +206,9 @@ fn interrupts() -> Result<Receiver<()>, Failure> {
             }
         }
     });
+    watch.map_err(|e| {
+        Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v"))
+    })?;
     Ok(receiver)
 }
 
@@ -271,7 +301,7 @@ fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     machine.look_behind(&root, Path::new("."));
     if json {
         let text = serde_json::to_string_pretty(&machine);
-        return text.map(|t| printed(&(t + "\n"))).map_err(|e| Failure::environment(e.to_string()));
+        return printed(&(text.map_err(|e| Failure::environment(e.to_string()))? + "\n"));
     }
     let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
     let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
@@ -280,7 +310,7 @@ fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
     let style = Style::detect(Wishes::default());
-    Ok(printed(&report::machine::text(&sections, style.width)))
+    printed(&report::machine::text(&sections, style.width))
 }
 
 fn history(named: Option<PathBuf>, show: Option<String>) -> Result<ExitCode, Failure> {

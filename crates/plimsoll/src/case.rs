@@ -43,7 +43,7 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
 
 /// Every parameter that a case may have. A new option is one row here.
 pub const KEYS: &[Key] = &[
-    key("op", Kind::Word, "operation: fma · read, copy, triad · read, write"),
+    key("op", Kind::Word, "operation, as the benchmarks below name theirs; a wrong one lists them"),
     key("type", Kind::Word, "element type: f64, f32"),
     key("isa", Kind::Word, "instruction set: best, or portable, sse2, avx2, avx512, neon"),
     key("pattern", Kind::Word, "order of the blocks: sequential, random"),

@@ -138,8 +138,13 @@ impl Outputs {
         }
         if let Some(lines) = &mut self.events {
             let written = serde_json::to_writer(&mut *lines, event).map_err(io::Error::from);
-            if written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()).is_err() {
+            if let Err(e) = written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()) {
                 self.events = None;
+                // A reader that has gone wants no more.
+                if e.kind() != io::ErrorKind::BrokenPipe {
+                    self.complaints.push(format!("--events: {e}; the rest of the events is lost"));
+                    self.lost = true;
+                }
             }
         }
         if let (Event::Measured { measurement }, Some(history)) = (event, &mut self.history) {

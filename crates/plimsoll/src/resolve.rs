@@ -176,6 +176,11 @@ pub fn candidates(plan: &Plan, machine: &Machine, only: &[String]) -> Result<Vec
     for group in &plan.groups {
         for name in &group.benchmarks {
             let Some(benchmark) = bench::find(name) else { continue };
+            // Before they are multiplied out: the product of what was named is the least that there will be.
+            let least = group.lists.values().fold(1u64, |n, list| n.saturating_mul(list.len() as u64));
+            if least > MOST_CASES {
+                return Err(too_many(least));
+            }
             let more = benchmark.cases(machine, group).map_err(|e| other(format!("{name}: {e}")))?;
             candidates.extend(
                 more.into_iter().filter(|c| filters.is_empty() || filters.iter().any(|f| f.keeps(c))),
@@ -186,12 +191,19 @@ pub fn candidates(plan: &Plan, machine: &Machine, only: &[String]) -> Result<Vec
     candidates.retain(|c| seen.insert(c.case.id()));
     match candidates.len() {
         0 => Err(other(format!(
-            "--only {} matches nothing; `plimsoll run --list` names all cases",
+            "--only {} matches nothing that takes the parameters named; the same command with --list and without --only names the cases",
             crate::text::shown(&only.join(","))
         ))),
-        1..=10_000 => Ok(candidates),
-        n => Err(other(format!("the lists multiply to {n} cases; 10000 is the most, shorten them"))),
+        n if n as u64 <= MOST_CASES => Ok(candidates),
+        n => Err(too_many(n as u64)),
     }
+}
+
+/// Most cases of one run.
+const MOST_CASES: u64 = 10_000;
+
+fn too_many(cases: u64) -> UsageError {
+    other(format!("the lists multiply to {cases} cases; {MOST_CASES} is the most, shorten them"))
 }
 
 /// One `--only`: whole dotted components of a benchmark's name, or a glob on case ids.

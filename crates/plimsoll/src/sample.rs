@@ -61,6 +61,9 @@ pub struct Conditions {
     pub more: BTreeMap<String, f64>,
 }
 
+/// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
+pub const WAITED: &str = "waited";
+
 /// A distribution of times: (upper edge in nanoseconds, count), ascending, no zero counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {

@@ -20,10 +20,12 @@ pub enum Warning {
         /// Samples taken.
         n: usize,
     },
-    /// Something else used the CPUs, or the host took them away.
+    /// Something else used the CPUs, or they were taken away.
     Disturbed {
-        /// Share of the time that was set aside.
+        /// Share of the time, as a median over the samples.
         share: f64,
+        /// What became of that time.
+        how: Loss,
     },
     /// An engine was asked for and another one did the work.
     EngineFellBack {
@@ -76,6 +78,33 @@ pub enum Warning {
     },
 }
 
+/// How time was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// It lay in slices that something interrupted; they are not in the figure.
+    SetAside,
+    /// The hypervisor gave the CPUs to others.
+    Stolen,
+    /// A CPU quota stopped the threads.
+    Throttled,
+    /// A thread was ready to run and had no CPU.
+    Waited,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Loss::SetAside => {
+                "of the time lay in interrupted slices and is set aside; stop other work or choose a quieter host"
+            }
+            Loss::Stolen => "of the CPU time went to others on this host (steal); choose a quieter host",
+            Loss::Throttled => "of the time a CPU quota stopped it; raise the quota",
+            Loss::Waited => "of the time a thread waited for a CPU; stop other work or choose a quieter host",
+        })
+    }
+}
+
 impl Warning {
     /// The stable code, as in the run document.
     pub fn code(&self) -> &str {
@@ -107,11 +136,7 @@ impl std::fmt::Display for Warning {
             Warning::FewSamples { n } => {
                 write!(f, "no interval from {n} of the 5 samples that it needs; take --samples 5 or more")
             }
-            Warning::Disturbed { share } => write!(
-                f,
-                "disturbed: {} of the time was stolen or preempted and is set aside; stop other work or choose a quieter host",
-                percent(*share)
-            ),
+            Warning::Disturbed { share, how } => write!(f, "disturbed: {} {how}", percent(*share)),
             Warning::EngineFellBack { wanted, used, why } => {
                 write!(f, "{wanted} was asked for, {used} did the work: {why}")
             }

@@ -55,15 +55,29 @@ pub enum What {
     },
 }
 
+/// A sample is at least as long as what ends it takes to notice, and at most a day.
+fn sample_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let sensible = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+    if sensible.contains(&time) { Ok(time) } else { Err("between 1ms and 24h, such as 200ms".to_owned()) }
+}
+
+fn precision(text: &str) -> Result<f64, String> {
+    match quantity::parse_share(text).map_err(|e| e.to_string())? {
+        share if share > 0.0 => Ok(share),
+        _ => Err("above zero, such as 1%; for a fixed number of samples use --samples".to_owned()),
+    }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a whole number from 0, such as 42".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     match quantity::parse_duration(text) {
         Ok(d) if d.is_zero() => Err("a time above zero, such as 200ms".to_owned()),
         other => other.map_err(|e| e.to_string()),
     }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    quantity::parse_share(text).map_err(|e| e.to_string())
 }
 
 /// Flags of everything that measures.
@@ -78,17 +92,17 @@ pub struct Common {
     /// Show what would be measured, and end
     #[arg(long)]
     pub dry_run: bool,
-    /// Threads at once; a list makes a case of each
+    /// Threads at once; a list makes a case of each [default: 1 and all CPUs, where it matters]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: 6 to 30, until --precision]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub samples: Option<u32>,
     /// Time of one sample [default: 200ms]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = sample_time)]
     pub sample_time: Option<Duration>,
     /// Stop when the half-width of the interval is below this share [default: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = precision)]
     pub precision: Option<f64>,
     /// Time for the whole run
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -100,7 +114,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
     /// Seed of all that is random [default: another one each time]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Write the run document to FILE, or alone to stdout (-)
     #[arg(long, value_name = "FILE|-")]
@@ -224,6 +238,7 @@ pub fn one_line(error: &clap::Error) -> String {
         .take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"))
         .filter(|l| !l.is_empty());
     let line = kept.collect::<Vec<_>>().join("; ");
+    let line = line.replace("were not provided:; ", "were not provided: ");
     let line = line.strip_prefix("error: ").unwrap_or(&line).replace("tip: ", "");
     crate::text::shown_within(&format!("{line}; try --help"), 1000)
 }

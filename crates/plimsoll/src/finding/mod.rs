@@ -11,6 +11,7 @@ mod shortfall;
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};
+use crate::sample::WAITED;
 use crate::stats::{Rate, Scaling, scaling};
 
 /// What a rule finds in the measurements of a run.
@@ -107,13 +108,14 @@ struct Lost {
     share: f64,
 }
 
-/// The largest loss of time during a case, zero where nothing is known.
+/// The largest loss of time during a case, zero where nothing is known. Time set aside is not in the figure, so it
+/// explains nothing of it.
 fn lost(measurement: &Measurement) -> Lost {
     let conditions = &measurement.conditions;
     let losses = [
         ("steal", conditions.steal),
         ("throttled by the CPU quota", conditions.throttled),
-        ("interrupted", conditions.set_aside),
+        ("threads waited for a CPU", conditions.more.get(WAITED).copied()),
     ];
     let known = losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }));
     known.fold(

@@ -12,10 +12,12 @@ use crate::event::Event;
 use crate::limit::{Evidence, median};
 use crate::measurement::{Maker, Measurement};
 use crate::plan::Sampling;
-use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Facts, Outcome, Sample, WrongAnswer};
+use crate::sample::{
+    Amount, CannotMeasure, Cause, Conditions, End, Facts, Outcome, Sample, WAITED, WrongAnswer,
+};
 use crate::stats::{Decision, MAX_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
-use crate::warning::Warning;
+use crate::warning::{Loss, Warning};
 
 /// Shares of lost time above which a figure is marked as disturbed.
 const DISTURBED: f64 = 0.05;
@@ -157,7 +159,8 @@ impl Harness<'_> {
         };
         prepared.verify().map_err(End::Wrong)?;
         taken.facts = prepared.facts();
-        taken.remark(ending, self.sampling.precision);
+        let cpus = self.maker.machine.cpu.allowed.len();
+        taken.remark(ending, self.sampling.precision, cpus > 0 && case.threads() > cpus);
         Ok(())
     }
 
@@ -195,6 +198,16 @@ impl Harness<'_> {
     }
 }
 
+type Read = fn(&Conditions) -> Option<f64>;
+
+/// How time can be lost, and where it is read; what others' threads did comes last.
+const LOSSES: &[(Loss, Read)] = &[
+    (Loss::Throttled, |c| c.throttled),
+    (Loss::Stolen, |c| c.steal),
+    (Loss::SetAside, |c| c.set_aside),
+    (Loss::Waited, |c| c.more.get(WAITED).copied()),
+];
+
 /// What a case has given so far.
 #[derive(Default)]
 struct Taken {
@@ -205,7 +218,7 @@ struct Taken {
 
 impl Taken {
     /// Adds the warnings that follow from the samples.
-    fn remark(&mut self, ending: Ending, wanted: f64) {
+    fn remark(&mut self, ending: Ending, wanted: f64, crowded: bool) {
         let n = self.samples.len();
         match ending {
             Ending::NotConverged { half_width: Some(reached) } => {
@@ -214,12 +227,13 @@ impl Taken {
             _ if n < MIN_FOR_INTERVAL => self.facts.warnings.push(Warning::FewSamples { n }),
             Ending::NotConverged { half_width: None } | Ending::Fixed | Ending::Converged => {}
         }
-        let lost =
-            |c: &Conditions| [c.steal, c.set_aside, c.throttled].into_iter().flatten().reduce(f64::max);
-        let shares = self.samples.iter().filter_map(|s| lost(&s.conditions)).collect();
-        if let Some(share) = median(shares).filter(|share| *share > DISTURBED) {
-            self.facts.warnings.push(Warning::Disturbed { share });
-        }
+        // The first that was seen is the nearest to the cause; threads that share a CPU interrupt each other.
+        let own = if crowded { &LOSSES[..2] } else { LOSSES };
+        let mut seen = own.iter().filter_map(|(how, read)| {
+            let share = median(self.samples.iter().filter_map(|s| read(&s.conditions)).collect())?;
+            (share > DISTURBED).then_some(Warning::Disturbed { share, how: *how })
+        });
+        self.facts.warnings.extend(seen.next());
     }
 }
 

@@ -31,7 +31,10 @@ pub struct Surroundings {
 impl Surroundings {
     /// Those of this process.
     pub fn of_process() -> Self {
-        Self { data_home: std::env::var_os("XDG_DATA_HOME"), home: std::env::var_os("HOME") }
+        Self {
+            data_home: std::env::var_os("XDG_DATA_HOME"),
+            home: std::env::var_os("HOME").filter(|home| Path::new(home).is_dir()),
+        }
     }
 }
 
@@ -44,7 +47,8 @@ impl Location {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
         let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
-        let data = data.ok_or(StoreError::NoPlace { why: "HOME is not set".to_owned() })?;
+        let data =
+            data.ok_or(StoreError::NoPlace { why: "HOME is not set, or names no directory".to_owned() })?;
         Ok(Self::Usual(data.join("plimsoll/history.db")))
     }
 

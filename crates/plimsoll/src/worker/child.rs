@@ -1,12 +1,14 @@
 //! The worker's side: prepares and samples what the parent asks for, until its standard input ends.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 
 use super::message::{Reply, Request, read, write};
 use crate::bench::{self, Context, Keep, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, WAITED};
 
 /// Serves one parent. Returns when the parent closes the pipe.
 ///
@@ -33,6 +35,25 @@ fn die_with_the_parent() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
+/// Nanoseconds that each thread of this process has waited for a CPU (`schedstat`, second number: the kernel's
+/// `Documentation/scheduler/sched-stats.rst`). Empty where the kernel does not tell.
+fn run_delays() -> HashMap<OsString, u64> {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return HashMap::new() };
+    let delay = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        Some((thread.file_name(), stat.split_whitespace().nth(1)?.parse().ok()?))
+    };
+    threads.filter_map(|thread| delay(thread.ok()?)).collect()
+}
+
+/// The largest share of `elapsed` seconds that a thread waited since `before`.
+fn waited(before: &HashMap<OsString, u64>, elapsed: f64) -> Option<f64> {
+    let since =
+        |(thread, now): (OsString, u64)| now.saturating_sub(before.get(&thread).copied().unwrap_or(0));
+    let most = run_delays().into_iter().map(since).max()?;
+    (elapsed > 0.0).then(|| (most as f64 * 1e-9 / elapsed).clamp(0.0, 1.0))
+}
+
 struct Workbench {
     machine: Machine,
     options: Options,
@@ -49,9 +70,16 @@ impl Workbench {
                 self.prepared = None;
                 Reply::Done
             }
-            Request::Sample(amount) => self.with(|p| match p.sample(amount) {
-                Ok(sample) => Reply::Sampled(Box::new(sample)),
-                Err(cannot) => Reply::Cannot(cannot),
+            Request::Sample(amount) => self.with(|p| {
+                let before = run_delays();
+                match p.sample(amount) {
+                    Ok(mut sample) => {
+                        let waited = waited(&before, sample.elapsed);
+                        sample.conditions.more.extend(waited.map(|share| (WAITED.to_owned(), share)));
+                        Reply::Sampled(Box::new(sample))
+                    }
+                    Err(cannot) => Reply::Cannot(cannot),
+                }
             }),
             Request::Pause => self.with(|p| {
                 p.pause();

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
+use rustix::io::Errno;
 
 use super::message::{self, Reply, Request};
 use crate::bench::{self, Options, Prepared};
@@ -140,7 +141,7 @@ impl Worker {
         interrupts: Receiver<()>,
     ) -> Result<Self, CannotMeasure> {
         let failed = |e: std::io::Error| {
-            CannotMeasure::environment(format!("cannot start a worker process: {e}; see `ulimit -u`"))
+            CannotMeasure::environment(format!("cannot start a worker process: {e}; {}", remedy(&e)))
         };
         // A process group of its own: Ctrl-C reaches the parent alone, which then decides.
         let mut child = Command::new(program)
@@ -155,9 +156,9 @@ impl Worker {
         let stdout = child.stdout.take();
         let (said, last_words) = bounded(1);
         if let Some(pipe) = child.stderr.take() {
-            std::thread::spawn(move || said.send(last_line(pipe)));
+            named("last words", move || drop(said.send(last_line(pipe)))).map_err(failed)?;
         }
-        std::thread::spawn(move || {
+        let listen = move || {
             let Some(stdout) = stdout else { return };
             let mut stdout = BufReader::new(stdout);
             while let Some(reply) = message::read(&mut stdout).transpose() {
@@ -166,7 +167,8 @@ impl Worker {
                     return;
                 }
             }
-        });
+        };
+        named("replies", listen).map_err(failed)?;
         let stdin = child.stdin.take();
         let mut worker = Self { child: Some(child), stdin, replies, interrupts, last_words, alive: true };
         let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
@@ -225,6 +227,21 @@ impl Worker {
     }
 }
 
+/// A detached thread; a failure to make one is an error and no panic.
+fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Which limit stands in the way of a process.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "see `ulimit -n`",
+        Some(Errno::NFILE) => "the system has too many open files",
+        Some(Errno::NOMEM) => "see `ulimit -v` and the cgroup's memory limit",
+        _ => "see `ulimit -u` and the cgroup's pids limit",
+    }
+}
+
 /// One line on how a worker ended.
 fn obituary(status: Option<ExitStatus>, said: &str) -> String {
     let how = match status.map(|s| (s.signal(), s.code())) {
@@ -267,7 +284,7 @@ impl Drop for Worker {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             // A worker that hangs in the kernel dies when the device answers; nobody waits for that.
-            std::thread::spawn(move || child.wait());
+            let _ = named("reaper", move || drop(child.wait()));
         }
     }
 }

@@ -340,7 +340,7 @@ fn one_at_a_time(wanted: u64) -> Warning {
     Warning::Other {
         code: "depth-not-reached".to_owned(),
         text: format!(
-            "one transfer was in flight where {wanted} were asked: psync knows no more; use --engine io_uring"
+            "one transfer was in flight where {wanted} were asked: psync does one transfer at a time; io_uring does more"
         ),
     }
 }

@@ -216,7 +216,9 @@ impl Load {
         };
         loop {
             let at_ns = self.step(Counting::Yes)?;
-            if at_ns.saturating_sub(opened.at_ns) >= ns && self.tally.transfers > 0 {
+            // Fewer transfers than the queue holds would be one burst of completions, and no rate.
+            let enough = self.tally.transfers >= self.slots.len() as u64;
+            if at_ns.saturating_sub(opened.at_ns) >= ns && enough {
                 let closed = Opening { at_ns, cpu_ns: cpu_ns() };
                 self.opened = Some(closed);
                 return Ok(self.close(opened, closed, next));

@@ -19,7 +19,7 @@ use crate::bench::{Context, place};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::{format_size, percent};
+use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
 use crate::warning::Warning;
 
@@ -130,14 +130,20 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
     }
 }
 
-/// What stays free for the rest of the system: a tenth of what is available, and no less than 128 MiB.
+/// What stays free for the rest of the system: a tenth of what is available, and no less than 128 MiB where that is
+/// less than a quarter.
 fn reserve(available: u64) -> u64 {
-    (available / 10).max(128 << 20)
+    (available / 10).max((128 << 20).min(available / 4))
 }
 
 /// Bytes that may be taken: what system and control group have left, less the reserve. `None` where unknown.
 fn budget(machine: &Machine) -> Option<u64> {
     machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
+}
+
+/// Bytes for people.
+fn human(bytes: u64) -> String {
+    Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
 /// Refuses a working set that does not fit, before any of it is allocated.
@@ -150,10 +156,10 @@ fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure>
         return Ok(());
     }
     Err(CannotMeasure::environment(format!(
-        "needs {threads} × {} of memory, and of the {} available {} are kept in reserve: choose a smaller --size{}",
-        format_size(size),
-        format_size(available),
-        format_size(reserve(available)),
+        "needs {threads} × {} of memory; {} are available, and {} of these must stay free: choose a smaller --size{}",
+        human(size),
+        human(available),
+        human(reserve(available)),
         if threads > 1 { " or fewer --threads" } else { "" },
     )))
 }

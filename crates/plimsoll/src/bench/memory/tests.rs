@@ -83,12 +83,12 @@ fn defaults_shrink_to_what_is_free_but_not_into_the_caches() -> Result<(), Fault
     let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
     machine.memory.available_bytes = Some(385 * MIB);
     let candidate = triad(&machine);
-    assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(256 * MIB), true));
+    assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(288 * MIB), true));
     assert!(!is_beyond_caches(&machine, &candidate.case), "so it is marked");
-    machine.memory.available_bytes = Some(255 * MIB);
+    machine.memory.available_bytes = Some(160 * MIB);
     let candidate = triad(&machine);
     assert_eq!(candidate.case.number("size"), Some(128 * MIB));
-    assert!(candidate.feasible.unwrap_err().reason.starts_with("needs 1 × 128M of memory"));
+    assert!(candidate.feasible.unwrap_err().reason.starts_with("needs 1 × 128 MiB of memory"));
     let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
     assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(128 * MIB), false));
     Ok(())
@@ -102,11 +102,11 @@ fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<
     let candidates = Bandwidth.cases(&machine, &group)?;
     let refused = refused(&candidates);
     assert_eq!(refused.len(), 3, "three operations, with three threads each");
-    let wanted = "needs 3 × 300M of memory, and of the 1G available 128M are kept in reserve: choose a smaller --size \
-                  or fewer --threads";
+    let wanted = "needs 3 × 300 MiB of memory; 1 GiB are available, and 128 MiB of these must stay free: choose a \
+                  smaller --size or fewer --threads";
     assert!(refused.iter().all(|why| why.cause == Cause::Environment && why.reason == wanted), "{refused:?}");
     let candidates = Latency.cases(&machine, &list("size", ["1G"]))?;
-    assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1G of memory"));
+    assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1 GiB of memory"));
     Ok(())
 }
 
