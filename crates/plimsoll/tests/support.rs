@@ -35,7 +35,7 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
 /// Names a test that cannot be made here: on stderr, and in the list that `make test` prints at its end.
 pub(crate) fn skipped(test: &str, why: &str) {
     let line = format!("{test}: {why}\n");
-    eprint!("skipped: {line}");
+    let _ = write!(std::io::stderr(), "skipped: {line}");
     if let Some(list) = std::env::var_os("PLIMSOLL_SKIPPED") {
         OpenOptions::new().create(true).append(true).open(list).unwrap().write_all(line.as_bytes()).unwrap();
     }
