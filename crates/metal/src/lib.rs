@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod chase;
 pub mod clock;
 pub mod gemm;
+pub mod handover;
 pub mod isa;
 pub mod kernel;
 pub mod sliced;

@@ -1,0 +1,374 @@
+//! Two processors hand one cache line to and fro: the time for one to see what the other wrote.
+//!
+//! Each thread waits for its own turn in the line and writes the other's. The timed loop has no PAUSE: that
+//! instruction alone takes as long as a hand-over (some 140 cycles since Skylake), and would be what is measured. The
+//! line is allocated by the first processor's thread, so on a machine with several memory nodes it has its home there.
+//! A partner that was descheduled is waited for with patience, not for ever.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::team::{Team, TeamError};
+
+/// Round trips of a burst at least: some 20 to 100 µs, a thousand times what reading the time costs, and short enough
+/// that most bursts fit between two interrupts.
+const ROUNDS: u64 = 200;
+/// Bursts that are kept of one measurement.
+const MOST_BURSTS: usize = 4096;
+/// Attempts between two looks at the time; a hand-over takes a few dozen, so the timed loop never comes there
+/// unless the partner is away.
+const ATTEMPTS: u32 = 1 << 14;
+/// How long one hand-over is waited for: far longer than a time slice, on a machine that is not hopelessly busy.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The line's value when there will be no further turn.
+const ENDED: u64 = u64::MAX;
+
+/// How the line is handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exchange {
+    /// Both spin on compare-and-swap: every attempt, failed or not, takes the line for itself.
+    CompareAndSwap,
+    /// Each spins on loads, and stores when its turn has come: the line is shared until it is written.
+    Store,
+}
+
+/// Why a pair has no hand-over time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandoverError {
+    /// Two threads on one processor wait for the scheduler, not for each other.
+    #[error("a cache line is handed over between two CPUs, and CPU {cpu} is one: name two different ones")]
+    SameCpu {
+        /// The processor.
+        cpu: usize,
+    },
+    /// The threads could not be started, pinned or run.
+    #[error(transparent)]
+    Team(#[from] TeamError),
+    /// One waited in vain for the other.
+    #[error(
+        "CPUs {} and {}: no hand-over within {:.1} s: one of them is taken by other work; free it or leave it out",
+        .cpus[0], .cpus[1], .patience.as_secs_f64()
+    )]
+    Stalled {
+        /// The processors.
+        cpus: [usize; 2],
+        /// How long it was waited for.
+        patience: Duration,
+    },
+    /// The partners counted different numbers of turns: memory or coherency is broken.
+    #[error("CPUs {} and {}: {} turns were written and {} answered", .cpus[0], .cpus[1], .turns[0], .turns[1])]
+    Miscounted {
+        /// The processors.
+        cpus: [usize; 2],
+        /// Turns that each of them took.
+        turns: [u64; 2],
+    },
+}
+
+/// What a pair did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounced {
+    /// Of each burst, the mean time of one hand-over in seconds: half a round trip. At least one.
+    pub one_way: Vec<f64>,
+    /// Round trips that were timed.
+    pub rounds: u64,
+}
+
+/// A line and its neighbour, which some processors fetch along with it, for itself.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What the two threads share.
+#[derive(Debug, Default)]
+struct Table {
+    /// Counts the turns: even, the first one's; odd, the second one's.
+    line: Apart<AtomicU64>,
+    given_up: Apart<AtomicBool>,
+}
+
+/// A thread on each of two processors.
+#[derive(Debug)]
+pub struct Pair {
+    team: Team,
+    cpus: [usize; 2],
+    table: Box<Table>,
+}
+
+impl Pair {
+    /// Starts and pins the threads.
+    ///
+    /// # Errors
+    /// [`HandoverError::SameCpu`], [`HandoverError::Team`].
+    pub fn new(cpus: [usize; 2]) -> Result<Self, HandoverError> {
+        if cpus[0] == cpus[1] {
+            return Err(HandoverError::SameCpu { cpu: cpus[0] });
+        }
+        let mut team = Team::new(&cpus)?;
+        let tables = team.run(|member| (member.index == 0).then(Box::<Table>::default))?;
+        let table = tables.into_iter().flatten().next().unwrap_or_default();
+        Ok(Self { team, cpus, table })
+    }
+
+    /// Hands the line to and fro for `time`, after a burst that is not counted.
+    ///
+    /// # Errors
+    /// [`HandoverError::Stalled`], [`HandoverError::Miscounted`], [`HandoverError::Team`].
+    pub fn bounce(&mut self, exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+        match exchange {
+            Exchange::CompareAndSwap => self.bounce_by::<CompareAndSwap>(time),
+            Exchange::Store => self.bounce_by::<Store>(time),
+        }
+    }
+
+    fn bounce_by<W: Way>(&mut self, time: Duration) -> Result<Bounced, HandoverError> {
+        let (cpus, table) = (self.cpus, &*self.table);
+        table.line.0.store(0, Ordering::Relaxed);
+        table.given_up.0.store(false, Ordering::Relaxed);
+        let seats = self.team.run(|member| {
+            let mut player = Player::<W>::new(table, member.index as u64, PATIENCE);
+            let bounced = if member.index == 0 { player.lead(time) } else { player.follow() };
+            (bounced, player.turns())
+        })?;
+        let turns = [0, 1].map(|seat| seats.get(seat).map_or(0, |(_, turns)| *turns));
+        // The leader's outcome; the follower has none but that it did not give up.
+        let outcomes: Result<Vec<Bounced>, GivenUp> = seats.into_iter().map(|(bounced, _)| bounced).collect();
+        let bounced = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
+        let bounced = bounced.ok_or(HandoverError::Stalled { cpus, patience: PATIENCE })?;
+        if turns[0] != turns[1] {
+            return Err(HandoverError::Miscounted { cpus, turns });
+        }
+        Ok(bounced)
+    }
+
+    /// The two processors.
+    #[must_use]
+    pub fn cpus(&self) -> [usize; 2] {
+        self.cpus
+    }
+}
+
+/// What came of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Done,
+    NotYet,
+    Ended,
+}
+
+/// One way to take a turn.
+trait Way {
+    /// Changes the line from `from` to `to` if that is its value.
+    fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt;
+}
+
+struct CompareAndSwap;
+
+impl Way for CompareAndSwap {
+    fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
+        match line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Attempt::Done,
+            Err(ENDED) => Attempt::Ended,
+            Err(_) => Attempt::NotYet,
+        }
+    }
+}
+
+struct Store;
+
+impl Way for Store {
+    fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
+        match line.load(Ordering::Acquire) {
+            value if value == from => {
+                line.store(to, Ordering::Release);
+                Attempt::Done
+            }
+            ENDED => Attempt::Ended,
+            _ => Attempt::NotYet,
+        }
+    }
+}
+
+/// The partner stayed away for too long, or gave up first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct GivenUp;
+
+/// One of the two.
+struct Player<'table, W> {
+    table: &'table Table,
+    /// The line's value when it is this one's turn.
+    mine: u64,
+    seat: u64,
+    patience: Duration,
+    way: std::marker::PhantomData<W>,
+}
+
+impl<'table, W: Way> Player<'table, W> {
+    fn new(table: &'table Table, seat: u64, patience: Duration) -> Self {
+        Self { table, mine: seat, seat, patience, way: std::marker::PhantomData }
+    }
+
+    /// Turns that were taken.
+    fn turns(&self) -> u64 {
+        (self.mine - self.seat) / 2
+    }
+
+    /// Takes turns in timed bursts, then ends the game.
+    fn lead(&mut self, time: Duration) -> Result<Bounced, GivenUp> {
+        let warm_up = self.burst(ROUNDS)?;
+        let each = (time.as_secs_f64() / MOST_BURSTS as f64 / warm_up) as u64;
+        let rounds = each.clamp(ROUNDS, ROUNDS << 20);
+        let mut one_way = Vec::with_capacity(MOST_BURSTS);
+        let begun = Instant::now();
+        loop {
+            one_way.push(self.burst(rounds)? / 2.0);
+            if begun.elapsed() >= time || one_way.len() == MOST_BURSTS {
+                break;
+            }
+        }
+        self.turn_to(ENDED)?;
+        Ok(Bounced { rounds: rounds * one_way.len() as u64, one_way })
+    }
+
+    /// Answers until the leader ends the game.
+    fn follow(&mut self) -> Result<Bounced, GivenUp> {
+        while self.turn_to(self.mine + 1)? == Attempt::Done {
+            self.mine += 2;
+        }
+        Ok(Bounced { one_way: Vec::new(), rounds: 0 })
+    }
+
+    /// The mean time of `rounds` round trips in seconds: from the end of a turn of one's own to that of a later one.
+    fn burst(&mut self, rounds: u64) -> Result<f64, GivenUp> {
+        self.turn_to(self.mine + 1)?;
+        self.mine += 2;
+        let start = Instant::now();
+        for _ in 0..rounds {
+            self.turn_to(self.mine + 1)?;
+            self.mine += 2;
+        }
+        Ok(start.elapsed().as_secs_f64() / rounds as f64)
+    }
+
+    /// Waits for one's turn, and makes of it `next`. [`Attempt::Ended`] if there will be none.
+    fn turn_to(&self, next: u64) -> Result<Attempt, GivenUp> {
+        let mut waiting_since = None;
+        loop {
+            for _ in 0..ATTEMPTS {
+                match W::attempt(&self.table.line.0, self.mine, next) {
+                    Attempt::NotYet => {}
+                    outcome => return Ok(outcome),
+                }
+            }
+            self.look_up(&mut waiting_since)?;
+        }
+    }
+
+    /// Gives up if the partner has, or has been away for too long.
+    #[cold]
+    fn look_up(&self, waiting_since: &mut Option<Instant>) -> Result<(), GivenUp> {
+        let given_up = &self.table.given_up.0;
+        let too_long = waiting_since.get_or_insert_with(Instant::now).elapsed() > self.patience;
+        if too_long {
+            given_up.store(true, Ordering::Release);
+        }
+        if given_up.load(Ordering::Acquire) { Err(GivenUp) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::thread::{CpuSet, sched_getaffinity};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(5);
+
+    /// Two processors, or word of it that this machine has but one.
+    fn two_cpus(test: &str) -> Option<[usize; 2]> {
+        let set = sched_getaffinity(None).unwrap();
+        let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+        let pair = Some([cpus.next()?, cpus.next()?]);
+        if pair.is_none() {
+            writeln!(std::io::stderr(), "SKIPPED {test}: needs two CPUs").unwrap();
+        }
+        pair
+    }
+
+    #[test]
+    fn two_cpus_hand_the_line_over_both_ways() {
+        let Some(cpus) = two_cpus("two_cpus_hand_the_line_over_both_ways") else { return };
+        let mut pair = Pair::new(cpus).unwrap();
+        assert_eq!(pair.cpus(), cpus);
+        for exchange in [Exchange::CompareAndSwap, Exchange::Store, Exchange::CompareAndSwap] {
+            let bounced = pair.bounce(exchange, Duration::from_millis(20)).unwrap();
+            assert!((1..=MOST_BURSTS).contains(&bounced.one_way.len()));
+            assert!(bounced.rounds >= ROUNDS * bounced.one_way.len() as u64);
+            // No signal is faster than light across a chip.
+            assert!(bounced.one_way.iter().all(|s| *s > 1e-10 && s.is_finite()), "{bounced:?}");
+            let turns = pair.table.line.0.load(Ordering::Relaxed);
+            assert_eq!(turns, ENDED);
+        }
+    }
+
+    #[test]
+    fn the_shortest_time_is_one_burst() {
+        let Some(cpus) = two_cpus("the_shortest_time_is_one_burst") else { return };
+        let bounced = Pair::new(cpus).unwrap().bounce(Exchange::Store, Duration::ZERO).unwrap();
+        assert_eq!((bounced.one_way.len(), bounced.rounds), (1, ROUNDS));
+    }
+
+    #[test]
+    fn one_cpu_twice_is_refused() {
+        assert!(matches!(Pair::new([0, 0]), Err(HandoverError::SameCpu { cpu: 0 })));
+        let error = Pair::new([0, CpuSet::MAX_CPU]).unwrap_err();
+        assert!(matches!(error, HandoverError::Team(TeamError::NotAllowed { .. })), "{error}");
+    }
+
+    #[test]
+    fn whoever_waits_alone_gives_up() {
+        fn alone<W: Way>() {
+            let table = Table::default();
+            let mut leader = Player::<W>::new(&table, 0, SHORT);
+            // The first turn is there to be taken; the second never comes.
+            assert_eq!(leader.lead(SHORT), Err(GivenUp));
+            assert_eq!(leader.turns(), 1);
+            assert!(table.given_up.0.load(Ordering::Relaxed));
+            let table = Table::default();
+            assert_eq!(Player::<W>::new(&table, 1, SHORT).follow(), Err(GivenUp));
+        }
+        alone::<CompareAndSwap>();
+        alone::<Store>();
+    }
+
+    #[test]
+    fn whoever_is_left_behind_gives_up_at_once() {
+        let table = Table::default();
+        table.given_up.0.store(true, Ordering::Relaxed);
+        let mut follower = Player::<Store>::new(&table, 1, Duration::MAX);
+        assert_eq!(follower.follow(), Err(GivenUp));
+    }
+
+    #[test]
+    fn a_turn_is_taken_only_when_it_has_come() {
+        fn turns<W: Way>() {
+            let line = AtomicU64::new(4);
+            assert_eq!(W::attempt(&line, 5, 6), Attempt::NotYet);
+            assert_eq!((W::attempt(&line, 4, 5), line.load(Ordering::Relaxed)), (Attempt::Done, 5));
+            line.store(ENDED, Ordering::Relaxed);
+            assert_eq!((W::attempt(&line, 6, 7), line.load(Ordering::Relaxed)), (Attempt::Ended, ENDED));
+        }
+        turns::<CompareAndSwap>();
+        turns::<Store>();
+    }
+
+    #[test]
+    fn the_line_is_alone() {
+        let table = Table::default();
+        let apart = (&raw const table.line).addr().abs_diff((&raw const table.given_up).addr());
+        assert!(apart >= 128 && (&raw const table.line).addr().is_multiple_of(128));
+    }
+}
