@@ -13,6 +13,8 @@ use crate::team::{Team, TeamError};
 /// Round trips of a burst at least: some 20 to 100 µs, a thousand times what reading the time costs, and short enough
 /// that most bursts fit between two interrupts.
 const ROUNDS: u64 = 200;
+/// Bursts for so long are not counted: the clock may have to rise, and the line must come near.
+const WARM_UP: Duration = Duration::from_micros(500);
 /// Bursts that are kept of one measurement.
 const MOST_BURSTS: usize = 4096;
 /// Attempts between two looks at the time; a hand-over takes a few dozen, so the timed loop never comes there
@@ -111,7 +113,7 @@ impl Pair {
         Ok(Self { team, cpus, table })
     }
 
-    /// Hands the line to and fro for `time`, after a burst that is not counted.
+    /// Hands the line to and fro for `time`, after half a millisecond that is not counted.
     ///
     /// # Errors
     /// [`HandoverError::Stalled`], [`HandoverError::Miscounted`], [`HandoverError::Team`].
@@ -216,8 +218,12 @@ impl<'table, W: Way> Player<'table, W> {
 
     /// Takes turns in timed bursts, then ends the game.
     fn lead(&mut self, time: Duration) -> Result<Bounced, GivenUp> {
-        let warm_up = self.burst(ROUNDS)?;
-        let each = (time.as_secs_f64() / MOST_BURSTS as f64 / warm_up) as u64;
+        let begun = Instant::now();
+        let mut quickest = f64::INFINITY;
+        while begun.elapsed() < WARM_UP {
+            quickest = quickest.min(self.burst(ROUNDS)?);
+        }
+        let each = (time.as_secs_f64() / MOST_BURSTS as f64 / quickest) as u64;
         let rounds = each.clamp(ROUNDS, ROUNDS << 20);
         let mut one_way = Vec::with_capacity(MOST_BURSTS);
         let begun = Instant::now();

@@ -169,6 +169,7 @@ pub(crate) fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResu
         samples,
         percentiles: None,
         histogram: None,
+        matrix: None,
         limit: None,
         limits: Vec::new(),
         of_limit: None,

@@ -4,6 +4,10 @@
 //! here is a pure function of the raw [`Outcome`], the machine and the run's evidence, so a stored run can be
 //! summarised again by a newer version.
 
+mod matrix;
+
+pub use matrix::{Alike, Matrix, Measured};
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -99,6 +103,9 @@ pub struct MetricResult {
     /// The distribution: (upper edge, count), where single operations were timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Vec<(f64, u64)>>,
+    /// A value for each pair, where pairs were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
     /// The tightest known limit, or the unknown one with its reason; null where none has a meaning.
     pub limit: Option<Limit>,
     /// All limits, tightest first.
@@ -177,6 +184,7 @@ impl Maker<'_> {
         let mut metrics: Vec<MetricResult> = made.collect();
         if let Some(headline) = metrics.first_mut() {
             headline.note_delivered(&outcome.samples);
+            headline.matrix = Matrix::of(&outcome.samples);
         }
         let params = outcome.case.params().iter();
         Measurement {
@@ -223,6 +231,7 @@ impl Maker<'_> {
             samples: values,
             percentiles,
             histogram,
+            matrix: None,
             limit: chosen,
             limits,
             peers: Vec::new(),

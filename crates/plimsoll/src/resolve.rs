@@ -176,6 +176,10 @@ pub fn candidates(plan: &Plan, machine: &Machine, only: &[String]) -> Result<Vec
     for group in &plan.groups {
         for name in &group.benchmarks {
             let Some(benchmark) = bench::find(name) else { continue };
+            // What is not asked for may not take the typed values, and must not refuse them.
+            if !filters.is_empty() && !filters.iter().any(|f| f.may_keep(name)) {
+                continue;
+            }
             // Before they are multiplied out: the product of what was named is the least that there will be.
             let least = group.lists.values().fold(1u64, |n, list| n.saturating_mul(list.len() as u64));
             if least > MOST_CASES {
@@ -225,8 +229,16 @@ impl Only {
     fn keeps(&self, candidate: &Candidate) -> bool {
         match self {
             Only::Glob(glob) => glob.is_match(candidate.case.id().as_str()),
+            Only::Name(_) => self.may_keep(candidate.case.benchmark()),
+        }
+    }
+
+    /// Whether a case of this benchmark might be kept.
+    fn may_keep(&self, benchmark: &str) -> bool {
+        match self {
+            Only::Glob(_) => true,
             Only::Name(name) => {
-                let rest = candidate.case.benchmark().strip_prefix(name.as_str());
+                let rest = benchmark.strip_prefix(name.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             }
         }

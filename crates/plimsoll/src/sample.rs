@@ -36,6 +36,9 @@ pub struct Sample {
     /// Distributions, where the benchmark times single operations.
     #[serde(default)]
     pub histograms: Vec<Histogram>,
+    /// The headline metric of single pairs, where the benchmark measures between things.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matrix: Vec<Cell>,
     /// Under which conditions.
     #[serde(default)]
     pub conditions: Conditions,
@@ -71,6 +74,20 @@ pub struct Histogram {
     pub metric: String,
     /// (nanoseconds, count).
     pub buckets: Vec<(u64, u64)>,
+}
+
+/// The headline metric between two things.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Number of the one (a CPU, as the kernel numbers it).
+    pub row: u32,
+    /// Number of the other.
+    pub column: u32,
+    /// In the metric's unit.
+    pub value: f64,
+    /// What is to be known of this pair, in a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
 }
 
 /// What a prepared case turned out to be.

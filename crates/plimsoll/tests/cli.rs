@@ -33,6 +33,15 @@ fn wrong_flags_and_values_are_told_in_one_line() {
 }
 
 #[test]
+fn a_value_is_judged_by_the_benchmarks_that_are_asked_for() {
+    let dir = scratch();
+    let only = ["cpu", "--only", "cpu.core-to-core", "--op", "store", "--list"];
+    let (out, _) = ended(plimsoll(dir.path()).args(only), 0);
+    assert!(out.starts_with("cpu.core-to-core/op=store"), "{out}");
+    refused(&["cpu", "--only", "cpu.core-to-core", "--op", "fma"], "choose cas, store");
+}
+
+#[test]
 fn unknown_plans_and_benchmarks_are_told() {
     refused(&["run", "no-such-plan"], "quick");
     refused(&["run", "no/such/plan.toml"], "no/such/plan.toml");

@@ -25,6 +25,7 @@ pub mod null;
 /// Every benchmark there is. A new one is one file and one line here.
 pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &cpu::Peak,
+    &cpu::CoreToCore,
     &memory::Bandwidth,
     &memory::Latency,
     &disk::io::DiskIo,

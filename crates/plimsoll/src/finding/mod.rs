@@ -8,6 +8,7 @@ mod changed;
 mod scales;
 mod shared_core;
 mod shortfall;
+mod siblings;
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};
@@ -19,7 +20,7 @@ pub type Rule = fn(&[Measurement]) -> Vec<Finding>;
 
 /// Every rule, in the order in which their findings are told.
 pub const RULES: &[Rule] =
-    &[shared_core::find, scales::find, changed::find, shortfall::find, bottleneck::find];
+    &[shared_core::find, siblings::find, scales::find, changed::find, shortfall::find, bottleneck::find];
 
 /// All that the rules find.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {

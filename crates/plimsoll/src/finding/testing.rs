@@ -20,6 +20,7 @@ pub(super) fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) ->
         summary,
         percentiles: None,
         histogram: None,
+        matrix: None,
         limit: None,
         limits: Vec::new(),
         of_limit: None,

@@ -22,6 +22,13 @@ pub fn peak(question: &Question<'_>) -> Vec<Limit> {
     vec![limit]
 }
 
+/// Limits of `cpu.core-to-core`: none is known.
+pub fn core_to_core(_: &Question<'_>) -> Vec<Limit> {
+    let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
+               it; give --limits FILE";
+    vec![Limit::unknown(Kind::Floor, why)]
+}
+
 fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;

@@ -165,6 +165,7 @@ pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
 /// Which rule answers for which benchmark. A new one is one line.
 pub const RULES: &[(&str, Rule)] = &[
     ("cpu.peak", cpu::peak),
+    ("cpu.core-to-core", cpu::core_to_core),
     ("disk.io", disk::io),
     ("disk.fsync", disk::fsync),
     ("memory.bandwidth", memory::bandwidth),

@@ -23,6 +23,7 @@ pub(super) fn label(case: &Case) -> String {
     let mut words = Words { case, used: Vec::new(), said: Vec::new() };
     match case.benchmark() {
         "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
+        "cpu.core-to-core" => words.word("core to core").these(&["op"]),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
         "memory.latency" => words.word("latency").these(&["size"]),
         "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::label::label;
 use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Measurement, MetricResult, Note, Status};
+use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
 
 /// A measurement in words.
@@ -44,6 +44,7 @@ impl Row {
             None => (None, &[][..]),
         };
         let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
+        details.extend(headline.into_iter().flat_map(between));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
@@ -126,6 +127,17 @@ fn tail(metric: &MetricResult) -> Option<String> {
     said(metric.percentiles.as_ref()?, metric.unit, &["p99", "p99.9", "max"])
 }
 
+/// The medians of a matrix by what the pairs share.
+fn between(metric: &MetricResult) -> Vec<String> {
+    let alike = metric.matrix.as_ref().map(Matrix::alike).unwrap_or_default();
+    let one = |kind: &Alike<'_>| {
+        let value = human(kind.median, metric.unit);
+        let pairs = if kind.pairs == 1 { "pair" } else { "pairs" };
+        format!("{} {value} ({} {pairs})", kind.mark.unwrap_or("apart"), kind.pairs)
+    };
+    alike.iter().map(one).collect()
+}
+
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
     let one = |name: &&str| percentiles.get(*name).map(|value| format!("{name} {}", human(*value, unit)));
     let all: Vec<String> = names.iter().filter_map(one).collect();
@@ -190,6 +202,21 @@ mod tests {
         assert_eq!(details[7], "p99 183 µs · p99.9 783 µs · max 3.57 ms");
         assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
         assert!(details[0].is_empty() && details[9].is_empty());
+    }
+
+    #[test]
+    fn a_matrix_is_told_by_what_its_pairs_share() {
+        let cell = |row, column, value, mark: Option<&str>| crate::sample::Cell {
+            row,
+            column,
+            value,
+            mark: mark.map(str::to_owned),
+        };
+        let cells = vec![cell(0, 1, 104e-9, None), cell(0, 2, 6.2e-9, Some("smt")), cell(1, 2, 106e-9, None)];
+        let sample = crate::sample::Sample { matrix: cells, ..Default::default() };
+        let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 104e-9);
+        made.metrics[0].matrix = Matrix::of(&[sample]);
+        assert_eq!(Row::of(&made).details, "smt 6.20 ns (1 pair) · apart 105 ns (2 pairs)");
     }
 
     #[test]

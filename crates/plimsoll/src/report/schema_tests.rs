@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use crate::document::Run;
 use crate::fixture;
 use crate::limit::{Kind, Limit};
+use crate::measurement::{Matrix, Point};
 use crate::quantity::Unit;
 use crate::report::json;
+use crate::sample::{Cell, Sample};
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     let schema: Value = serde_json::from_str(include_str!("../../../../schema/run.v1.json")).unwrap();
@@ -117,6 +119,36 @@ fn closed_objects_take_no_more_names_and_lack_none() {
             rejected(&format!("{path} without {name}"), |d| {
                 d.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(&name);
             });
+        }
+    }
+}
+
+#[test]
+fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
+    let cell =
+        |row, column, mark: Option<&str>| Cell { row, column, value: 6e-9, mark: mark.map(str::to_owned) };
+    let sample = Sample {
+        matrix: vec![cell(0, 1, Some("smt")), cell(1, 0, Some("smt")), cell(0, 2, None)],
+        ..Sample::default()
+    };
+    let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 6e-9);
+    made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
+    let point =
+        Point { set_aside: Some(0.1), throttled: Some(0.2), delivered: Some(5e-9), ..Point::default() };
+    made.metrics[0].series.push(point);
+    let document = written(&fixture::run_of(vec![made]));
+    assert_eq!(errors(&document), [""; 0]);
+    let read: Run = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(written(&read), document);
+    for name in ["rows", "columns", "values", "spread", "marks"] {
+        let mut less = document.clone();
+        let matrix = less.pointer_mut("/measurements/0/metrics/0/matrix").unwrap();
+        matrix.as_object_mut().unwrap().remove(name);
+        assert!(!errors(&less).is_empty(), "a matrix without {name} passes");
+        for wrong in [json!([]), json!([["x", 1.5]]), json!([-1])] {
+            let mut other = document.clone();
+            *other.pointer_mut(&format!("/measurements/0/metrics/0/matrix/{name}")).unwrap() = wrong.clone();
+            assert!(!errors(&other).is_empty(), "{name} = {wrong} passes");
         }
     }
 }

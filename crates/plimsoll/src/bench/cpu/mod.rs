@@ -1,5 +1,8 @@
 //! CPU benchmarks: what the cores compute, with the clock that they held while doing so.
 
+mod core_to_core;
+mod pairs;
 mod peak;
 
+pub use core_to_core::CoreToCore;
 pub use peak::Peak;

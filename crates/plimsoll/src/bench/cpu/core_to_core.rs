@@ -1,0 +1,353 @@
+//! `cpu.core-to-core`: how long one CPU takes to see what another wrote, for every pair of allowed CPUs.
+//!
+//! A cache line goes to and fro between two pinned threads, by compare-and-swap or by loads and stores
+//! (`plimsoll_metal::handover`, without PAUSE). The latency is one way: half a round trip, because neither end's clock
+//! is compared with the other's. A pair's figure of one sample is the median of its bursts, which leaves out those that
+//! an interrupt fell into; the headline is the median over the pairs.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
+use serde_json::Value as Json;
+
+use super::pairs::{ALL_PAIRS_OF, chosen, pairs_of, shared};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::Case;
+use crate::limit::median;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
+use crate::warning::Warning;
+
+/// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
+const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
+/// Longest sample that is asked for; far longer than any plan.
+const MAX_SECONDS: f64 = 1e6;
+
+/// Ways to hand the line over, by their names in case ids.
+const OPS: &[(&str, Exchange)] = &[("cas", Exchange::CompareAndSwap), ("store", Exchange::Store)];
+
+/// The benchmark itself.
+pub struct CoreToCore;
+
+impl Benchmark for CoreToCore {
+    fn name(&self) -> &'static str {
+        "cpu.core-to-core"
+    }
+
+    fn about(&self) -> &'static str {
+        "time for a CPU to see what another wrote, for each pair of CPUs"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["op"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let all: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+        let mut candidates = Vec::new();
+        for op in group.words("op", &all) {
+            if exchange(&op).is_none() {
+                let (op, all) = (crate::text::shown(&op), all.join(", "));
+                return Err(format!("op: unknown hand-over '{op}': choose {all}"));
+            }
+            let case = Case::of(self.name()).with_word("op", &op);
+            candidates.push(Candidate { case, feasible: enough(machine) });
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        enough(cx.machine)?;
+        let op = case.word("op").unwrap_or_default();
+        let exchange = exchange(op)
+            .ok_or_else(|| CannotMeasure::not_here(format!("op '{}' is unknown", crate::text::shown(op))))?;
+        Ok(Box::new(Pairs::new(cx.machine, exchange, cx.options.seed, bounce)))
+    }
+}
+
+fn exchange(op: &str) -> Option<Exchange> {
+    OPS.iter().find(|(name, _)| *name == op).map(|(_, exchange)| *exchange)
+}
+
+/// Whether there are two CPUs to measure between.
+fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
+    let allowed = &machine.cpu.allowed;
+    if allowed.len() >= 2 {
+        return Ok(());
+    }
+    Err(CannotMeasure::not_here(format!(
+        "needs two CPUs, and this process is allowed '{allowed}'; widen taskset or the cpuset"
+    )))
+}
+
+/// Measures one pair for a time.
+type Bounce = fn([usize; 2], Exchange, Duration) -> Result<Bounced, HandoverError>;
+
+/// On this machine. The threads live as long as the pair is measured: hundreds of pairs would be thousands of threads.
+fn bounce(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+    Pair::new(cpus)?.bounce(exchange, time)
+}
+
+/// All pairs that are measured, one after the other.
+struct Pairs {
+    exchange: Exchange,
+    bounce: Bounce,
+    pairs: Vec<Marked>,
+    /// Pairs that there are.
+    of: usize,
+    /// The last pair that could not be measured, and how many times that was so.
+    stalled: Option<Stalled>,
+    wrong: Option<String>,
+}
+
+/// A pair, and what its CPUs share.
+struct Marked {
+    cpus: [usize; 2],
+    mark: Option<String>,
+}
+
+struct Stalled {
+    why: String,
+    times: usize,
+}
+
+impl Pairs {
+    fn new(machine: &Machine, exchange: Exchange, seed: u64, bounce: Bounce) -> Self {
+        let cpu = &machine.cpu;
+        let marked = |cpus| Marked { cpus, mark: shared(cpu, cpus) };
+        let pairs = chosen(cpu, &cpu.allowed, seed).into_iter().map(marked).collect();
+        Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
+    }
+
+    /// The median hand-over of one pair, or none: it stalled, or it was wrong.
+    fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
+        match (self.bounce)(cpus, self.exchange, time) {
+            Ok(bounced) => Ok(median(bounced.one_way)),
+            Err(stalled @ HandoverError::Stalled { .. }) => {
+                let times = self.stalled.as_ref().map_or(0, |stalled| stalled.times) + 1;
+                self.stalled = Some(Stalled { why: stalled.to_string(), times });
+                Ok(None)
+            }
+            Err(wrong @ HandoverError::Miscounted { .. }) => {
+                self.wrong = Some(wrong.to_string());
+                Ok(None)
+            }
+            Err(other) => Err(CannotMeasure::environment(other.to_string())),
+        }
+    }
+}
+
+/// Both directions of a pair: one way is half a round trip, so they are the same.
+fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
+    let [a, b] = pair.cpus.map(u32::try_from);
+    let (a, b) = (a.ok()?, b.ok()?);
+    let cell = |row, column| Cell { row, column, value, mark: pair.mark.clone() };
+    Some([cell(a, b), cell(b, a)])
+}
+
+impl Prepared for Pairs {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+        };
+        let share = seconds.clamp(0.0, MAX_SECONDS) / self.pairs.len().max(1) as f64;
+        let each = Duration::from_secs_f64(share).max(LEAST_FOR_A_PAIR);
+        let begun = Instant::now();
+        let (mut matrix, mut latencies) = (Vec::new(), Vec::new());
+        for index in 0..self.pairs.len() {
+            if let Some(latency) = self.latency(self.pairs[index].cpus, each)? {
+                latencies.push(latency);
+                matrix.extend(cells(&self.pairs[index], latency).into_iter().flatten());
+            }
+        }
+        let why = || self.wrong.clone().or(self.stalled.as_ref().map(|stalled| stalled.why.clone()));
+        let latency =
+            median(latencies).ok_or_else(|| CannotMeasure::environment(why().unwrap_or_default()))?;
+        Ok(Sample {
+            elapsed: begun.elapsed().as_secs_f64(),
+            values: [("latency".to_owned(), latency)].into(),
+            matrix,
+            ..Sample::default()
+        })
+    }
+
+    /// Every turn of the one was answered by the other; the pairs count them themselves.
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        self.wrong.take().map_or(Ok(()), |wrong| Err(WrongAnswer(wrong)))
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        facts.achieved.insert("pairs".to_owned(), Json::from(self.pairs.len()));
+        if self.pairs.len() < self.of {
+            let text = format!(
+                "{} of {} pairs are measured, SMT siblings and others chosen by the seed: all pairs of more than \
+                 {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to see every one of theirs",
+                self.pairs.len(),
+                self.of
+            );
+            facts.warnings.push(Warning::Other { code: "pairs-chosen".to_owned(), text });
+        }
+        if let Some(Stalled { why, times }) = &self.stalled {
+            let text = format!("{times} × a pair was left out of a sample; the last: {why}");
+            facts.warnings.push(Warning::Other { code: "pairs-stalled".to_owned(), text });
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::bench::{Keep, Options};
+    use crate::case::Value;
+    use crate::machine::Root;
+    use crate::sample::Cause;
+
+    fn machine(allowed: &str) -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = allowed.parse().unwrap();
+        machine
+    }
+
+    fn group(ops: &[&str]) -> Group {
+        Group::default().with("op", ops.iter().map(|op| Value::Word((*op).to_owned())).collect())
+    }
+
+    /// 10 ns for each step between the CPUs' numbers; one burst in three is disturbed.
+    fn by_distance(cpus: [usize; 2], exchange: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
+        let near = if exchange == Exchange::Store { 20e-9 } else { 10e-9 };
+        let one_way = near * (cpus[1] - cpus[0]) as f64;
+        Ok(Bounced { one_way: vec![one_way, 1e-3, one_way], rounds: 600 })
+    }
+
+    /// CPU 2 never answers.
+    fn without_2(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+        match cpus.contains(&2) {
+            true => Err(HandoverError::Stalled { cpus, patience: Duration::from_secs(2) }),
+            false => by_distance(cpus, exchange, time),
+        }
+    }
+
+    fn miscounted(cpus: [usize; 2], _: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
+        Err(HandoverError::Miscounted { cpus, turns: [7, 6] })
+    }
+
+    fn pairs(allowed: &str, bounce: Bounce) -> Pairs {
+        Pairs::new(&machine(allowed), Exchange::CompareAndSwap, 1, bounce)
+    }
+
+    #[test]
+    fn both_hand_overs_are_cases_and_others_are_refused() {
+        let ids = |group: &Group| -> Vec<String> {
+            let candidates = CoreToCore.cases(&machine("0-3"), group).unwrap();
+            candidates.iter().map(|c| c.case.to_string()).collect()
+        };
+        assert_eq!(ids(&Group::default()), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
+        assert_eq!(ids(&group(&["store"])), ["cpu.core-to-core/op=store"]);
+        let error = CoreToCore.cases(&machine("0-3"), &group(&["fma\n"])).unwrap_err();
+        assert!(
+            error.starts_with("op: unknown hand-over 'fma") && error.ends_with("choose cas, store"),
+            "{error}"
+        );
+        assert!(!error.contains('\n') && !CoreToCore.by_default());
+    }
+
+    #[test]
+    fn one_cpu_has_no_pair() {
+        let candidates = CoreToCore.cases(&machine("5"), &Group::default()).unwrap();
+        let refusal = candidates[0].feasible.clone().unwrap_err();
+        assert_eq!(refusal.cause, Cause::NotHere);
+        assert!(refusal.reason.contains("is allowed '5'"), "{refusal}");
+    }
+
+    #[test]
+    fn each_pair_has_the_median_of_its_bursts_in_both_directions() {
+        let mut pairs = pairs("0-2", by_distance);
+        let sample = pairs.sample(Amount::Seconds(0.0)).unwrap();
+        assert_eq!(sample.values["latency"], 10e-9);
+        let found: Vec<[f64; 3]> = sample
+            .matrix
+            .iter()
+            .map(|cell| [f64::from(cell.row), f64::from(cell.column), (cell.value * 1e9).round()])
+            .collect();
+        let expected = [[0.0, 1.0, 10.0], [1.0, 0.0, 10.0], [0.0, 2.0, 20.0], [2.0, 0.0, 20.0]];
+        assert_eq!(found[..4], expected);
+        assert_eq!((found.len(), sample.work), (6, None));
+        pairs.verify().unwrap();
+        let facts = pairs.facts();
+        assert_eq!((&facts.achieved["pairs"], facts.warnings.len()), (&Json::from(3), 0));
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_answer_costs_its_own_pairs() {
+        let mut some = pairs("0-3", without_2);
+        let sample = some.sample(Amount::Seconds(0.1)).unwrap();
+        assert!(sample.matrix.len() == 6 && sample.matrix.iter().all(|c| c.row != 2 && c.column != 2));
+        let warnings = some.facts().warnings;
+        assert_eq!(warnings[0].code(), "pairs-stalled");
+        assert!(warnings[0].to_string().starts_with("3 × a pair was left out"), "{}", warnings[0]);
+        let none = pairs("1-2", without_2).sample(Amount::Seconds(0.1)).unwrap_err();
+        assert!(
+            none.cause == Cause::Environment && none.reason.contains("CPUs 1 and 2: no hand-over"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn turns_that_do_not_add_up_void_the_measurement() {
+        let mut broken = pairs("0-1", miscounted);
+        let cannot = broken.sample(Amount::Seconds(0.1)).unwrap_err();
+        assert!(cannot.reason.contains("7 turns were written and 6 answered"), "{cannot}");
+        assert!(broken.verify().unwrap_err().to_string().contains("6 answered"));
+    }
+
+    #[test]
+    fn of_many_cpus_only_some_pairs_are_measured_and_that_is_said() {
+        let mut many = pairs("0-127", by_distance);
+        let sample = many.sample(Amount::Seconds(0.1)).unwrap();
+        assert_eq!(sample.matrix.len(), 2 * pairs_of(64));
+        let warnings = many.facts().warnings;
+        assert_eq!(warnings[0].code(), "pairs-chosen");
+        assert!(warnings[0].to_string().starts_with("2016 of 8128 pairs"), "{}", warnings[0]);
+    }
+
+    #[test]
+    fn an_amount_of_work_is_refused() {
+        let refused = pairs("0-1", by_distance).sample(Amount::Work(5)).unwrap_err();
+        assert!(refused.reason.contains("--sample-time"), "{refused}");
+    }
+
+    #[test]
+    fn the_pairs_of_this_machine_are_measured() {
+        let machine = Machine::discover(&Root::live());
+        if enough(&machine).is_err() {
+            writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine_are_measured: needs two CPUs")
+                .unwrap();
+            return;
+        }
+        let options = Options { dir: "/".into(), seed: 1 };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {
+            let mut prepared = CoreToCore.prepare(&candidate.case, &cx).unwrap();
+            let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+            assert!(sample.values["latency"] > 1e-10, "{sample:?}");
+            assert_eq!(sample.matrix.len() % 2, 0);
+            assert!(sample.matrix.iter().all(|cell| cell.value > 1e-10 && cell.row != cell.column));
+            prepared.verify().unwrap();
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A figure for each pair of things, such as the time from one CPU to another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::limit::median;
+use crate::sample::{Cell, Sample};
+
+/// One value for each row and column, in the metric's unit; null where nothing was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Numbers of the rows (of CPUs, as the kernel numbers them), ascending.
+    pub rows: Vec<u32>,
+    /// Numbers of the columns, ascending.
+    pub columns: Vec<u32>,
+    /// Medians over the samples.
+    pub values: Vec<Vec<Option<f64>>>,
+    /// Median absolute deviations over the samples, unscaled; null below two samples.
+    pub spread: Vec<Vec<Option<f64>>>,
+    /// What is to be known of a pair in a word, such as `smt`.
+    pub marks: Vec<Vec<Option<String>>>,
+}
+
+impl Matrix {
+    /// The matrix of samples that have cells; none where no sample has.
+    pub fn of(samples: &[Sample]) -> Option<Self> {
+        let mut places: BTreeMap<[u32; 2], Place<'_>> = BTreeMap::new();
+        for cell in samples.iter().flat_map(|s| &s.matrix).filter(|cell| cell.value.is_finite()) {
+            places.entry([cell.row, cell.column]).or_default().add(cell);
+        }
+        let axis = |end: usize| -> Vec<u32> {
+            places.keys().map(|place| place[end]).collect::<BTreeSet<u32>>().into_iter().collect()
+        };
+        let (rows, columns) = (axis(0), axis(1));
+        (!rows.is_empty()).then(|| Self {
+            values: filled(&rows, &columns, |at| median(places.get(&at)?.values.clone())),
+            spread: filled(&rows, &columns, |at| spread(&places.get(&at)?.values)),
+            marks: filled(&rows, &columns, |at| places.get(&at)?.mark.map(str::to_owned)),
+            rows,
+            columns,
+        })
+    }
+}
+
+/// The pairs of one mark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alike<'a> {
+    /// Their mark.
+    pub mark: Option<&'a str>,
+    /// How many they are; both directions of a pair count as one.
+    pub pairs: usize,
+    /// Median of their values.
+    pub median: f64,
+}
+
+/// One measured place of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured<'a> {
+    /// Number of its row.
+    pub row: u32,
+    /// Number of its column.
+    pub column: u32,
+    /// Its value, in the metric's unit.
+    pub value: f64,
+    /// Its mark.
+    pub mark: Option<&'a str>,
+}
+
+impl Matrix {
+    /// The places that were measured, row by row.
+    pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
+        let of_row = |(index, row): (usize, &u32)| {
+            let row = *row;
+            let values = self.values.get(index).into_iter().flatten();
+            let marks = self.marks.get(index).into_iter().flatten();
+            self.columns.iter().zip(values).zip(marks).filter_map(move |((column, value), mark)| {
+                Some(Measured { row, column: *column, value: (*value)?, mark: mark.as_deref() })
+            })
+        };
+        self.rows.iter().enumerate().flat_map(of_row)
+    }
+
+    /// The pairs by their marks, those with the least values first.
+    pub fn alike(&self) -> Vec<Alike<'_>> {
+        let mut kinds: BTreeMap<Option<&str>, Vec<Measured<'_>>> = BTreeMap::new();
+        self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
+        let told = |(mark, places): (_, Vec<Measured<'_>>)| {
+            let pairs: BTreeSet<[u32; 2]> =
+                places.iter().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
+            let median = median(places.iter().map(|p| p.value).collect())?;
+            Some(Alike { mark, pairs: pairs.len(), median })
+        };
+        let mut found: Vec<Alike<'_>> = kinds.into_iter().filter_map(told).collect();
+        found.sort_by(|a, b| a.median.total_cmp(&b.median));
+        found
+    }
+}
+
+/// What the samples say of one pair.
+#[derive(Default)]
+struct Place<'a> {
+    values: Vec<f64>,
+    mark: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn add(&mut self, cell: &'a Cell) {
+        self.values.push(cell.value);
+        self.mark = self.mark.or(cell.mark.as_deref());
+    }
+}
+
+fn filled<T>(rows: &[u32], columns: &[u32], read: impl Fn([u32; 2]) -> Option<T>) -> Vec<Vec<Option<T>>> {
+    rows.iter().map(|row| columns.iter().map(|column| read([*row, *column])).collect()).collect()
+}
+
+fn spread(values: &[f64]) -> Option<f64> {
+    let middle = median(values.to_vec()).filter(|_| values.len() > 1)?;
+    median(values.iter().map(|value| (value - middle).abs()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(cells: &[(u32, u32, f64)]) -> Sample {
+        let cell = |&(row, column, value): &(u32, u32, f64)| Cell {
+            row,
+            column,
+            value,
+            mark: (row + column == 1).then(|| "smt".to_owned()),
+        };
+        Sample { matrix: cells.iter().map(cell).collect(), ..Sample::default() }
+    }
+
+    #[test]
+    fn cells_of_all_samples_come_together() {
+        let samples = [
+            sample(&[(0, 1, 5.0), (1, 0, 5.0), (0, 4, 20.0)]),
+            sample(&[(0, 1, 6.0), (1, 0, 6.0), (0, 4, f64::NAN)]),
+            sample(&[(0, 1, 9.0), (1, 0, 9.0)]),
+        ];
+        let matrix = Matrix::of(&samples).unwrap();
+        assert_eq!((matrix.rows, matrix.columns), (vec![0, 1], vec![0, 1, 4]));
+        assert_eq!(matrix.values, [[None, Some(6.0), Some(20.0)], [Some(6.0), None, None]]);
+        assert_eq!(matrix.spread, [[None, Some(1.0), None], [Some(1.0), None, None]]);
+        let smt = || Some("smt".to_owned());
+        assert_eq!(matrix.marks, [[None, smt(), None], [smt(), None, None]]);
+    }
+
+    #[test]
+    fn pairs_are_told_by_their_marks_the_nearest_first() {
+        let all = [sample(&[(0, 1, 5.0), (1, 0, 7.0), (0, 4, 20.0), (4, 1, 21.0), (1, 5, 30.0)])];
+        let matrix = Matrix::of(&all).unwrap();
+        let smt = Alike { mark: Some("smt"), pairs: 1, median: 6.0 };
+        assert_eq!(matrix.alike(), [smt, Alike { mark: None, pairs: 3, median: 21.0 }]);
+        assert_eq!(matrix.measured().count(), 5);
+        let last = matrix.measured().last().unwrap();
+        assert_eq!(last, Measured { row: 4, column: 1, value: 21.0, mark: None });
+    }
+
+    #[test]
+    fn without_cells_there_is_no_matrix() {
+        assert_eq!(Matrix::of(&[]), None);
+        assert_eq!(Matrix::of(&[Sample::default(), sample(&[(0, 1, f64::INFINITY)])]), None);
+    }
+}
