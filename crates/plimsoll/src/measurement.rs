@@ -18,7 +18,7 @@ use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::quantity::Unit;
-use crate::sample::{Cause, Conditions, End, Outcome, Sample};
+use crate::sample::{Cause, Conditions, End, Outcome, Sample, WAITED};
 use crate::stats::{Samples, Seed, Summary};
 use crate::warning::Warning;
 
@@ -133,6 +133,9 @@ pub struct Point {
     /// Share of the time that a cgroup quota throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
+    /// The largest share of the time that a thread was ready to run and had no CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited: Option<f64>,
     /// What came out with the interruptions in it, in the metric's unit; the headline's, where the value is without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
@@ -285,6 +288,7 @@ fn point(sample: &Sample, metric: &str) -> Point {
         steal: conditions.steal,
         set_aside: conditions.set_aside,
         throttled: conditions.throttled,
+        waited: conditions.more.get(WAITED).copied(),
         delivered: None,
     }
 }

@@ -75,6 +75,7 @@ struct Level {
     steal: Option<f64>,
     set_aside: Option<f64>,
     throttled: Option<f64>,
+    waited: Option<f64>,
 }
 
 /// The largest change of the series, if there is any.
@@ -106,6 +107,7 @@ impl Level {
             steal: mean(|p| p.steal),
             set_aside: mean(|p| p.set_aside),
             throttled: mean(|p| p.throttled),
+            waited: mean(|p| p.waited),
             segment,
         }
     }
@@ -116,7 +118,7 @@ impl Level {
             "samples": [start, end], "from": self.segment.from, "to": self.segment.to,
             "median": self.segment.median, "mad": self.segment.mad,
             "clock_hz": self.clock_hz, "steal": self.steal, "set_aside": self.set_aside,
-            "throttled": self.throttled,
+            "throttled": self.throttled, "waited": self.waited,
         })
     }
 }
@@ -172,8 +174,11 @@ impl Change {
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => Cause::Quota,
             (_, Some(_)) => Cause::Steal,
-            _ if explains(|l| l.set_aside).is_some() => Cause::Interrupted,
-            _ => Cause::NotSeen,
+            _ if explains(|l| l.waited).is_some() => Cause::Others,
+            // What was set aside is not in the value, so it takes nothing from it.
+            _ if self.watched == Watched::Value || explains(|l| l.set_aside).is_none() => Cause::NotSeen,
+            _ if slow.waited.is_some() => Cause::Host,
+            _ => Cause::Interrupted,
         }
     }
 
@@ -191,14 +196,19 @@ impl Change {
                 _ => format!(", clock from {before_ghz} to {after_ghz} GHz"),
             };
         }
-        let losses: [Loss; 3] = [
+        let told: &[Loss] = &[
             Loss { what: "steal", before: self.before.steal, after: self.after.steal },
             Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
+            Loss { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
             Loss { what: "interrupted", before: self.before.set_aside, after: self.after.set_aside },
         ];
-        // What is throttled or stolen is interrupted as well: told only where that is all that is known.
-        let known = if matches!(cause, Cause::Quota | Cause::Steal) { 2 } else { 3 };
-        let told = losses.iter().take(known).filter_map(Loss::told);
+        // Each of these is also all that follow it: what is told last must be news.
+        let known = match cause {
+            Cause::Quota | Cause::Steal => 2,
+            Cause::Others => 3,
+            Cause::Clock | Cause::Host | Cause::Interrupted | Cause::NotSeen => 4,
+        };
+        let told = told.iter().take(known).filter_map(Loss::told);
         told.for_each(|loss| text += &loss);
         text + ": " + cause.text()
     }
@@ -230,6 +240,11 @@ enum Cause {
     Clock,
     Quota,
     Steal,
+    /// Threads were ready to run and had no CPU.
+    Others,
+    /// Interrupted, while the threads had their CPUs as far as this kernel knows.
+    Host,
+    /// Interrupted, and whether the threads had their CPUs is not known.
     Interrupted,
     NotSeen,
 }
@@ -240,6 +255,8 @@ impl Cause {
             Cause::Clock => "clock",
             Cause::Quota => "quota",
             Cause::Steal => "steal",
+            Cause::Others => "others",
+            Cause::Host => "host",
             Cause::Interrupted => "interrupted",
             Cause::NotSeen => "not-seen",
         }
@@ -250,6 +267,8 @@ impl Cause {
             Cause::Clock => "throttling",
             Cause::Quota => "a CPU quota",
             Cause::Steal => "CPU credits or a neighbour",
+            Cause::Others => "other programs here",
+            Cause::Host => "a host that does not tell what it takes",
             Cause::Interrupted => "other programs here, or a host that does not tell what it takes",
             Cause::NotSeen => "cause not seen",
         }
@@ -274,6 +293,7 @@ mod tests {
                 steal: Some(0.01 * place(i)),
                 set_aside: Some(0.02),
                 throttled: Some(0.0),
+                waited: None,
                 delivered: Some(98.0 * place(i + 7)),
             };
             if i >= 212 {
@@ -353,6 +373,27 @@ mod tests {
             p.set_aside = Some(0.5);
         }));
         assert!(text.contains("clock unchanged, interrupted 50 %: other programs here, or a host"), "{text}");
+    }
+
+    #[test]
+    fn threads_without_a_cpu_are_other_programs_and_with_one_the_host() {
+        let waiting = |share: f64| {
+            let mut made = run(Better::Higher, |p| {
+                p.delivered = p.delivered.map(|rate| 0.5 * rate);
+                p.set_aside = Some(0.5);
+                p.waited = Some(share);
+            });
+            made.metrics[0].series[..212].iter_mut().for_each(|p| p.waited = Some(0.0));
+            told(&made).0
+        };
+        assert!(waiting(0.49).ends_with("waiting for a CPU 49 %: other programs here"), "{}", waiting(0.49));
+        let host = waiting(0.01);
+        assert!(host.ends_with("interrupted 50 %: a host that does not tell what it takes"), "{host}");
+        let value = told(&run(Better::Higher, |p| {
+            p.value *= 0.5;
+            p.set_aside = Some(0.5);
+        }));
+        assert!(value.0.ends_with("interrupted 50 %: cause not seen"), "{}", value.0);
     }
 
     #[test]

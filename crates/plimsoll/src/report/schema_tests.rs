@@ -133,8 +133,13 @@ fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
     };
     let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 6e-9);
     made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
-    let point =
-        Point { set_aside: Some(0.1), throttled: Some(0.2), delivered: Some(5e-9), ..Point::default() };
+    let point = Point {
+        set_aside: Some(0.1),
+        throttled: Some(0.2),
+        waited: Some(0.3),
+        delivered: Some(5e-9),
+        ..Point::default()
+    };
     made.metrics[0].series.push(point);
     let document = written(&fixture::run_of(vec![made]));
     assert_eq!(errors(&document), [""; 0]);

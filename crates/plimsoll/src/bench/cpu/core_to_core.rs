@@ -13,11 +13,11 @@ use serde_json::Value as Json;
 use super::pairs::{ALL_PAIRS_OF, chosen, pairs_of, shared};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
-use crate::limit::median;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
+use crate::stats::Samples;
 use crate::warning::Warning;
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
@@ -145,6 +145,10 @@ impl Pairs {
             Err(other) => Err(CannotMeasure::environment(other.to_string())),
         }
     }
+}
+
+fn median(values: Vec<f64>) -> Option<f64> {
+    Samples::new(values).ok().map(|samples| samples.median())
 }
 
 /// Both directions of a pair: one way is half a round trip, so they are the same.
