@@ -1,0 +1,163 @@
+//! System calls that fail, are interrupted or come back short, injected by strace.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::{PROGRAM, QUICK, measurements, names, possible, with_code};
+use crate::support::scratch;
+
+/// plimsoll under strace, which makes system calls fail: (what to inject, further arguments).
+fn injected(dir: &Path, injections: &[&str], arguments: &[&str]) -> Output {
+    let mut command = Command::new("strace");
+    command.args([
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=pread64,pwrite64,fallocate,fdatasync,io_uring_setup",
+    ]);
+    for injection in injections {
+        command.arg("-e").arg(format!("inject={injection}"));
+    }
+    command.arg(PROGRAM).args(arguments).current_dir(dir).output().unwrap()
+}
+
+#[test]
+fn without_io_uring_psync_does_the_work_aloud() {
+    if !possible("no io_uring", &["strace"]) {
+        return;
+    }
+    for (errno, cause) in [("ENOSYS", "no io_uring"), ("EPERM", "forbids io_uring")] {
+        let dir = scratch();
+        let output = injected(dir.path(), &[&format!("io_uring_setup:error={errno}")], QUICK);
+        let (out, _) = with_code(&output, 0);
+        let measurement = &measurements(&out)[0];
+        if measurement["status"] == "skipped" {
+            continue;
+        }
+        assert_eq!(
+            (&measurement["requested"]["engine"], &measurement["achieved"]["engine"]),
+            (&"io_uring".into(), &"psync".into())
+        );
+        let warnings = measurement["warnings"].as_array().unwrap();
+        let told = warnings.iter().find(|warning| warning["code"] == "engine-fell-back").unwrap();
+        assert!(told["text"].as_str().unwrap().contains(cause), "{told}");
+    }
+}
+
+#[test]
+fn failing_calls_fail_the_case_and_interrupted_and_short_ones_do_not() {
+    if !possible("failing system calls", &["strace"]) {
+        return;
+    }
+    let cases: &[(&str, Option<[&str; 2]>)] = &[
+        ("pread64:error=EIO:when=40", Some(["read of 4 KiB at offset", "os error 5"])),
+        ("pwrite64:error=EIO:when=2", Some(["write of 1 MiB at offset 1048576", "os error 5"])),
+        ("fallocate:error=ENOSPC", Some(["allocated", "os error 28"])),
+        ("fallocate:error=EDQUOT", Some(["allocated", "quota"])),
+        ("fdatasync:error=EIO:when=1", Some(["synced", "os error 5"])),
+        ("pread64:error=EINTR:when=40..50", None),
+        ("pread64:retval=1024:when=40", None),
+        ("fallocate:error=EOPNOTSUPP", None),
+    ];
+    for (injection, expected) in cases {
+        let dir = scratch();
+        let arguments: Vec<&str> = QUICK.iter().copied().chain(["--engine", "psync"]).collect();
+        let output = injected(dir.path(), &[injection, "io_uring_setup:error=ENOSYS"], &arguments);
+        let (out, _) = with_code(&output, if expected.is_some() { 4 } else { 0 });
+        let measurement = &measurements(&out)[0];
+        if let Some(words) = expected {
+            assert_eq!(measurement["status"], "failed", "{injection}");
+            let reason = measurement["reason"].as_str().unwrap();
+            assert!(words.iter().all(|word| reason.contains(word)), "{injection}: {reason}");
+        }
+        assert_eq!(names(dir.path()), 0);
+    }
+}
+
+#[test]
+fn a_failed_sync_is_final() {
+    if !possible("failing fdatasync", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    let arguments = [
+        "disk",
+        "--only",
+        "disk.fsync",
+        "--samples",
+        "2",
+        "--sample-time",
+        "10ms",
+        "--store",
+        "none",
+        "--json",
+        "-",
+    ];
+    // Only the third one fails: whoever tries again succeeds, and has lost data.
+    let output = injected(dir.path(), &["fdatasync:error=EIO:when=3"], &arguments);
+    let (out, _) = with_code(&output, 4);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(
+        (measurement["status"].as_str(), measurement["metrics"].as_array().map(Vec::len)),
+        (Some("failed"), Some(0))
+    );
+    assert!(measurement["reason"].as_str().unwrap().contains("fdatasync at offset 8192"), "{measurement}");
+}
+
+/// Which `openat` of the worker, counted from 1, makes the nameless file.
+fn nameless_open(dir: &Path) -> usize {
+    let log = dir.join("strace.log");
+    let traced = Command::new("strace")
+        .args(["-f", "-e", "trace=openat", "-o"])
+        .arg(&log)
+        .arg(PROGRAM)
+        .args(QUICK)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    with_code(&traced, 0);
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    let process = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+    let made = text.lines().position(|line| line.contains("O_TMPFILE")).expect("no O_TMPFILE in the trace");
+    let worker = process(text.lines().nth(made).unwrap());
+    text.lines().take(made + 1).filter(|line| process(line) == worker && line.contains("openat(")).count()
+}
+
+#[test]
+fn a_file_system_without_nameless_files_gets_one_whose_name_is_gone_at_once_and_that_is_said() {
+    if !possible("no O_TMPFILE", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    let nth = nameless_open(dir.path());
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
+    command.arg(format!("inject=openat:error=EOPNOTSUPP:when={nth}"));
+    let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 0);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(measurement["status"], "ok", "{measurement}");
+    let warnings = measurement["warnings"].as_array().unwrap();
+    assert!(warnings.iter().any(|warning| warning["code"] == "named-file"), "{warnings:?}");
+    assert_eq!(names(dir.path()), 0);
+}
+
+#[test]
+fn where_o_direct_is_refused_the_case_is_skipped_with_the_remedy() {
+    if !possible("O_DIRECT refused", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    // The nameless file, then (after the private directory) the named one.
+    let nth = nameless_open(dir.path());
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
+    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{}+2", nth + 2));
+    let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 0);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(measurement["status"], "skipped", "{measurement}");
+    let reason = measurement["reason"].as_str().unwrap();
+    assert!(reason.contains("O_DIRECT") && reason.contains("--cache buffered"), "{reason}");
+    assert_eq!(names(dir.path()), 0);
+}

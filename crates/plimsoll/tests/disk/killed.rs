@@ -1,0 +1,94 @@
+//! Killed in the middle: neither a file nor its space stays behind.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{PROGRAM, names};
+use crate::support::{scratch, skipped};
+
+/// Ends a run that outlives its test.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The worker, by its parent.
+fn worker_of(parent: u32) -> Option<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+}
+
+#[test]
+fn killed_in_mid_run_nothing_stays_behind() {
+    let dir = scratch();
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "disk",
+        "--op",
+        "write",
+        "--pattern",
+        "random",
+        "--block",
+        "4K",
+        "--depth",
+        "4",
+        "--size",
+        "8M",
+    ]);
+    command.args([
+        "--samples",
+        "1000",
+        "--sample-time",
+        "20ms",
+        "--store",
+        "none",
+        "--quiet",
+        "--events",
+        "-",
+    ]);
+    let child = command.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut run = Reaped(child);
+    let mut sampled = 0;
+    for line in BufReader::new(run.0.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        if line.contains("\"skipped\"") {
+            skipped("killed in mid-run", &line);
+            return;
+        }
+        sampled += usize::from(line.contains("sampled"));
+        if sampled == 3 {
+            break;
+        }
+    }
+    assert_eq!(sampled, 3, "the run ended before it was sampled three times");
+    let worker = worker_of(run.0.id()).expect("a worker");
+    // While it runs, its file is there and has no name.
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", worker.as_raw_nonzero())).unwrap();
+    let unlinked = descriptors
+        .filter_map(|fd| fd.ok()?.path().metadata().ok())
+        .filter(|m| m.is_file() && m.nlink() == 0);
+    assert!(unlinked.count() >= 1);
+    assert_eq!(names(dir.path()), 0);
+    kill_process(Pid::from_raw(run.0.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    run.0.wait().unwrap();
+    // The worker goes with its parent, and the file with the worker.
+    let started = std::time::Instant::now();
+    while rustix::process::test_kill_process(worker).is_ok() && !is_zombie(worker) {
+        assert!(started.elapsed().as_secs() < 10, "the worker outlived its parent");
+        std::thread::yield_now();
+    }
+    assert_eq!(names(dir.path()), 0);
+}
+
+fn is_zombie(process: Pid) -> bool {
+    let stat =
+        std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
+}

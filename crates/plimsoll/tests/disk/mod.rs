@@ -1,0 +1,91 @@
+//! Disk faults for real: full, read-only, immutable and lying file systems, limits, failing calls, kill -9.
+//!
+//! Mounts are made in a mount namespace of their own and vanish with it. What needs root, or a tool that is not
+//! there, is skipped by name.
+#![allow(clippy::print_stderr)]
+
+mod calls;
+mod file_systems;
+mod killed;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::skipped;
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
+
+/// A small case and a short one: 8 MiB of file, two samples.
+pub(crate) const QUICK: &[&str] = &[
+    "disk",
+    "--op",
+    "read",
+    "--pattern",
+    "random",
+    "--block",
+    "4K",
+    "--depth",
+    "4",
+    "--size",
+    "8M",
+    "--samples",
+    "2",
+    "--sample-time",
+    "10ms",
+    "--store",
+    "none",
+    "--quiet",
+    "--json",
+    "-",
+];
+
+/// Whether the test can be made here; if not, it says why it is skipped.
+pub(crate) fn possible(test: &str, tools: &[&str]) -> bool {
+    let found = |tool: &&str| Command::new(tool).arg("--version").output().is_ok();
+    let missing: Vec<_> = tools.iter().filter(|tool| !found(tool)).collect();
+    let root = rustix::process::geteuid().is_root();
+    if !root || !missing.is_empty() {
+        skipped(test, &format!("needs root and {tools:?}; root: {root}, missing: {missing:?}"));
+    }
+    root && missing.is_empty()
+}
+
+/// Runs a shell script in a mount namespace of its own; `$1` is plimsoll, `$2` the directory.
+pub(crate) fn in_own_mounts(dir: &Path, script: &str, arguments: &[&str]) -> Output {
+    Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "timeout", "60", "sh", "-euc", script, "sh", PROGRAM])
+        .arg(dir)
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+/// The output of a run that must end with `code`.
+#[track_caller]
+pub(crate) fn with_code(output: &Output, code: i32) -> (String, String) {
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
+    (out, err)
+}
+
+/// One line on stderr that holds all of `says`, nothing on stdout.
+#[track_caller]
+pub(crate) fn one_line(output: &Output, code: i32, says: &[&str]) {
+    let (out, err) = with_code(output, code);
+    assert_eq!(out, "");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(says.iter().all(|word| err.contains(word)), "{err:?} does not say all of {says:?}");
+}
+
+pub(crate) fn measurements(document: &str) -> Vec<Value> {
+    let run: Value = serde_json::from_str(document).unwrap();
+    run["measurements"].as_array().unwrap().clone()
+}
+
+pub(crate) fn names(dir: &Path) -> usize {
+    std::fs::read_dir(dir).unwrap().count()
+}
