@@ -23,6 +23,36 @@ pub enum Isa {
     Neon,
 }
 
+/// What a processor may have beyond its vector instruction set, and some kernels need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// SSE4.1: multiplication of 32-bit integers.
+    Sse41,
+    /// AVX-VNNI: dot products of integers in 256 bits.
+    AvxVnni,
+    /// AVX-512 VNNI: dot products of integers.
+    Avx512Vnni,
+    /// AVX-512 BF16: dot products of bfloat16.
+    Avx512Bf16,
+}
+
+impl Feature {
+    /// Every feature that kernels need.
+    pub const ALL: [Self; 4] = [Self::Sse41, Self::AvxVnni, Self::Avx512Vnni, Self::Avx512Bf16];
+
+    /// Its name in /proc/cpuinfo.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sse41 => "sse4_1",
+            Self::AvxVnni => "avx_vnni",
+            Self::Avx512Vnni => "avx512_vnni",
+            Self::Avx512Bf16 => "avx512_bf16",
+        }
+    }
+}
+
 /// Why an instruction set cannot be used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +63,14 @@ pub enum Absence {
         /// What was asked for.
         isa: Isa,
         /// The first missing feature, as in /proc/cpuinfo.
+        feature: &'static str,
+    },
+    /// The processor, or the system beneath, lacks what one kernel needs beyond its instruction set.
+    #[error("{kernel} is not supported by this CPU: needs {feature}")]
+    Kernel {
+        /// Name of the kernel.
+        kernel: &'static str,
+        /// The missing feature, as in /proc/cpuinfo.
         feature: &'static str,
     },
     /// It belongs to another architecture.
@@ -134,6 +172,19 @@ mod tests {
                 Err(Absence::Architecture { .. }) => {}
                 found => assert_eq!(found.is_ok(), listed, "{isa}: {found:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn features_are_those_that_the_kernel_lists() {
+        let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else { return };
+        let Some(list) = cpuinfo.lines().find_map(|line| line.strip_prefix("flags")) else { return };
+        let flags: Vec<&str> = list.split_whitespace().collect();
+        if Isa::Neon.available().is_ok() {
+            return;
+        }
+        for feature in Feature::ALL {
+            assert_eq!(native::has(feature), flags.contains(&feature.name()), "{feature:?}");
         }
     }
 

@@ -4,35 +4,21 @@
 //! zero, denormal or drifting to infinity, and different after each turn for longer than any timed slice, so that the
 //! final state proves how much was done. [`LoadedKernel::verify`] proves it against the portable reference, bit by bit.
 
+mod names;
+mod number;
 mod vectors;
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::arch::{native, reference};
-use crate::isa::{Absence, Isa};
+use crate::isa::{Absence, Feature, Isa};
 
+pub use names::{Element, Op, UnknownName};
+pub use number::Number;
 pub(crate) use vectors::Vectors;
 
-/// What a kernel computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Op {
-    /// Multiplication and addition, fused where the instruction set can.
-    Fma,
-}
-
-/// The numbers a kernel computes with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Element {
-    /// IEEE 754 binary64.
-    F64,
-    /// IEEE 754 binary32.
-    F32,
-}
-
-/// What happens to an accumulator x in one step, with its two operands a and b.
+/// What happens to an accumulator x in one step, with the two constants a and b of its lane, or with the accumulator
+/// after it in the order of the steps (the first after the last).
+///
+/// The recurrences of neighbours are one-to-one, so their state never runs into a corner, and its bits look random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recurrence {
@@ -42,19 +28,37 @@ pub enum Recurrence {
     RoundedScale,
     /// x ← x + a·b, rounded once.
     FusedSum,
+    /// x ← x + a.
+    Sum,
+    /// x ← x·b.
+    Product,
+    /// As `Sum` for every second accumulator, beginning with the first, and as `Product` for the others.
+    SumOrProduct,
+    /// x ← x ÷ b.
+    Quotient,
+    /// x ← √(x² + b), square and sum rounded once.
+    FusedRoot,
+    /// x ← √(x² + b), the square rounded before the sum.
+    RoundedRoot,
+    /// x ← x + next.
+    NextSum,
+    /// x ← x·next, odd numbers all.
+    NextProduct,
+    /// x ← x + the products of next and b, both cut into narrow integers: next unsigned where they are bytes.
+    NextDot,
+    /// x ← x + the products of a and b, both cut into narrow numbers. No sum is rounded, so their order is free.
+    ExactDot,
 }
 
-/// Instructions in one turn of a kernel's loop. A test compares them with the disassembly.
+/// Instructions of one kind in one turn of a kernel's loop. A test compares them with the disassembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
-    /// Fused multiply-adds: two operations a lane.
-    pub fma: u32,
-    /// Multiplications.
-    pub multiply: u32,
-    /// Additions.
-    pub add: u32,
-    /// The loop's own counter and branch; in a portable kernel the compiler decides, and it is 0 here.
-    pub control: u32,
+pub struct Part {
+    /// As in the disassembly; empty where the compiler chooses.
+    pub mnemonic: &'static str,
+    /// How many.
+    pub count: u32,
+    /// Operations on each lane that count: 2 for a fused multiply-add, 0 for what only keeps the numbers alive.
+    pub operations: u32,
 }
 
 /// One kernel.
@@ -68,30 +72,50 @@ pub struct Kernel {
     pub element: Element,
     /// The instruction set it is written in.
     pub isa: Isa,
-    /// Elements in one vector.
+    /// What it needs beyond the instruction set.
+    pub needs: Option<Feature>,
+    /// Results in one vector; a dot product of narrow numbers has fewer results than factors.
     pub lanes: u32,
     /// Independent vectors in flight.
     pub accumulators: u32,
     /// The recurrence it advances.
     pub recurrence: Recurrence,
-    /// Instructions in one turn.
-    pub counts: Counts,
-    /// Advances every accumulator. Needs `isa`, `turns` > 0 and vectors made for this row.
+    /// The arithmetic in one turn. Every accumulator makes one step.
+    pub parts: &'static [Part],
+    /// Advances every accumulator. Needs `isa`, `needs`, `turns` > 0 and vectors made for this row.
     pub(crate) function: unsafe fn(turns: u64, vectors: &mut Vectors),
 }
 
 impl Kernel {
-    /// Floating-point operations in one turn of the loop, over all lanes.
+    /// Operations in one turn of the loop, over all lanes: FLOP or OP.
     #[must_use]
-    pub fn flops_per_turn(&self) -> u64 {
-        let per_lane = 2 * self.counts.fma + self.counts.multiply + self.counts.add;
+    pub fn operations_per_turn(&self) -> u64 {
+        let per_lane: u32 = self.parts.iter().map(|part| part.count * part.operations).sum();
         u64::from(self.lanes) * u64::from(per_lane)
     }
 
-    /// Steps of the recurrence that each accumulator makes in one turn.
+    /// Bits of one vector.
     #[must_use]
-    pub fn steps_per_turn(&self) -> u64 {
-        u64::from(self.counts.fma.max(self.counts.multiply) / self.accumulators)
+    pub fn vector_bits(&self) -> u32 {
+        self.lanes * 8 * self.result().bytes() as u32
+    }
+
+    /// The type of its results.
+    #[must_use]
+    pub fn result(&self) -> Element {
+        self.element.summed_by(self.op)
+    }
+
+    /// Whether this processor can run it.
+    ///
+    /// # Errors
+    /// [`Absence`] with the first missing feature.
+    pub fn available(&self) -> Result<(), Absence> {
+        self.isa.available()?;
+        match self.needs.filter(|feature| !native::has(*feature)) {
+            Some(feature) => Err(Absence::Kernel { kernel: self.name, feature: feature.name() }),
+            None => Ok(()),
+        }
     }
 
     /// Loads the kernel's operands, once its instruction set is proved present.
@@ -99,17 +123,15 @@ impl Kernel {
     /// # Errors
     /// [`Absence`] if this processor lacks the instruction set.
     pub fn load(&'static self) -> Result<LoadedKernel, Absence> {
-        self.isa.available()?;
+        self.available()?;
         let vectors = Vectors::seeded(self);
         Ok(LoadedKernel { kernel: self, seed: vectors.clone(), vectors })
     }
 }
 
-static PORTABLE: [&Kernel; 2] = [&reference::FMA_F64, &reference::FMA_F32];
-
 /// Every kernel built for this architecture, whether or not this processor can run it.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
-    PORTABLE.into_iter().chain(native::KERNELS)
+    reference::KERNELS.iter().chain(native::KERNELS.into_iter().flatten())
 }
 
 /// The kernel of an operation, type and instruction set, if one is written.
@@ -133,7 +155,7 @@ pub struct Snapshot(Vectors);
 /// A kernel's result that is not the reference's.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "{kernel} computed {got:e} where the reference has {wanted:e} (accumulator {accumulator}, lane {lane}, after \
+    "{kernel} computed {got} where the reference has {wanted} (accumulator {accumulator}, lane {lane}, after \
      {turns} turns): this CPU or its memory computes wrongly, or the kernel is broken"
 )]
 pub struct WrongResult {
@@ -146,9 +168,9 @@ pub struct WrongResult {
     /// Turns since the seed.
     pub turns: u64,
     /// What the kernel left.
-    pub got: f64,
+    pub got: Number,
     /// What the reference has.
-    pub wanted: f64,
+    pub wanted: Number,
 }
 
 impl LoadedKernel {
@@ -203,87 +225,6 @@ impl LoadedKernel {
                 wanted: place.right,
             }),
         }
-    }
-}
-
-/// A text that names no operation or type of number.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {text:?}: choose {choices}")]
-pub struct UnknownName {
-    what: &'static str,
-    text: String,
-    choices: &'static str,
-}
-
-impl Op {
-    /// Every operation that has kernels.
-    pub const ALL: [Self; 1] = [Self::Fma];
-
-    /// Its name in cases and flags.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fma => "fma",
-        }
-    }
-}
-
-impl Element {
-    /// Every type that has kernels.
-    pub const ALL: [Self; 2] = [Self::F64, Self::F32];
-
-    /// Its name in cases and flags.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F64 => "f64",
-            Self::F32 => "f32",
-        }
-    }
-
-    /// Bytes of one number.
-    #[must_use]
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::F64 => 8,
-            Self::F32 => 4,
-        }
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Display for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Op {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|op| op.name() == text).ok_or_else(|| UnknownName {
-            what: "operation",
-            text: text.to_owned(),
-            choices: "fma",
-        })
-    }
-}
-
-impl FromStr for Element {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|element| element.name() == text).ok_or_else(|| UnknownName {
-            what: "type of number",
-            text: text.to_owned(),
-            choices: "f64 or f32",
-        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Architectures without their own folder: portable kernels, and no assembly, so no core clock.
 
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Isa};
+use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
 use crate::stream::StreamKernel;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&Kernel; 0] = [];
+pub(crate) static KERNELS: [&[Kernel]; 0] = [];
 
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
@@ -29,4 +29,9 @@ pub(crate) const ADD_CHAIN: Option<fn(u64)> = None;
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     Err(Absence::Architecture { isa })
+}
+
+/// Whether this processor has `feature`: none is looked for.
+pub(crate) fn has(_: Feature) -> bool {
+    false
 }

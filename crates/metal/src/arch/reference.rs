@@ -1,95 +1,151 @@
 //! Plain Rust: the oracle that every kernel is checked against, and the kernels of processors without better ones.
 //!
-//! The oracle walks one lane of one accumulator at a time, in the order of the definition. Rust neither reorders nor
-//! fuses floating-point operations, so it is exact to the bit.
+//! The oracle walks one lane at a time, in the order of the definition. Rust neither reorders nor fuses floating-point
+//! operations, and integers wrap, so it is exact to the bit.
 
 use crate::isa::Isa;
-use crate::kernel::{Counts, Element, Kernel, Op, Recurrence, Vectors};
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// Accumulators of the portable kernels: twelve 128-bit registers where the compiler vectorises for the baseline.
 const WIDE_F64: usize = 24;
 const WIDE_F32: usize = 48;
 
-pub(crate) static FMA_F64: Kernel = Kernel {
-    name: "fma_f64_portable",
-    op: Op::Fma,
-    element: Element::F64,
-    isa: Isa::Portable,
-    lanes: 1,
-    accumulators: WIDE_F64 as u32,
-    recurrence: Recurrence::RoundedScale,
-    counts: Counts { fma: 0, multiply: WIDE_F64 as u32, add: WIDE_F64 as u32, control: 0 },
-    function: fma_f64_portable,
-};
+/// The portable kernels.
+pub(crate) static KERNELS: [Kernel; 2] = [
+    portable_row("fma_f64_portable", Element::F64, &PARTS_F64, fma_f64_portable),
+    portable_row("fma_f32_portable", Element::F32, &PARTS_F32, fma_f32_portable),
+];
 
-pub(crate) static FMA_F32: Kernel = Kernel {
-    name: "fma_f32_portable",
-    op: Op::Fma,
-    element: Element::F32,
-    isa: Isa::Portable,
-    lanes: 1,
-    accumulators: WIDE_F32 as u32,
-    recurrence: Recurrence::RoundedScale,
-    counts: Counts { fma: 0, multiply: WIDE_F32 as u32, add: WIDE_F32 as u32, control: 0 },
-    function: fma_f32_portable,
-};
+static PARTS_F64: [Part; 1] = [Part { mnemonic: "", count: WIDE_F64 as u32, operations: 2 }];
+static PARTS_F32: [Part; 1] = [Part { mnemonic: "", count: WIDE_F32 as u32, operations: 2 }];
+
+const fn portable_row(
+    name: &'static str,
+    element: Element,
+    parts: &'static [Part; 1],
+    function: unsafe fn(u64, &mut Vectors),
+) -> Kernel {
+    Kernel {
+        name,
+        op: Op::Fma,
+        element,
+        isa: Isa::Portable,
+        needs: None,
+        lanes: 1,
+        accumulators: parts[0].count,
+        recurrence: Recurrence::RoundedScale,
+        parts,
+        function,
+    }
+}
 
 /// Advances `vectors` as `turns` turns of `kernel` must.
 pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
-    let steps = turns * kernel.steps_per_turn();
     for lane in 0..vectors.lanes() {
-        let (a, b) = (vectors.operand(0, lane), vectors.operand(1, lane));
-        for which in 0..vectors.accumulators() {
-            let start = vectors.accumulator(which, lane);
-            let end = match kernel.element {
-                Element::F64 => advance_f64(kernel.recurrence, steps, a, b, start),
-                // Exact both ways: the numbers came from binary32.
-                Element::F32 => {
-                    f64::from(advance_f32(kernel.recurrence, steps, a as f32, b as f32, start as f32))
-                }
-            };
-            vectors.set_accumulator(which, lane, end);
+        let constants = [vectors.operand(0, lane), vectors.operand(1, lane)];
+        let mut numbers: Vec<u64> =
+            (0..vectors.accumulators()).map(|which| vectors.accumulator(which, lane)).collect();
+        match kernel.result() {
+            Element::F64 => advance_f64(kernel.recurrence, turns, constants, &mut numbers),
+            Element::F32 => advance_f32(kernel.recurrence, turns, constants, &mut numbers),
+            _ => advance_integers(kernel, turns, constants, &mut numbers),
+        }
+        for (which, bits) in numbers.into_iter().enumerate() {
+            vectors.set_accumulator(which, lane, bits);
         }
     }
 }
 
-/// The definition of each recurrence, once for each type.
-macro_rules! recurrence {
-    ($name:ident, $float:ty) => {
-        fn $name(recurrence: Recurrence, steps: u64, a: $float, b: $float, start: $float) -> $float {
-            let mut x = start;
-            match recurrence {
-                Recurrence::FusedScale => (0..steps).for_each(|_| x = x.mul_add(a, b)),
-                Recurrence::RoundedScale => (0..steps).for_each(|_| x = x * a + b),
-                Recurrence::FusedSum => (0..steps).for_each(|_| x = a.mul_add(b, x)),
+/// The definition of each recurrence of floating point, once for each type.
+macro_rules! recurrences {
+    ($name:ident, $float:ty, $bits:ty) => {
+        fn $name(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
+            let [a, b] = [first, second].map(|bits| <$float>::from_bits(bits as $bits));
+            let dot = pairs(first, second) as $float;
+            for (which, number) in numbers.iter_mut().enumerate() {
+                let mut x = <$float>::from_bits(*number as $bits);
+                match recurrence {
+                    Recurrence::FusedScale => (0..steps).for_each(|_| x = x.mul_add(a, b)),
+                    Recurrence::RoundedScale => (0..steps).for_each(|_| x = x * a + b),
+                    Recurrence::FusedSum => (0..steps).for_each(|_| x = a.mul_add(b, x)),
+                    Recurrence::SumOrProduct if which % 2 == 1 => (0..steps).for_each(|_| x *= b),
+                    Recurrence::Sum | Recurrence::SumOrProduct => (0..steps).for_each(|_| x += a),
+                    Recurrence::Product => (0..steps).for_each(|_| x *= b),
+                    Recurrence::Quotient => (0..steps).for_each(|_| x /= b),
+                    Recurrence::FusedRoot => (0..steps).for_each(|_| x = x.mul_add(x, b).sqrt()),
+                    Recurrence::RoundedRoot => (0..steps).for_each(|_| x = (x * x + b).sqrt()),
+                    Recurrence::ExactDot => (0..steps).for_each(|_| x += dot),
+                    // Recurrences of integers: no row has them with this type, and the check of one that had would fail.
+                    Recurrence::NextSum | Recurrence::NextProduct | Recurrence::NextDot => x = <$float>::NAN,
+                }
+                *number = u64::from(x.to_bits());
             }
-            x
         }
     };
 }
 
-recurrence!(advance_f64, f64);
-recurrence!(advance_f32, f32);
+recurrences!(advance_f64, f64, u64);
+recurrences!(advance_f32, f32, u32);
+
+/// The products of two pairs of bfloat16, summed: exact in binary64 for the operands that the kernels have.
+fn pairs(first: u64, second: u64) -> f64 {
+    let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
+    let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));
+    low + high
+}
+
+/// The recurrences of integers: each number takes its step with the one after it.
+fn advance_integers(kernel: &Kernel, turns: u64, [_, b]: [u64; 2], numbers: &mut [u64]) {
+    let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
+    match (kernel.recurrence, kernel.element) {
+        (Recurrence::NextSum, _) => each_with_next(turns, numbers, |x, next| x.wrapping_add(next) & mask),
+        (Recurrence::NextProduct, _) => each_with_next(turns, numbers, |x, next| x.wrapping_mul(next) & mask),
+        (Recurrence::NextDot, Element::I8) => each_with_next(turns, numbers, |x, next| {
+            (0..4).fold(x as u32, |sum, byte| {
+                let product = i32::from((next >> (8 * byte)) as u8) * i32::from((b >> (8 * byte)) as i8);
+                sum.wrapping_add(product as u32)
+            }) as u64
+        }),
+        (Recurrence::NextDot, _) => each_with_next(turns, numbers, |x, next| {
+            (0..2).fold(x as u32, |sum, half| {
+                let product = i32::from((next >> (16 * half)) as i16) * i32::from((b >> (16 * half)) as i16);
+                sum.wrapping_add(product as u32)
+            }) as u64
+        }),
+        // As above: a row like that would fail its check.
+        _ => numbers.fill(0),
+    }
+}
+
+fn each_with_next(turns: u64, numbers: &mut [u64], step: impl Fn(u64, u64) -> u64) {
+    for _ in 0..turns {
+        for which in 0..numbers.len() {
+            let next = if which + 1 == numbers.len() { 0 } else { which + 1 };
+            numbers[which] = step(numbers[which], numbers[next]);
+        }
+    }
+}
 
 /// A kernel in plain Rust: all accumulators step together, for the compiler to put in vectors if it can.
 macro_rules! portable {
-    ($name:ident, $float:ty, $width:ident) => {
+    ($name:ident, $float:ty, $bits:ty, $width:ident) => {
         #[inline(never)]
         fn $name(turns: u64, vectors: &mut Vectors) {
-            let (a, b) = (vectors.operand(0, 0) as $float, vectors.operand(1, 0) as $float);
+            let number = |bits: u64| <$float>::from_bits(bits as $bits);
+            let (a, b) = (number(vectors.operand(0, 0)), number(vectors.operand(1, 0)));
             let mut accumulators: [$float; $width] =
-                std::array::from_fn(|which| vectors.accumulator(which, 0) as $float);
+                std::array::from_fn(|which| number(vectors.accumulator(which, 0)));
             for _ in 0..turns {
                 for x in &mut accumulators {
                     *x = *x * a + b;
                 }
             }
             for (which, x) in accumulators.into_iter().enumerate() {
-                vectors.set_accumulator(which, 0, x.into());
+                vectors.set_accumulator(which, 0, x.to_bits().into());
             }
         }
     };
 }
 
-portable!(fma_f64_portable, f64, WIDE_F64);
-portable!(fma_f32_portable, f32, WIDE_F32);
+portable!(fma_f64_portable, f64, u64, WIDE_F64);
+portable!(fma_f32_portable, f32, u32, WIDE_F32);

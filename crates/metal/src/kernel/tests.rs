@@ -20,7 +20,7 @@ fn runnable() -> Vec<LoadedKernel> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_kernel_equals_the_reference_bit_by_bit(turns in prop_oneof![0_u64..40, 0_u64..3_000]) {
@@ -61,23 +61,33 @@ const MORE_THAN_A_SLICE: u64 = 250_000;
 fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
     for mut kernel in runnable() {
         let name = kernel.kernel().name;
-        let numbers = |kernel: &LoadedKernel| -> Vec<f64> {
+        let element = kernel.kernel().result();
+        let numbers = |kernel: &LoadedKernel| -> Vec<Number> {
             let vectors = &kernel.vectors;
             let accumulators = 0..vectors.accumulators();
             accumulators
                 .flat_map(|which| (0..vectors.lanes()).map(move |lane| vectors.accumulator(which, lane)))
+                .map(|bits| Number::from_bits(element, bits))
                 .collect()
         };
         let start = numbers(&kernel);
-        let distinct: HashSet<u64> = start.iter().map(|x| x.to_bits()).collect();
-        assert_eq!(distinct.len(), start.len(), "{name}");
+        let distinct: HashSet<u64> = start.iter().map(|x| x.bits()).collect();
+        // Narrow integers are too few for that.
+        let enough = if element.bytes() < 4 { start.len().min(200) / 2 } else { start.len() };
+        assert!(distinct.len() >= enough, "{name}: {} of {}", distinct.len(), start.len());
         kernel.run(MORE_THAN_A_SLICE);
         let there = numbers(&kernel);
-        assert!(there.iter().all(|x| (1.0..4.0).contains(x)), "{name}: {there:?}");
+        if element.is_float() {
+            assert!(there.iter().all(|x| (1.0..4.0).contains(&x.value())), "{name}: {there:?}");
+        }
+        let distinct: HashSet<u64> = there.iter().map(|x| x.bits()).collect();
+        assert!(distinct.len() >= enough * 9 / 10, "{name}: {} after many turns", distinct.len());
         kernel.run(1);
         let next = numbers(&kernel);
         let moved = there.iter().zip(&next).filter(|(before, after)| before != after).count();
-        assert_eq!(moved, there.len(), "{name}: a step no longer changes every number");
+        // A sum with a zero, or a product with a one, changes nothing: one in 256 of the narrowest integers.
+        let least = if element.is_float() { there.len() } else { there.len() * 19 / 20 };
+        assert!(moved >= least, "{name}: a step changes only {moved} of {}", there.len());
     }
 }
 
@@ -85,9 +95,9 @@ fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
 fn a_wrong_number_is_named() {
     let mut kernel = find(Op::Fma, Element::F64, Isa::Portable).unwrap().load().unwrap();
     kernel.run(10);
-    kernel.vectors.set_accumulator(3, 0, 1.5);
+    kernel.vectors.set_accumulator(3, 0, 1.5_f64.to_bits());
     let error = kernel.verify(&kernel.snapshot(), 10).unwrap_err();
-    assert_eq!((error.accumulator, error.lane, error.got), (3, 0, 1.5));
+    assert_eq!((error.accumulator, error.lane, error.got.value()), (3, 0, 1.5));
     assert!(
         error.to_string().starts_with("fma_f64_portable computed 1.5e0 where the reference has 1."),
         "{error}"
@@ -99,37 +109,74 @@ fn rows_are_unique_and_whole() {
     let names: HashSet<&str> = kernels().map(|kernel| kernel.name).collect();
     assert_eq!(names.len(), kernels().count());
     for kernel in kernels() {
-        let Counts { fma, multiply, add, .. } = kernel.counts;
-        assert_eq!(kernel.name, format!("{}_{}_{}", kernel.op, kernel.element, kernel.isa));
+        let name = kernel.name;
+        assert_eq!(name, format!("{}_{}_{}", kernel.op, kernel.element, kernel.isa));
         assert!(std::ptr::eq(find(kernel.op, kernel.element, kernel.isa).unwrap(), kernel));
-        assert_eq!(multiply, add, "{}", kernel.name);
-        assert_eq!(u64::from(fma.max(multiply)), kernel.steps_per_turn() * u64::from(kernel.accumulators));
-        assert!(kernel.steps_per_turn() > 0 && (fma == 0) != (multiply == 0), "{}", kernel.name);
-        assert_eq!(fma > 0, kernel.recurrence != Recurrence::RoundedScale, "{}", kernel.name);
+        assert!(kernel.parts.iter().all(|part| part.count > 0), "{name}");
+        let counted =
+            kernel.parts.iter().filter(|part| part.operations > 0).map(|part| part.count).sum::<u32>();
+        let apart = kernel.op == Op::Fma && kernel.parts.len() == 2 && kernel.isa == Isa::Sse2;
+        assert_eq!(counted, kernel.accumulators * if apart { 2 } else { 1 }, "{name}");
+        let bits = match kernel.isa {
+            Isa::Sse2 | Isa::Neon => 128,
+            Isa::Avx2 => 256,
+            Isa::Avx512 => 512,
+            Isa::Portable => 8 * kernel.element.bytes() as u32,
+        };
+        assert_eq!(kernel.vector_bits(), bits, "{name}");
     }
 }
 
 #[test]
-fn every_type_has_a_portable_kernel_and_one_for_the_best_instruction_set() {
+fn fma_has_a_portable_kernel_and_one_for_the_best_instruction_set() {
+    for element in [Element::F64, Element::F32] {
+        assert!(find(Op::Fma, element, Isa::Portable).is_some());
+        assert!(find(Op::Fma, element, Isa::best()).is_some());
+    }
+}
+
+#[test]
+fn names_round_trip_and_others_are_refused_with_the_choices() {
     for op in Op::ALL {
         assert_eq!(op.name().parse(), Ok(op));
-        for element in Element::ALL {
-            assert_eq!(element.name().parse(), Ok(element));
-            assert!(find(op, element, Isa::Portable).is_some());
-            assert!(find(op, element, Isa::best()).is_some());
-        }
+    }
+    for element in Element::ALL {
+        assert_eq!(element.name().parse(), Ok(element));
     }
     assert_eq!(
         "i9".parse::<Element>().unwrap_err().to_string(),
-        "unknown type of number \"i9\": choose f64 or f32"
+        "unknown type of number \"i9\": choose f64, f32, bf16, i64, i32, i16 or i8"
     );
 }
 
 #[test]
-fn operations_are_derived_from_the_counts() {
-    let portable = find(Op::Fma, Element::F32, Isa::Portable).unwrap();
-    assert_eq!(portable.flops_per_turn(), 96);
-    for kernel in kernels().filter(|kernel| kernel.isa == Isa::Avx512) {
-        assert_eq!(kernel.flops_per_turn() * kernel.element.bytes() as u64, 16 * 2 * 64, "{}", kernel.name);
+fn operations_are_derived_from_the_parts() {
+    let operations = |op, element, isa| find(op, element, isa).map(Kernel::operations_per_turn);
+    assert_eq!(operations(Op::Fma, Element::F32, Isa::Portable), Some(96));
+    if Isa::Avx512.available() == Err(Absence::Architecture { isa: Isa::Avx512 }) {
+        return;
+    }
+    let of_avx512 = |op, element| operations(op, element, Isa::Avx512).unwrap() / 24;
+    assert_eq!(of_avx512(Op::Fma, Element::F64), 16);
+    assert_eq!(of_avx512(Op::Mix, Element::F32), 16);
+    assert_eq!(of_avx512(Op::Sqrt, Element::F64), 8);
+    assert_eq!(of_avx512(Op::Add, Element::I8), 64);
+    assert_eq!(of_avx512(Op::Dot, Element::I8), 128);
+    assert_eq!(of_avx512(Op::Dot, Element::Bf16), 64);
+    assert_eq!(operations(Op::Mul, Element::I8, Isa::Avx512), None);
+    assert_eq!(operations(Op::Fma, Element::I32, Isa::Avx2), None);
+}
+
+#[test]
+fn what_a_kernel_needs_is_named_where_it_is_missing() {
+    for kernel in kernels() {
+        match kernel.available() {
+            Err(Absence::Kernel { feature, .. }) => {
+                let text = kernel.load().unwrap_err().to_string();
+                assert_eq!(text, format!("{} is not supported by this CPU: needs {feature}", kernel.name));
+            }
+            Err(absence) => assert_eq!(kernel.isa.available(), Err(absence)),
+            Ok(()) => assert!(kernel.load().is_ok()),
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Row 0 and row 1 are the two constant operands, the rest are the accumulators.
 
-use super::{Element, Kernel, Recurrence};
+use super::{Element, Kernel, Number, Recurrence};
 
 /// Rows before the accumulators.
 const OPERANDS: usize = 2;
@@ -24,8 +24,8 @@ pub(crate) struct Vectors {
 pub(super) struct Difference {
     pub(super) accumulator: usize,
     pub(super) lane: usize,
-    pub(super) left: f64,
-    pub(super) right: f64,
+    pub(super) left: Number,
+    pub(super) right: Number,
 }
 
 impl Clone for Vectors {
@@ -41,33 +41,23 @@ impl Clone for Vectors {
 }
 
 impl Vectors {
-    /// Operands at the beginning of a kernel's recurrence, distinct in each accumulator and lane.
+    /// Operands at the beginning of a kernel's recurrence, different in each accumulator and lane.
     ///
-    /// A scale converges to a point between 3 and 4 from one between 1 and 2, with a rate of 2⁻¹⁷ a step: half way
-    /// after 90 000 steps, so that in binary32 too every step of a slice still changes the number. A sum grows by
-    /// some 2⁻¹⁸ a step: by 1 in 260 000.
+    /// Floating point begins between 1 and 2 and stays below 4 for more steps than a slice has, and in binary32 too every
+    /// step changes the number. Integers begin as random bits.
     pub(super) fn seeded(kernel: &Kernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
-        let bytes = (OPERANDS + accumulators) * lanes * kernel.element.bytes();
+        let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
         let lines = vec![Line([0; 64]); bytes.div_ceil(64)];
-        let mut vectors = Self { lines, element: kernel.element, lanes, accumulators };
+        let mut vectors = Self { lines, element: kernel.result(), lanes, accumulators };
         for lane in 0..lanes {
-            let part = lane as f64 / lanes as f64;
-            let (first, second) = match kernel.recurrence {
-                Recurrence::FusedScale | Recurrence::RoundedScale => {
-                    let rate = (-17.0_f64).exp2() * (1.0 + part / 2.0);
-                    (1.0 - rate, (3.1 + part * 0.8) * rate)
-                }
-                Recurrence::FusedSum => {
-                    let root = (-9.0_f64).exp2();
-                    (root * (1.0 + part / 3.0), root * (0.7 + part / 5.0))
-                }
-            };
-            vectors.set(0, lane, first);
-            vectors.set(1, lane, second);
+            let constants = constants(kernel, lane);
+            vectors.set(0, lane, constants.a);
+            vectors.set(1, lane, constants.b);
             for accumulator in 0..accumulators {
-                let place = (accumulator * lanes + lane) as f64 / (accumulators * lanes) as f64;
-                vectors.set(OPERANDS + accumulator, lane, 1.05 + 0.9 * place);
+                let place = accumulator * lanes + lane;
+                let start = start(kernel, place, accumulators * lanes);
+                vectors.set(OPERANDS + accumulator, lane, start);
             }
         }
         vectors
@@ -86,17 +76,18 @@ impl Vectors {
         self.accumulators
     }
 
-    /// A constant operand, 0 or 1.
-    pub(crate) fn operand(&self, which: usize, lane: usize) -> f64 {
+    /// The bits of a constant operand, 0 or 1.
+    pub(crate) fn operand(&self, which: usize, lane: usize) -> u64 {
         self.get(which, lane)
     }
 
-    pub(crate) fn accumulator(&self, which: usize, lane: usize) -> f64 {
+    /// The bits of a number of an accumulator.
+    pub(crate) fn accumulator(&self, which: usize, lane: usize) -> u64 {
         self.get(OPERANDS + which, lane)
     }
 
-    pub(crate) fn set_accumulator(&mut self, which: usize, lane: usize, value: f64) {
-        self.set(OPERANDS + which, lane, value);
+    pub(crate) fn set_accumulator(&mut self, which: usize, lane: usize, bits: u64) {
+        self.set(OPERANDS + which, lane, bits);
     }
 
     /// Compares all rows bit by bit; a difference in an operand is reported as its lane of accumulator 0.
@@ -106,31 +97,39 @@ impl Vectors {
         places.map(|(row, lane)| (row, lane, self.get(row, lane), other.get(row, lane))).find_map(
             |(row, lane, left, right)| {
                 let accumulator = row.saturating_sub(OPERANDS);
-                (left.to_bits() != right.to_bits()).then_some(Difference { accumulator, lane, left, right })
+                let [left_number, right_number] =
+                    [left, right].map(|bits| Number::from_bits(self.element, bits));
+                let difference = Difference { accumulator, lane, left: left_number, right: right_number };
+                (left != right).then_some(difference)
             },
         )
     }
 
-    /// The number at a place; binary32 widens exactly. Rows and lanes come from loops over this object's own sizes.
-    fn get(&self, row: usize, lane: usize) -> f64 {
+    /// The bits of the number at a place. Rows and lanes come from loops over this object's own sizes.
+    fn get(&self, row: usize, lane: usize) -> u64 {
         let (line, start) = self.place(row, lane);
-        let Some(bytes) = self.lines.get(line).and_then(|line| line.0.get(start..)) else { return f64::NAN };
-        match self.element {
-            Element::F64 => bytes.first_chunk().map_or(f64::NAN, |bytes| f64::from_ne_bytes(*bytes)),
-            Element::F32 => {
-                bytes.first_chunk().map_or(f64::NAN, |bytes| f64::from(f32::from_ne_bytes(*bytes)))
-            }
+        let bytes = self.lines.get(line).and_then(|line| line.0.get(start..start + self.element.bytes()));
+        let whole = |bits, byte: &u8| bits << 8 | u64::from(*byte);
+        let Some(bytes) = bytes else { return 0 };
+        if cfg!(target_endian = "big") {
+            bytes.iter().fold(0, whole)
+        } else {
+            bytes.iter().rev().fold(0, whole)
         }
     }
 
-    fn set(&mut self, row: usize, lane: usize, value: f64) {
+    fn set(&mut self, row: usize, lane: usize, bits: u64) {
         let (line, start) = self.place(row, lane);
-        let Some(bytes) = self.lines.get_mut(line).and_then(|line| line.0.get_mut(start..)) else { return };
-        match self.element {
-            Element::F64 => bytes.iter_mut().zip(value.to_ne_bytes()).for_each(|(to, from)| *to = from),
-            Element::F32 => {
-                bytes.iter_mut().zip((value as f32).to_ne_bytes()).for_each(|(to, from)| *to = from)
-            }
+        let size = self.element.bytes();
+        let Some(bytes) = self.lines.get_mut(line).and_then(|line| line.0.get_mut(start..start + size))
+        else {
+            return;
+        };
+        let low = bits.to_le_bytes().into_iter().take(size);
+        if cfg!(target_endian = "big") {
+            bytes.iter_mut().rev().zip(low).for_each(|(to, from)| *to = from);
+        } else {
+            bytes.iter_mut().zip(low).for_each(|(to, from)| *to = from);
         }
     }
 
@@ -138,4 +137,77 @@ impl Vectors {
         let byte = (row * self.lanes + lane) * self.element.bytes();
         (byte / 64, byte % 64)
     }
+}
+
+/// The two constants of a lane, as bits.
+struct Constants {
+    a: u64,
+    b: u64,
+}
+
+/// Constants that keep a recurrence alive.
+///
+/// `FusedScale` converges to a point between 3 and 4 with a rate of 2⁻¹⁷ a step: half way after 90 000 steps. A sum grows
+/// by some 2⁻¹⁸ a step: by 1 in 260 000. A product grows by a factor of e in 400 000, a root's square by 1 in 30 000.
+fn constants(kernel: &Kernel, lane: usize) -> Constants {
+    let part = lane as f64 / f64::from(kernel.lanes);
+    let nearest = |a: f64, b: f64| {
+        let [a, b] = [a, b].map(|value| Number::nearest(kernel.result(), value).bits());
+        Constants { a, b }
+    };
+    let rate = (-19.0_f64).exp2() * (1.0 + part / 3.0);
+    let addend = (-18.0_f64).exp2() * (0.7 + part / 3.0);
+    match kernel.recurrence {
+        Recurrence::FusedScale | Recurrence::RoundedScale => {
+            let rate = (-17.0_f64).exp2() * (1.0 + part / 2.0);
+            nearest(1.0 - rate, (3.1 + part * 0.8) * rate)
+        }
+        Recurrence::FusedSum => {
+            let root = (-9.0_f64).exp2();
+            nearest(root * (1.0 + part / 3.0), root * (0.7 + part / 5.0))
+        }
+        Recurrence::Sum | Recurrence::Product | Recurrence::SumOrProduct => nearest(addend, 1.0 + rate),
+        Recurrence::Quotient => nearest(addend, 1.0 - rate),
+        Recurrence::FusedRoot | Recurrence::RoundedRoot => {
+            nearest(addend, (-15.0_f64).exp2() * (0.6 + part / 2.0))
+        }
+        Recurrence::NextSum | Recurrence::NextProduct | Recurrence::NextDot => {
+            Constants { a: random(2 * lane as u64), b: random(2 * lane as u64 + 1) }
+        }
+        Recurrence::ExactDot => cancelling_pairs(lane),
+    }
+}
+
+/// Two pairs of bfloat16 with mantissas of 8 bits: the sum of their products is (m² − (m² − 16))·2⁻²², which is 2⁻¹⁸.
+fn cancelling_pairs(lane: usize) -> Constants {
+    let middle = 133.0 + 7.0 * lane as f64;
+    let unit = (-11.0_f64).exp2();
+    let pair = |low: f64, high: f64| {
+        let [low, high] = [low, high].map(|value| Number::nearest(Element::Bf16, value * unit).bits());
+        high << 16 | low
+    };
+    Constants { a: pair(middle, 4.0 - middle), b: pair(middle, middle + 4.0) }
+}
+
+/// Where an accumulator's lane begins.
+fn start(kernel: &Kernel, place: usize, places: usize) -> u64 {
+    let value = 1.05 + 0.9 * place as f64 / places as f64;
+    match kernel.recurrence {
+        Recurrence::NextProduct => random(place as u64) | 1,
+        _ if !kernel.result().is_float() => random(place as u64),
+        // On the grid of the products, so that their sums are exact.
+        Recurrence::ExactDot => {
+            let grid = 22.0_f64.exp2();
+            Number::nearest(kernel.result(), (value * grid).round() / grid).bits()
+        }
+        _ => Number::nearest(kernel.result(), value).bits(),
+    }
+}
+
+/// Bits without a pattern: SplitMix64, Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (2014).
+fn random(index: u64) -> u64 {
+    let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }

@@ -7,7 +7,7 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
-use super::microarchitecture::{Microarchitecture, Unknown};
+use super::microarchitecture::{Microarchitecture, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::bench::place;
 use crate::case::Case;
@@ -52,9 +52,9 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         Kind::Ceiling,
         Source::Derived,
         per_cycle * clock,
-        units.formula,
+        &units.formula,
         vec![
-            input(units.name, units.per_cycle, "1/cycle", &row),
+            input(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
             input("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
             input("clock", clock, "Hz", "measured between the slices of each sample; median"),
             input("cores", cores, "1", &format!("of CPUs {cpus}")),
@@ -72,7 +72,7 @@ struct Units {
     /// Operations of one lane of one instruction.
     operations: f64,
     name: &'static str,
-    formula: &'static str,
+    formula: String,
 }
 
 /// The kernel that the case names.
@@ -103,30 +103,50 @@ fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
             ));
         }
     }
-    if kernel.counts.fma > 0 {
-        let bits = kernel.lanes * 8 * kernel.element.bytes() as u32;
-        return Ok(Units {
-            row,
-            per_cycle: row.fma_per_cycle(bits, cpu)?,
-            operations: 2.0,
-            name: "FMA per cycle",
-            formula: "FMA per cycle × lanes × 2 × clock × cores",
-        });
-    }
-    let unknown =
-        || Unknown(format!("the rate of 128-bit multiplications and additions of {} is not known", row.name));
+    let work = work(kernel).ok_or_else(|| {
+        Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element))
+    })?;
+    let operations = kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0);
+    let times = if operations > 1 { format!("{operations} × ") } else { String::new() };
     Ok(Units {
         row,
-        per_cycle: row.multiply_add_128.ok_or_else(unknown)?,
-        operations: 1.0,
-        name: "multiplications and additions per cycle",
-        formula: "multiplications and additions per cycle × lanes × clock × cores",
+        per_cycle: row.per_cycle(work, kernel.vector_bits(), cpu)?,
+        operations: f64::from(operations),
+        name: work.name(),
+        formula: format!("{} per cycle × lanes × {times}clock × cores", work.name()),
+    })
+}
+
+/// What the kernel's counted instructions ask of a core.
+fn work(kernel: &Kernel) -> Option<Work> {
+    let counted = kernel.parts.iter().filter(|part| part.operations > 0);
+    let apart = counted.map(|part| part.mnemonic).collect::<std::collections::HashSet<_>>().len() > 1;
+    Some(match (kernel.op, kernel.element) {
+        (Op::Fma, _) if apart => Work::MultiplyAndAdd,
+        (Op::Fma, _) => Work::Fma,
+        (Op::Mix, _) => Work::MultiplyAndAdd,
+        (Op::Add, element) if element.is_float() => Work::Add,
+        (Op::Mul, element) if element.is_float() => Work::Multiply,
+        (Op::Add, _) => Work::IntegerAdd,
+        (Op::Mul, Element::I8) => Work::MultiplyI8,
+        (Op::Mul, Element::I16) => Work::MultiplyI16,
+        (Op::Mul, Element::I32) => Work::MultiplyI32,
+        (Op::Mul, Element::I64) => Work::MultiplyI64,
+        (Op::Dot, Element::Bf16) => Work::DotBf16,
+        (Op::Dot, _) => Work::DotInteger,
+        (Op::Div, Element::F64) => Work::DivideF64,
+        (Op::Div, Element::F32) => Work::DivideF32,
+        (Op::Sqrt, Element::F64) => Work::RootF64,
+        (Op::Sqrt, Element::F32) => Work::RootF32,
+        _ => return None,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    use plimsoll_metal::isa::Feature;
 
     use super::*;
     use crate::limit::Evidence;
@@ -195,6 +215,23 @@ mod tests {
         assert_eq!(two.value, Some(2.0 * 2.0 * 8.0 * 2.0 * 3.2e9));
         let sse2 = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=sse2/threads=1", &clocks);
         assert_eq!(sse2.value, Some(4.0 * 2.0 * 3.2e9));
+        let value = |op: &str, element: &str, isa: &str| {
+            let id = format!("cpu.peak/op={op}/type={element}/isa={isa}/threads=1");
+            let limit = limit(&zen4, &id, &[Some(1.0)]);
+            (limit.value.unwrap_or_else(|| panic!("{id}: {limit:?}")), limit.formula)
+        };
+        assert_eq!(value("mix", "f32", "avx2").0, 4.0 * 8.0);
+        assert_eq!(value("add", "i8", "avx512").0, 2.0 * 64.0);
+        assert_eq!(value("mul", "i64", "avx512").0, 8.0);
+        assert_eq!(value("div", "f64", "avx2").0, 4.0 / 5.0);
+        let dot = value("dot", "i8", "avx512");
+        assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
+        // Every kernel has a rate in the row of the machine at hand's kind.
+        for kernel in
+            kernel::kernels().filter(|k| k.isa != Isa::Portable && k.needs != Some(Feature::AvxVnni))
+        {
+            value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
+        }
     }
 
     #[test]

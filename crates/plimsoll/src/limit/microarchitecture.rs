@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::work::Widths;
+pub use super::work::Work;
 use crate::machine::Cpu;
 
 const FILE: &str = include_str!("../../../../data/microarchitectures.toml");
@@ -40,9 +42,35 @@ pub struct Microarchitecture {
     core_kind: Option<String>,
     fma: Widths,
     #[serde(default)]
-    fma_512_by_name: Vec<ByName>,
-    /// 128-bit multiplications and additions together, half of them each, started in a cycle.
-    pub multiply_add_128: Option<f64>,
+    units_512_by_name: Vec<ByName>,
+    #[serde(default)]
+    add: Widths,
+    #[serde(default)]
+    multiply: Widths,
+    #[serde(default)]
+    multiply_add: Widths,
+    #[serde(default)]
+    integer_add: Widths,
+    #[serde(default)]
+    multiply_i8: Widths,
+    #[serde(default)]
+    multiply_i16: Widths,
+    #[serde(default)]
+    multiply_i32: Widths,
+    #[serde(default)]
+    multiply_i64: Widths,
+    #[serde(default)]
+    dot_integer: Widths,
+    #[serde(default)]
+    dot_bf16: Widths,
+    #[serde(default)]
+    divide_f64_cycles: Widths,
+    #[serde(default)]
+    divide_f32_cycles: Widths,
+    #[serde(default)]
+    root_f64_cycles: Widths,
+    #[serde(default)]
+    root_f32_cycles: Widths,
     /// Load-to-use latency of the level-1 data cache, in cycles, at best.
     pub l1_latency: Option<f64>,
     /// The same for level 2.
@@ -82,18 +110,6 @@ enum Chip {
 struct Range {
     first: u32,
     last: u32,
-}
-
-/// Fused multiply-adds in a cycle, by vector width in bits.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Widths {
-    #[serde(rename = "128")]
-    bits_128: Option<f64>,
-    #[serde(rename = "256")]
-    bits_256: Option<f64>,
-    #[serde(rename = "512")]
-    bits_512: Option<f64>,
 }
 
 /// The number of 512-bit units of chips whose name has this part.
@@ -157,30 +173,56 @@ impl Microarchitecture {
         })
     }
 
-    /// Fused multiply-adds of `bits`-wide vectors started in a cycle.
+    /// Instructions of `bits`-wide vectors started in a cycle.
     ///
     /// # Errors
     /// The width is not in the row, or the chip's name does not tell how many units it has.
-    pub fn fma_per_cycle(&self, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
-        let row = match bits {
-            128 => self.fma.bits_128,
-            256 => self.fma.bits_256,
-            512 => self.fma.bits_512.or_else(|| self.by_name(cpu)),
-            _ => None,
+    pub fn per_cycle(&self, work: Work, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
+        let listed = self.rates(work).at(bits);
+        let named = work.per_512_unit().filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
+        let rate = match (listed, named) {
+            (Some(rate), _) => Some(rate),
+            (None, Some(each)) => match self.by_name(cpu) {
+                Some(units) => Some(units * each),
+                None => {
+                    return Err(Unknown(format!(
+                        "{} chips have one or two 512-bit units, and the name {:?} does not tell which",
+                        self.name,
+                        cpu.model_name.as_deref().unwrap_or("(none)")
+                    )));
+                }
+            },
+            (None, None) => None,
         };
-        row.ok_or_else(|| match (bits, self.fma_512_by_name.is_empty()) {
-            (512, false) => Unknown(format!(
-                "{} chips have one or two 512-bit units, and the name {:?} does not tell which",
-                self.name,
-                cpu.model_name.as_deref().unwrap_or("(none)")
-            )),
-            _ => Unknown(format!("the {bits}-bit FMA rate of {} is not known", self.name)),
-        })
+        let unknown =
+            || Unknown(format!("the rate of {bits}-bit {} of {} is not known", work.name(), self.name));
+        rate.ok_or_else(unknown)
+    }
+
+    /// What the row says of a kind of work, as rates.
+    fn rates(&self, work: Work) -> Widths {
+        match work {
+            Work::Fma => self.fma,
+            Work::Add => self.add,
+            Work::Multiply => self.multiply,
+            Work::MultiplyAndAdd => self.multiply_add,
+            Work::IntegerAdd => self.integer_add,
+            Work::MultiplyI8 => self.multiply_i8,
+            Work::MultiplyI16 => self.multiply_i16,
+            Work::MultiplyI32 => self.multiply_i32,
+            Work::MultiplyI64 => self.multiply_i64,
+            Work::DotInteger => self.dot_integer,
+            Work::DotBf16 => self.dot_bf16,
+            Work::DivideF64 => self.divide_f64_cycles.inverse(),
+            Work::DivideF32 => self.divide_f32_cycles.inverse(),
+            Work::RootF64 => self.root_f64_cycles.inverse(),
+            Work::RootF32 => self.root_f32_cycles.inverse(),
+        }
     }
 
     fn by_name(&self, cpu: &Cpu) -> Option<f64> {
         let name = cpu.model_name.as_deref()?;
-        self.fma_512_by_name.iter().find(|row| name.contains(&row.part)).map(|row| row.per_cycle)
+        self.units_512_by_name.iter().find(|row| name.contains(&row.part)).map(|row| row.per_cycle)
     }
 }
 
@@ -235,12 +277,23 @@ mod tests {
         for row in &table.microarchitecture {
             let name = &row.name;
             assert!(row.source.len() > 20, "{name}");
-            let widths = [row.fma.bits_128, row.fma.bits_256, row.fma.bits_512];
-            let named = row.fma_512_by_name.iter().map(|row| row.per_cycle);
-            for rate in widths.into_iter().flatten().chain(named).chain(row.multiply_add_128) {
-                assert!([1.0, 2.0, 3.0, 4.0].contains(&rate), "{name}: {rate}");
+            let named = row.units_512_by_name.iter().map(|row| row.per_cycle);
+            assert!(named.into_iter().all(|units| [1.0, 2.0].contains(&units)), "{name}");
+            for work in Work::ALL {
+                let rates = row.rates(work);
+                let widths = [rates.bits_128, rates.bits_256, rates.bits_512];
+                let quick = !matches!(work.name(), "divisions" | "square roots");
+                for rate in widths.into_iter().flatten() {
+                    let whole = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0].contains(&rate);
+                    assert!(
+                        if quick { whole } else { (0.02..0.5).contains(&rate) },
+                        "{name} {work:?}: {rate}"
+                    );
+                }
+                // A wider vector is never quicker.
+                assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {work:?}");
             }
-            assert!(row.fma.bits_128.is_some(), "{name}");
+            assert!(row.fma.bits_128.is_some() || row.multiply_add.bits_128.is_some(), "{name}");
             assert!(row.l1_latency.is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
             assert!(row.l2_latency.is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
             assert!(
@@ -305,18 +358,19 @@ mod tests {
     fn rates_by_width() {
         let zen4 = x86(AMD, 25, 17, 1);
         let row = Microarchitecture::of(&zen4, 0).unwrap();
-        let rates = [128, 256, 512].map(|bits| row.fma_per_cycle(bits, &zen4));
+        let rates = [128, 256, 512].map(|bits| row.per_cycle(Work::Fma, bits, &zen4));
         assert_eq!(rates, [Ok(2.0), Ok(2.0), Ok(1.0)]);
         let haswell = x86(INTEL, 6, 63, 2);
-        let error = Microarchitecture::of(&haswell, 0).unwrap().fma_per_cycle(512, &haswell).unwrap_err();
-        assert_eq!(error.to_string(), "the 512-bit FMA rate of Haswell is not known");
+        let error =
+            Microarchitecture::of(&haswell, 0).unwrap().per_cycle(Work::Fma, 512, &haswell).unwrap_err();
+        assert_eq!(error.to_string(), "the rate of 512-bit FMA of Haswell is not known");
     }
 
     #[test]
     fn skylake_sp_tells_its_units_only_by_its_name() {
         let rate = |model_name: Option<&str>| {
             let cpu = Cpu { model_name: model_name.map(str::to_owned), ..x86(INTEL, 6, 85, 7) };
-            Microarchitecture::of(&cpu, 0).unwrap().fma_per_cycle(512, &cpu)
+            Microarchitecture::of(&cpu, 0).unwrap().per_cycle(Work::Fma, 512, &cpu)
         };
         assert_eq!(rate(Some("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz")), Ok(2.0));
         assert_eq!(rate(Some("Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz")), Ok(2.0));

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod microarchitecture;
 pub mod network;
 pub mod user;
+mod work;
 
 use serde::{Deserialize, Serialize};
 

@@ -7,12 +7,12 @@ use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
 
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Isa};
+use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
 use crate::stream::StreamKernel;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&Kernel; 2] = [&neon::FMA_F64, &neon::FMA_F32];
+pub(crate) static KERNELS: [&[Kernel]; 1] = [neon::KERNELS];
 
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
@@ -40,6 +40,11 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
         Isa::Neon => Err(Absence::Feature { isa, feature: "asimd" }),
         _ => Err(Absence::Architecture { isa }),
     }
+}
+
+/// Whether this processor has `feature`: all of them are x86-64's.
+pub(crate) fn has(_: Feature) -> bool {
+    false
 }
 
 /// Additions in one turn of [`add_chain`]'s loop.

@@ -1,48 +1,71 @@
 //! NEON kernels: 128-bit vectors, operands and accumulators in registers throughout.
 //!
-//! FMLA only accumulates, so the recurrence is a sum of products. Twenty-four accumulators: four cycles of latency on
-//! four pipes (Neoverse V1, V2) need sixteen.
-
-use core::arch::asm;
+//! FMLA only accumulates, so its recurrence is a sum of products. Twenty-four accumulators: four cycles of latency on
+//! four pipes (Neoverse V1, V2) need sixteen. The table is read as that of x86-64, with the arrangement of the lanes.
 
 use crate::isa::Isa;
-use crate::kernel::{Counts, Element, Kernel, Op, Recurrence, Vectors};
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-pub(crate) static FMA_F64: Kernel = Kernel {
-    name: "fma_f64_neon",
-    op: Op::Fma,
-    element: Element::F64,
-    isa: Isa::Neon,
-    lanes: 2,
-    accumulators: 24,
-    recurrence: Recurrence::FusedSum,
-    counts: Counts { fma: 24, multiply: 0, add: 0, control: 2 },
-    function: fma_f64_neon,
-};
+/// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants.
+macro_rules! operand {
+    ($lanes:literal $i:literal $next:literal x) => {
+        concat!("v", $i, $lanes)
+    };
+    ($lanes:literal $i:literal $next:literal n) => {
+        concat!("v", $next, $lanes)
+    };
+    ($lanes:literal $i:literal $next:literal a) => {
+        concat!("v0", $lanes)
+    };
+    ($lanes:literal $i:literal $next:literal b) => {
+        concat!("v1", $lanes)
+    };
+}
 
-pub(crate) static FMA_F32: Kernel = Kernel {
-    name: "fma_f32_neon",
-    op: Op::Fma,
-    element: Element::F32,
-    isa: Isa::Neon,
-    lanes: 4,
-    accumulators: 24,
-    recurrence: Recurrence::FusedSum,
-    counts: Counts { fma: 24, multiply: 0, add: 0, control: 2 },
-    function: fma_f32_neon,
-};
+/// The text of one accumulator's step.
+macro_rules! step {
+    ($lanes:literal $i:literal $next:literal [$($mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
+        concat!($(
+            $mnemonic, " ", operand!($lanes $i $next $first), $(", ", operand!($lanes $i $next $more),)+ "\n",
+        )+)
+    };
+}
 
-/// v0, v1 = factors, v2 to v25 = accumulators.
-macro_rules! fma {
-    ($name:ident, $arrangement:literal) => {
+/// The steps of all accumulators, two by two.
+macro_rules! turn {
+    ($lanes:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
+        concat!($(step!($lanes $i $j $even), step!($lanes $j $k $odd),)+)
+    };
+}
+
+/// The parts of a row: the instructions of one step, twelve of each.
+macro_rules! parts {
+    ($even:tt) => {
+        parts!($even $even)
+    };
+    ([$($mnemonic:literal $operations:literal $($operand:ident)+;)+]
+        [$($other:literal $others:literal $($operands:ident)+;)+]) => {
+        &[
+            $(Part { mnemonic: $mnemonic, count: 12, operations: $operations },)+
+            $(Part { mnemonic: $other, count: 12, operations: $others },)+
+        ]
+    };
+}
+
+/// v0, v1 = constants, v2 to v25 = accumulators.
+macro_rules! body {
+    ($name:ident $lanes:literal $even:tt) => {
+        body!($name $lanes $even $even);
+    };
+    ($name:ident $lanes:literal $even:tt $odd:tt) => {
         /// # Safety
-        /// Needs NEON, `turns` > 0 and the vectors of a kernel with 2 × f64 or 4 × f32 lanes and 24 accumulators.
+        /// Needs NEON, `turns` > 0 and the vectors of the kernel's row.
         #[inline(never)]
         #[target_feature(enable = "neon")]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
             // SAFETY: the caller grants the instruction set and 26 aligned rows of 16 bytes; all registers are named.
             unsafe {
-                asm!(
+                core::arch::asm!(
                     "ldr q0, [{rows}]",
                     "ldr q1, [{rows}, #16]",
                     ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
@@ -50,9 +73,7 @@ macro_rules! fma {
                     ".endr",
                     ".p2align 6",
                     "2:",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    concat!("fmla v\\i\\()", $arrangement, ", v0", $arrangement, ", v1", $arrangement),
-                    ".endr",
+                    turn!($lanes $even $odd; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),
                     "subs {turns}, {turns}, #1",
                     "b.ne 2b",
                     ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
@@ -60,10 +81,7 @@ macro_rules! fma {
                     ".endr",
                     rows = in(reg) vectors.rows(),
                     turns = inout(reg) turns => _,
-                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
-                    out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _,
-                    out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _,
-                    out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
                     options(nostack),
                 );
             }
@@ -71,5 +89,46 @@ macro_rules! fma {
     };
 }
 
-fma!(fma_f64_neon, ".2d");
-fma!(fma_f32_neon, ".4s");
+/// Rows and functions of a table. Each line: name, operation, type, arrangement, recurrence, the step, and optionally a
+/// second step for every second accumulator.
+macro_rules! kernels {
+    ($($name:ident $op:ident $element:ident $lanes:literal $recurrence:ident $even:tt $(/ $odd:tt)?;)+) => {
+        pub(crate) static KERNELS: &[Kernel] = &[$(
+            Kernel {
+                name: stringify!($name),
+                op: Op::$op,
+                element: Element::$element,
+                isa: Isa::Neon,
+                needs: None,
+                lanes: (16 / Element::$element.summed_by(Op::$op).bytes()) as u32,
+                accumulators: 24,
+                recurrence: Recurrence::$recurrence,
+                parts: parts!($even $($odd)?),
+                function: $name,
+            },
+        )+];
+        $(body!($name $lanes $even $($odd)?);)+
+    };
+}
+
+kernels! {
+    fma_f64_neon Fma F64 ".2d" FusedSum ["fmla" 2 x a b;];
+    add_f64_neon Add F64 ".2d" Sum ["fadd" 1 x x a;];
+    mul_f64_neon Mul F64 ".2d" Product ["fmul" 1 x x b;];
+    mix_f64_neon Mix F64 ".2d" SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+    div_f64_neon Div F64 ".2d" Quotient ["fdiv" 1 x x b;];
+    sqrt_f64_neon Sqrt F64 ".2d" RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+    fma_f32_neon Fma F32 ".4s" FusedSum ["fmla" 2 x a b;];
+    add_f32_neon Add F32 ".4s" Sum ["fadd" 1 x x a;];
+    mul_f32_neon Mul F32 ".4s" Product ["fmul" 1 x x b;];
+    mix_f32_neon Mix F32 ".4s" SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+    div_f32_neon Div F32 ".4s" Quotient ["fdiv" 1 x x b;];
+    sqrt_f32_neon Sqrt F32 ".4s" RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+    add_i64_neon Add I64 ".2d" NextSum ["add" 1 x x n;];
+    add_i32_neon Add I32 ".4s" NextSum ["add" 1 x x n;];
+    add_i16_neon Add I16 ".8h" NextSum ["add" 1 x x n;];
+    add_i8_neon Add I8 ".16b" NextSum ["add" 1 x x n;];
+    mul_i32_neon Mul I32 ".4s" NextProduct ["mul" 1 x x n;];
+    mul_i16_neon Mul I16 ".8h" NextProduct ["mul" 1 x x n;];
+    mul_i8_neon Mul I8 ".16b" NextProduct ["mul" 1 x x n;];
+}

@@ -1,5 +1,8 @@
 //! x86-64: detection, the kernels of each instruction set, and the chain of additions that shows the core clock.
 
+#[macro_use]
+mod body;
+
 mod avx2;
 mod avx512;
 mod gemm_avx2;
@@ -15,14 +18,13 @@ use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Isa};
+use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
 
 pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&Kernel; 6] =
-    [&sse2::FMA_F64, &sse2::FMA_F32, &avx2::FMA_F64, &avx2::FMA_F32, &avx512::FMA_F64, &avx512::FMA_F32];
+pub(crate) static KERNELS: [&[Kernel]; 4] = [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS];
 
 /// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
 pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F64];
@@ -54,6 +56,16 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     match features.iter().find(|(_, present)| !present) {
         Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),
         None => Ok(()),
+    }
+}
+
+/// Whether this processor, and the system beneath it, has `feature`.
+pub(crate) fn has(feature: Feature) -> bool {
+    match feature {
+        Feature::Sse41 => is_x86_feature_detected!("sse4.1"),
+        Feature::AvxVnni => is_x86_feature_detected!("avxvnni"),
+        Feature::Avx512Vnni => is_x86_feature_detected!("avx512vnni"),
+        Feature::Avx512Bf16 => is_x86_feature_detected!("avx512bf16"),
     }
 }
 

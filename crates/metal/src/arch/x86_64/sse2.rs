@@ -1,38 +1,69 @@
 //! SSE2 kernels: 128-bit vectors, a multiplication and an addition where newer sets fuse them.
 //!
-//! Fourteen accumulators fill the register file; a chain of 3 + 3 cycles (Zen) with two of each a cycle needs twelve.
+//! Twelve accumulators, as AVX2; the multiply-add has fourteen: a chain of 3 + 3 cycles (Zen) with two of each a cycle
+//! needs twelve.
 
 use core::arch::asm;
 
-use crate::isa::Isa;
-use crate::kernel::{Counts, Element, Kernel, Op, Recurrence, Vectors};
+use crate::isa::{Feature, Isa};
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-pub(crate) static FMA_F64: Kernel = Kernel {
-    name: "fma_f64_sse2",
-    op: Op::Fma,
-    element: Element::F64,
-    isa: Isa::Sse2,
-    lanes: 2,
-    accumulators: 14,
-    recurrence: Recurrence::RoundedScale,
-    counts: Counts { fma: 0, multiply: 14, add: 14, control: 2 },
-    function: fma_f64_sse2,
-};
+kernels! { xmm Sse2 16 6;
+    add_f64_sse2 Add F64 Sum ["addpd" 1 x a;];
+    mul_f64_sse2 Mul F64 Product ["mulpd" 1 x b;];
+    mix_f64_sse2 Mix F64 SumOrProduct ["addpd" 1 x a;] / ["mulpd" 1 x b;];
+    div_f64_sse2 Div F64 Quotient ["divpd" 1 x b;];
+    sqrt_f64_sse2 Sqrt F64 RoundedRoot ["mulpd" 0 x x; "addpd" 0 x b; "sqrtpd" 1 x x;];
+    add_f32_sse2 Add F32 Sum ["addps" 1 x a;];
+    mul_f32_sse2 Mul F32 Product ["mulps" 1 x b;];
+    mix_f32_sse2 Mix F32 SumOrProduct ["addps" 1 x a;] / ["mulps" 1 x b;];
+    div_f32_sse2 Div F32 Quotient ["divps" 1 x b;];
+    sqrt_f32_sse2 Sqrt F32 RoundedRoot ["mulps" 0 x x; "addps" 0 x b; "sqrtps" 1 x x;];
+    add_i64_sse2 Add I64 NextSum ["paddq" 1 x n;];
+    add_i32_sse2 Add I32 NextSum ["paddd" 1 x n;];
+    add_i16_sse2 Add I16 NextSum ["paddw" 1 x n;];
+    add_i8_sse2 Add I8 NextSum ["paddb" 1 x n;];
+    mul_i32_sse2 Mul I32 NextProduct ["pmulld" 1 x n;] needs Sse41;
+    mul_i16_sse2 Mul I16 NextProduct ["pmullw" 1 x n;];
+}
 
-pub(crate) static FMA_F32: Kernel = Kernel {
-    name: "fma_f32_sse2",
-    op: Op::Fma,
-    element: Element::F32,
-    isa: Isa::Sse2,
-    lanes: 4,
-    accumulators: 14,
-    recurrence: Recurrence::RoundedScale,
-    counts: Counts { fma: 0, multiply: 14, add: 14, control: 2 },
-    function: fma_f32_sse2,
-};
+/// The multiply-add, whose body is its own: an order of instructions that keeps four pipes busy.
+pub(crate) static FUSED: [Kernel; 2] = [
+    fused("fma_f64_sse2", Element::F64, &FUSED_F64, fma_f64_sse2),
+    fused("fma_f32_sse2", Element::F32, &FUSED_F32, fma_f32_sse2),
+];
+
+static FUSED_F64: [Part; 2] = [
+    Part { mnemonic: "mulpd", count: 14, operations: 1 },
+    Part { mnemonic: "addpd", count: 14, operations: 1 },
+];
+static FUSED_F32: [Part; 2] = [
+    Part { mnemonic: "mulps", count: 14, operations: 1 },
+    Part { mnemonic: "addps", count: 14, operations: 1 },
+];
+
+const fn fused(
+    name: &'static str,
+    element: Element,
+    parts: &'static [Part],
+    function: unsafe fn(u64, &mut Vectors),
+) -> Kernel {
+    Kernel {
+        name,
+        op: Op::Fma,
+        element,
+        isa: Isa::Sse2,
+        needs: None,
+        lanes: (16 / element.bytes()) as u32,
+        accumulators: 14,
+        recurrence: Recurrence::RoundedScale,
+        parts,
+        function,
+    }
+}
 
 /// Groups of four: multiplies the first two accumulators and adds to the last two.
-macro_rules! turn {
+macro_rules! pairs {
     ($multiply:literal, $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
         concat!($(
             $multiply, " xmm", $i, ", xmm0\n", $multiply, " xmm", $j, ", xmm0\n",
@@ -68,7 +99,7 @@ macro_rules! multiply_add {
                     "jz 3f",
                     ".p2align 6",
                     "2:",
-                    turn!($multiply, $add;
+                    pairs!($multiply, $add;
                         2 3 9 10, 4 5 11 12, 6 7 13 14, 8 9 15 2, 10 11 3 4, 12 13 5 6, 14 15 7 8),
                     "dec {turns}",
                     "jnz 2b",

@@ -1,6 +1,7 @@
 //! CPU benchmarks: what the cores compute, with the clock that they held while doing so.
 
 mod core_to_core;
+mod matrix;
 mod pairs;
 mod peak;
 

@@ -31,6 +31,12 @@ pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>
     vec![section, sources]
 }
 
+/// The derivation of a case's limit in one line, where it can be derived before anything is measured.
+pub fn foreseen(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<String> {
+    let (metric, limit) = headline(machine, case, clock_hz)?;
+    limit.value.map(|_| derivation(&limit, metric))
+}
+
 /// The first metric whose limit is known, else the headline with the reason why its limit is not.
 fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
     let conditions = Conditions { clock_hz, ..Conditions::default() };
@@ -85,6 +91,19 @@ mod tests {
     #[test]
     fn each_limit_has_formula_inputs_and_source() {
         insta::assert_snapshot!(rows("xeon-gold-6230-2s", Some(2.8e9)));
+    }
+
+    #[test]
+    fn a_limit_is_foreseen_in_one_line_or_not_at_all() {
+        let machine = Fixture::open("xeon-gold-6230-2s").unwrap().machine();
+        let known = "cpu.peak/op=fma/type=f64/isa=avx512/threads=1".parse().unwrap();
+        if plimsoll_metal::isa::Isa::best() != plimsoll_metal::isa::Isa::Neon {
+            let line = foreseen(&machine, &known, Some(2e9)).unwrap();
+            assert!(line.starts_with("≤ 64.0 GFLOP/s = FMA per cycle × lanes × 2"), "{line}");
+        }
+        assert_eq!(foreseen(&machine, &known, None), None);
+        let portable = "cpu.peak/op=fma/type=f64/isa=portable/threads=1".parse().unwrap();
+        assert_eq!(foreseen(&machine, &portable, Some(2e9)), None);
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! The one body of all x86-64 compute kernels, and the macro that makes rows and functions of a table.
+//!
+//! A table line gives name, operation, type, recurrence and one accumulator's step, for every second accumulator another
+//! one if there are two. An instruction is its mnemonic, the operations of a lane that count, and its operands: `x` the
+//! accumulator, `n` the one after it (the first after the last), `a` and `b` the constants. From that line come the
+//! assembly, the counts of the row and the number of lanes, so they cannot differ.
+
+/// The text of one operand.
+macro_rules! operand {
+    ($file:literal $i:literal $next:literal x) => {
+        concat!($file, $i)
+    };
+    ($file:literal $i:literal $next:literal n) => {
+        concat!($file, $next)
+    };
+    ($file:literal $i:literal $next:literal a) => {
+        concat!($file, "0")
+    };
+    ($file:literal $i:literal $next:literal b) => {
+        concat!($file, "1")
+    };
+}
+
+/// What stands before a mnemonic that has two encodings: AVX-VNNI's needs no AVX-512.
+macro_rules! prefix {
+    (vex) => {
+        "{{vex}} "
+    };
+}
+
+/// The text of one accumulator's step.
+macro_rules! step {
+    ($file:literal $i:literal $next:literal [$($($prefix:ident)? $mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
+        concat!($(
+            $(prefix!($prefix),)? $mnemonic, " ", operand!($file $i $next $first), $(", ", operand!($file $i $next $more),)+ "\n",
+        )+)
+    };
+}
+
+/// The steps of all accumulators, two by two.
+macro_rules! turn {
+    ($file:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
+        concat!($(step!($file $i $j $even), step!($file $j $k $odd),)+)
+    };
+}
+
+/// The parts of a row: the instructions of one step, half of the accumulators each.
+macro_rules! parts {
+    ($half:literal $even:tt) => {
+        parts!($half $even $even)
+    };
+    ($half:literal [$($($prefix:ident)? $mnemonic:literal $operations:literal $($operand:ident)+;)+]
+        [$($($prefixes:ident)? $other:literal $others:literal $($operands:ident)+;)+]) => {
+        &[
+            $(Part { mnemonic: $mnemonic, count: $half, operations: $operations },)+
+            $(Part { mnemonic: $other, count: $half, operations: $others },)+
+        ]
+    };
+}
+
+/// A function of the body: constants in registers 0 and 1, accumulators after them, everything in registers throughout.
+macro_rules! body {
+    ($file:ident $name:ident $even:tt) => {
+        body!($file $name $even $even);
+    };
+    (xmm $name:ident $even:tt $odd:tt) => {
+        body!(@ $name "xmm" 16 "movups" "" $even $odd; "sse2"
+            "2,3,4,5,6,7,8,9,10,11,12,13"
+            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2)
+            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13"));
+    };
+    (ymm $name:ident $even:tt $odd:tt) => {
+        body!(@ $name "ymm" 32 "vmovups" "vzeroupper" $even $odd; "avx2"
+            "2,3,4,5,6,7,8,9,10,11,12,13"
+            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2)
+            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13"));
+    };
+    (zmm $name:ident $even:tt $odd:tt) => {
+        body!(@ $name "zmm" 64 "vmovups" "vzeroupper" $even $odd; "avx512f"
+            "2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25"
+            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2)
+            ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13"
+                "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25"));
+    };
+    (@ $name:ident $file:literal $bytes:literal $move:literal $end:literal $even:tt $odd:tt; $feature:literal
+        $all:literal ($($i:literal $j:literal $k:literal),+) ($($register:tt)+)) => {
+        /// # Safety
+        /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+        #[inline(never)]
+        #[target_feature(enable = $feature)]
+        unsafe fn $name(turns: u64, vectors: &mut Vectors) {
+            // SAFETY: the caller grants the instructions and rows for all constants and accumulators without gaps; all
+            // registers are named.
+            unsafe {
+                core::arch::asm!(
+                    concat!($move, " ", $file, "0, [{rows}]"),
+                    concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
+                    concat!(".irp i, ", $all),
+                    concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
+                    ".endr",
+                    ".p2align 6",
+                    "2:",
+                    turn!($file $even $odd; $($i $j $k),+),
+                    "dec {turns}",
+                    "jnz 2b",
+                    concat!(".irp i, ", $all),
+                    concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),
+                    ".endr",
+                    $end,
+                    rows = in(reg) vectors.rows(),
+                    turns = inout(reg) turns => _,
+                    $(out($register) _,)+
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// What a row needs beyond its instruction set.
+macro_rules! needs {
+    () => {
+        None
+    };
+    ($feature:ident) => {
+        Some(Feature::$feature)
+    };
+}
+
+/// Rows and functions of a table. Each line: name, operation, type, recurrence, the step, and optionally a second step
+/// for every second accumulator and what the kernel needs beyond the instruction set.
+macro_rules! kernels {
+    ($file:ident $isa:ident $bytes:literal $half:literal;
+        $($name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $feature:ident)?;)+) => {
+        pub(crate) static KERNELS: &[Kernel] = &[$(
+            Kernel {
+                name: stringify!($name),
+                op: Op::$op,
+                element: Element::$element,
+                isa: Isa::$isa,
+                needs: needs!($($feature)?),
+                lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
+                accumulators: 2 * $half,
+                recurrence: Recurrence::$recurrence,
+                parts: parts!($half $even $($odd)?),
+                function: $name,
+            },
+        )+];
+        $(body!($file $name $even $($odd)?);)+
+    };
+}

@@ -1,0 +1,156 @@
+//! What kernels compute and with what numbers: the names in cases and flags.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a kernel computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// Multiplication and addition, fused where the instruction set can: 2 operations.
+    Fma,
+    /// Addition: 1 operation.
+    Add,
+    /// Multiplication: 1 operation.
+    Mul,
+    /// Additions and as many multiplications that do not wait for one another: 1 operation each.
+    Mix,
+    /// Products of narrow numbers, summed in wide ones: 2 operations for each product.
+    Dot,
+    /// Division: 1 operation.
+    Div,
+    /// Square root: 1 operation.
+    Sqrt,
+}
+
+/// The numbers a kernel computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Element {
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary32.
+    F32,
+    /// The upper half of a binary32: 8 bits of mantissa.
+    Bf16,
+    /// Integers of 64 bits, modulo 2⁶⁴.
+    I64,
+    /// Integers of 32 bits, modulo 2³².
+    I32,
+    /// Integers of 16 bits, modulo 2¹⁶.
+    I16,
+    /// Integers of 8 bits, modulo 2⁸.
+    I8,
+}
+
+/// A text that names no operation or type of number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} {text:?}: choose {choices}")]
+pub struct UnknownName {
+    what: &'static str,
+    text: String,
+    choices: String,
+}
+
+impl Op {
+    /// Every operation that has kernels.
+    pub const ALL: [Self; 7] = [Self::Fma, Self::Add, Self::Mul, Self::Mix, Self::Dot, Self::Div, Self::Sqrt];
+
+    /// Its name in cases and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fma => "fma",
+            Self::Add => "add",
+            Self::Mul => "mul",
+            Self::Mix => "mix",
+            Self::Dot => "dot",
+            Self::Div => "div",
+            Self::Sqrt => "sqrt",
+        }
+    }
+}
+
+impl Element {
+    /// Every type that has kernels.
+    pub const ALL: [Self; 7] = [Self::F64, Self::F32, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
+
+    /// Its name in cases and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::I64 => "i64",
+            Self::I32 => "i32",
+            Self::I16 => "i16",
+            Self::I8 => "i8",
+        }
+    }
+
+    /// Bytes of one number.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F64 | Self::I64 => 8,
+            Self::F32 | Self::I32 => 4,
+            Self::Bf16 | Self::I16 => 2,
+            Self::I8 => 1,
+        }
+    }
+
+    /// Whether its operations are floating-point operations (FLOP), not integer ones (OP).
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F64 | Self::F32 | Self::Bf16)
+    }
+
+    /// The type that `op` leaves its results in: a dot product sums narrow products in 32 bits.
+    #[must_use]
+    pub const fn summed_by(self, op: Op) -> Self {
+        match (op, self) {
+            (Op::Dot, Self::Bf16) => Self::F32,
+            (Op::Dot, Self::I8 | Self::I16) => Self::I32,
+            _ => self,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Op {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|op| op.name() == text);
+        found.ok_or_else(|| unknown("operation", text, &Self::ALL.map(Self::name)))
+    }
+}
+
+impl FromStr for Element {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|element| element.name() == text);
+        found.ok_or_else(|| unknown("type of number", text, &Self::ALL.map(Self::name)))
+    }
+}
+
+fn unknown(what: &'static str, text: &str, names: &[&str]) -> UnknownName {
+    let choices = match names {
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        [] => String::new(),
+    };
+    UnknownName { what, text: text.to_owned(), choices }
+}

@@ -1,0 +1,120 @@
+//! Kinds of work that cores have different rates for, and rates by vector width.
+
+use serde::Deserialize;
+
+/// What an instruction asks of a core: each has a rate of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Fused multiply-add.
+    Fma,
+    /// Floating-point addition.
+    Add,
+    /// Floating-point multiplication.
+    Multiply,
+    /// Floating-point additions and as many multiplications, counted together.
+    MultiplyAndAdd,
+    /// Integer addition.
+    IntegerAdd,
+    /// Multiplication of 8-bit integers.
+    MultiplyI8,
+    /// Multiplication of 16-bit integers.
+    MultiplyI16,
+    /// Multiplication of 32-bit integers.
+    MultiplyI32,
+    /// Multiplication of 64-bit integers.
+    MultiplyI64,
+    /// Dot product of 8-bit or 16-bit integers.
+    DotInteger,
+    /// Dot product of bfloat16.
+    DotBf16,
+    /// Division of binary64.
+    DivideF64,
+    /// Division of binary32.
+    DivideF32,
+    /// Square root of binary64.
+    RootF64,
+    /// Square root of binary32.
+    RootF32,
+}
+
+impl Work {
+    /// Every kind.
+    pub const ALL: [Self; 15] = [
+        Self::Fma,
+        Self::Add,
+        Self::Multiply,
+        Self::MultiplyAndAdd,
+        Self::IntegerAdd,
+        Self::MultiplyI8,
+        Self::MultiplyI16,
+        Self::MultiplyI32,
+        Self::MultiplyI64,
+        Self::DotInteger,
+        Self::DotBf16,
+        Self::DivideF64,
+        Self::DivideF32,
+        Self::RootF64,
+        Self::RootF32,
+    ];
+
+    /// As in a formula: what is started in a cycle.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fma => "FMA",
+            Self::Add | Self::IntegerAdd => "additions",
+            Self::Multiply | Self::MultiplyI8 | Self::MultiplyI16 | Self::MultiplyI32 | Self::MultiplyI64 => {
+                "multiplications"
+            }
+            Self::MultiplyAndAdd => "multiplications and additions",
+            Self::DotInteger | Self::DotBf16 => "dot products",
+            Self::DivideF64 | Self::DivideF32 => "divisions",
+            Self::RootF64 | Self::RootF32 => "square roots",
+        }
+    }
+
+    /// What one 512-bit unit for multiplication does in a cycle, where chips differ in the number of these units.
+    pub(super) fn per_512_unit(self) -> Option<f64> {
+        match self {
+            Self::Fma
+            | Self::Add
+            | Self::Multiply
+            | Self::MultiplyAndAdd
+            | Self::MultiplyI16
+            | Self::DotInteger => Some(1.0),
+            // Two passes through the unit.
+            Self::MultiplyI32 => Some(0.5),
+            _ => None,
+        }
+    }
+}
+
+/// A rate or a time by vector width in bits.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Widths {
+    #[serde(rename = "128")]
+    pub(super) bits_128: Option<f64>,
+    #[serde(rename = "256")]
+    pub(super) bits_256: Option<f64>,
+    #[serde(rename = "512")]
+    pub(super) bits_512: Option<f64>,
+}
+
+impl Widths {
+    pub(super) fn at(self, bits: u32) -> Option<f64> {
+        match bits {
+            128 => self.bits_128,
+            256 => self.bits_256,
+            512 => self.bits_512,
+            _ => None,
+        }
+    }
+
+    /// Cycles for each as so many a cycle.
+    pub(super) fn inverse(self) -> Self {
+        let [bits_128, bits_256, bits_512] =
+            [self.bits_128, self.bits_256, self.bits_512].map(|cycles| cycles.map(f64::recip));
+        Self { bits_128, bits_256, bits_512 }
+    }
+}
