@@ -5,7 +5,9 @@ CARGO := $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
 PLIMSOLL := target/release/plimsoll
 SKIPPED := $(CURDIR)/target/skipped-tests
 
-.PHONY: help cargo build run test lint bench setup
+ARM := aarch64-unknown-linux-gnu
+
+.PHONY: help cargo build run test test-arm lint bench setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -26,7 +28,18 @@ setup: cargo
 test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
 	@PLIMSOLL_SKIPPED=$(SKIPPED) "$(CARGO)" test --locked --workspace
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
+
+# The NEON kernels under an emulator: that they compute rightly, not how fast. The emulator knows neither pinning nor
+# io_uring, so only the kernels' own tests are made.
+test-arm: cargo
+	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
+	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \
+		echo "the kernels of $(ARM): needs rustup's target of that name, qemu-user and gcc-aarch64-linux-gnu" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib -- kernel:: gemm:: isa::
 
 lint: cargo ## formatting, clippy without a warning, docs without a warning
 	"$(CARGO)" fmt --all --check

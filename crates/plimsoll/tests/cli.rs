@@ -133,3 +133,24 @@ fn every_example_is_a_valid_plan() {
     }
     assert!(seen >= 5, "found {seen} examples");
 }
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
+    let dir = scratch();
+    let (_, error) = ended(plimsoll(dir.path()).args(["cpu", "--op", "mul", "--type", "i8"]), 2);
+    assert!(
+        error.contains("no instruction set of x86_64 has mul of i8; mul there is for f64, f32"),
+        "{error}"
+    );
+    let dots = ["cpu", "--op", "dot", "--type", "i8", "--isa", "all", "--threads", "1", "--list"];
+    let (list, _) = ended(plimsoll(dir.path()).args(dots), 0);
+    let ids: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let wanted = ["avx2", "avx512"].map(|isa| format!("cpu.peak/op=dot/type=i8/isa={isa}/threads=1"));
+    assert_eq!(ids, wanted);
+    let flags = fs::read_to_string("/proc/cpuinfo").unwrap();
+    for (line, feature) in list.lines().zip(["avx_vnni", "avx512_vnni"]) {
+        let has = flags.split_whitespace().any(|flag| flag == feature);
+        assert_eq!(line.contains("not supported by this CPU: needs"), !has, "{line}");
+    }
+}
