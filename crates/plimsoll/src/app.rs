@@ -148,20 +148,10 @@ fn measure(what: &What, common: &Common) -> Result<ExitCode, Failure> {
     run(&prepared, outputs, interrupts)
 }
 
-/// The cases, a line each, with the limit that can be told now; what this machine cannot measure with its reason.
+/// The cases, a line each; what this machine cannot measure with its reason.
 fn listed(prepared: &Prepared) -> String {
-    let on_cpu = |c: &Candidate| c.feasible.is_ok() && c.case.subsystem() == "cpu";
-    let clock_hz = prepared
-        .candidates
-        .iter()
-        .any(on_cpu)
-        .then(|| CoreClock::calibrate().ok().and_then(|clock| clock.probe()))
-        .flatten();
     let line = |c: &Candidate| match &c.feasible {
-        Ok(()) => match report::machine::foreseen(&prepared.machine, &c.case, clock_hz) {
-            Some(limit) if on_cpu(c) => format!("{}  # {limit}\n", c.case),
-            _ => format!("{}\n", c.case),
-        },
+        Ok(()) => format!("{}\n", c.case),
         Err(why) => format!("{}  # not here: {why}\n", c.case),
     };
     prepared.candidates.iter().map(line).collect()
