@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::quantity;
+use crate::quantity::{self, Mix, Sizes};
 
 /// What a parameter's value means, and so how it is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes; `4K` is 4096.
     Size,
+    /// Bytes, or several sizes by weight: `4K@60+64K@40`.
+    Sizes,
     /// A whole number.
     Count,
     /// A time; `200ms`. Seconds in JSON.
@@ -48,7 +50,7 @@ pub const KEYS: &[Key] = &[
     key("isa", Kind::Word, "instruction set: best, all, or portable, sse2, avx2, avx512, neon"),
     key("pattern", Kind::Word, "order of the blocks: sequential, random"),
     key("size", Kind::Size, "memory: bytes per thread over all arrays; disk: bytes of the file"),
-    key("block", Kind::Size, "bytes of one transfer"),
+    key("block", Kind::Sizes, "bytes of one transfer, or a mix by weight: 4K@60+64K@40"),
     key("variant", Kind::Word, "kernel variant of a memory operation: best, or its name"),
     key("pages", Kind::Word, "page size asked for: 4k, thp"),
     key("depth", Kind::Count, "transfers in flight per thread"),
@@ -59,6 +61,17 @@ pub const KEYS: &[Key] = &[
     key("direction", Kind::Word, "who sends: up (this end)"),
     key("streams", Kind::Count, "connections at once"),
     key("threads", Kind::Count, "threads at once"),
+    key("volume", Kind::Size, "bytes of each sample; under strong scaling divided among the threads"),
+    key(
+        "count",
+        Kind::Count,
+        "blocks or messages of each sample; under strong scaling divided among the threads",
+    ),
+    key(
+        "scaling",
+        Kind::Word,
+        "what --volume and --count mean: weak (each thread's) or strong (all threads')",
+    ),
 ];
 
 /// Longest id that is read; the longest that plimsoll writes is far shorter.
@@ -69,6 +82,8 @@ const MAX_ID: usize = 1024;
 pub enum Value {
     /// Bytes.
     Size(u64),
+    /// Bytes, by weight.
+    Mix(Mix),
     /// A whole number.
     Count(u64),
     /// A time.
@@ -122,6 +137,11 @@ impl Key {
         let bad = |why: String| CaseError::BadValue { key: self.name, why };
         match self.kind {
             Kind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
+            Kind::Sizes => match quantity::parse_sizes(text) {
+                Ok(Sizes::One(bytes)) => Ok(Value::Size(bytes)),
+                Ok(Sizes::Mixed(mix)) => Ok(Value::Mix(mix)),
+                Err(why) => Err(bad(why)),
+            },
             Kind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
             Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
             Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
@@ -147,6 +167,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Size(n) => f.write_str(&quantity::format_size(*n)),
+            Value::Mix(mix) => write!(f, "{mix}"),
             Value::Count(n) => write!(f, "{n}"),
             Value::Time(s) => f.write_str(&quantity::format_duration(*s)),
             Value::Rate(r) => write!(f, "{r}"),
@@ -164,6 +185,7 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {
             Value::Size(n) | Value::Count(n) => s.serialize_u64(*n),
+            Value::Mix(mix) => s.collect_str(mix),
             Value::Time(t) => s.serialize_f64(t.as_secs_f64()),
             Value::Rate(x) => s.serialize_f64(*x),
             Value::Word(w) => s.serialize_str(w),
@@ -238,6 +260,14 @@ impl Case {
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
             Value::Size(n) | Value::Count(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// Several sizes by weight.
+    pub fn mix(&self, name: &str) -> Option<&Mix> {
+        match self.get(name)? {
+            Value::Mix(mix) => Some(mix),
             _ => None,
         }
     }
@@ -368,6 +398,15 @@ mod tests {
     fn any_value(kind: Kind) -> BoxedStrategy<Value> {
         match kind {
             Kind::Size => any::<u64>().prop_map(Value::Size).boxed(),
+            Kind::Sizes => prop_oneof![
+                any::<u64>().prop_map(Value::Size),
+                (1u64..1 << 40, 1u32..100).prop_map(|(bytes, weight)| {
+                    let parts = [(bytes, weight), (bytes + 1, 1)];
+                    let parts = parts.map(|(bytes, weight)| quantity::Part { bytes, weight });
+                    Value::Mix(Mix::new(parts.to_vec()).unwrap())
+                }),
+            ]
+            .boxed(),
             Kind::Count => (0..=1u64 << 53).prop_map(Value::Count).boxed(),
             Kind::Time => {
                 any::<u32>().prop_map(|ms| Value::Time(Duration::from_millis(u64::from(ms)))).boxed()

@@ -170,6 +170,7 @@ pub(crate) fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResu
         percentiles: None,
         histogram: None,
         matrix: None,
+        curve: None,
         limit: None,
         limits: Vec::new(),
         of_limit: None,

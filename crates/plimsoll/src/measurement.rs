@@ -18,7 +18,7 @@ use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::quantity::Unit;
-use crate::sample::{Cause, Conditions, End, Outcome, Sample, WAITED};
+use crate::sample::{self, Cause, Conditions, End, Outcome, Sample, WAITED};
 use crate::stats::{Samples, Seed, Summary};
 use crate::warning::Warning;
 
@@ -106,6 +106,9 @@ pub struct MetricResult {
     /// A value for each pair, where pairs were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
+    /// The points of a search or sweep; the headline's, where one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<Vec<sample::Point>>,
     /// The tightest known limit, or the unknown one with its reason; null where none has a meaning.
     pub limit: Option<Limit>,
     /// All limits, tightest first.
@@ -188,6 +191,9 @@ impl Maker<'_> {
         if let Some(headline) = metrics.first_mut() {
             headline.note_delivered(&outcome.samples);
             headline.matrix = Matrix::of(&outcome.samples);
+            // Later samples repeat what the search found.
+            let mut curves = outcome.samples.iter().map(|sample| &sample.curve);
+            headline.curve = curves.find(|curve| !curve.is_empty()).cloned();
         }
         let params = outcome.case.params().iter();
         Measurement {
@@ -235,6 +241,7 @@ impl Maker<'_> {
             percentiles,
             histogram,
             matrix: None,
+            curve: None,
             limit: chosen,
             limits,
             peers: Vec::new(),

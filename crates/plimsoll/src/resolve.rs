@@ -58,6 +58,13 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
         }
         read_list(&mut typed, "threads", &common.threads)?;
     }
+    if let Some(key) = ["work", "volume", "count"].into_iter().find(|key| typed.asked(key))
+        && common.sample_time.is_some()
+    {
+        return Err(other(format!(
+            "--{key} fixes how much a sample does, --sample-time how long it takes: give one"
+        )));
+    }
     let mut groups = file.groups;
     groups.extend(named_extras(&groups, &common.only));
     Ok(Plan {

@@ -39,6 +39,9 @@ pub struct Sample {
     /// The headline metric of single pairs, where the benchmark measures between things.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matrix: Vec<Cell>,
+    /// The points of a search or sweep, where the benchmark makes one: each names its parameters and figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<Point>,
     /// Under which conditions.
     #[serde(default)]
     pub conditions: Conditions,
@@ -75,6 +78,9 @@ pub struct Histogram {
     /// (nanoseconds, count).
     pub buckets: Vec<(u64, u64)>,
 }
+
+/// One point of a curve: name of a parameter or metric → value in base SI units.
+pub type Point = BTreeMap<String, f64>;
 
 /// The headline metric between two things.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,6 +18,7 @@ use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
 pub mod cpu;
 pub mod disk;
+pub mod fixed;
 pub mod memory;
 pub mod network;
 pub mod null;

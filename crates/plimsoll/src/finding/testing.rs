@@ -21,6 +21,7 @@ pub(super) fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) ->
         percentiles: None,
         histogram: None,
         matrix: None,
+        curve: None,
         limit: None,
         limits: Vec::new(),
         of_limit: None,

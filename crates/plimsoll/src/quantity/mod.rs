@@ -5,12 +5,14 @@
 
 mod error;
 pub mod format;
+mod mix;
 pub mod parse;
 
 use serde::{Deserialize, Serialize};
 
 pub use error::{ParseError, What};
 pub use format::{format_duration, format_size, percent, relative_half_width};
+pub use mix::{Mix, Part, Sizes, parse_sizes};
 pub use parse::{parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
 /// The unit of a [`Quantity`], always unscaled. The serialised names are a contract of the run document.

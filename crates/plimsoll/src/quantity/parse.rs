@@ -110,7 +110,7 @@ pub fn parse_share(text: &str) -> Result<f64, ParseError> {
 }
 
 /// What was typed, safe to print and short.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     shown_within(text, 40)
 }
 

@@ -1,0 +1,63 @@
+//! What `--volume`, `--count` and `--scaling` mean: the amount of each sample, and how threads divide it.
+
+use crate::case::Case;
+
+/// Whose amount is fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaling {
+    /// Each thread's: the work grows with the threads.
+    Weak,
+    /// All threads' together: the work is divided.
+    Strong,
+}
+
+/// The keys of this module, for a benchmark's own list.
+pub const KEYS: &[&str] = &["volume", "count", "scaling"];
+
+/// The scaling that a case names; weak where it names none.
+///
+/// # Errors
+/// Another word, in one line.
+pub fn scaling(case: &Case) -> Result<Scaling, String> {
+    match case.word("scaling") {
+        None | Some("weak") => Ok(Scaling::Weak),
+        Some("strong") => Ok(Scaling::Strong),
+        Some(other) => Err(format!("scaling: no '{}'; there is weak, strong", crate::text::shown(other))),
+    }
+}
+
+/// The part of `total` that thread `index` of `threads` has; the first ones take what does not divide.
+pub fn share(scaling: Scaling, total: u64, threads: u64, index: u64) -> u64 {
+    match scaling {
+        Scaling::Weak => total,
+        Scaling::Strong => {
+            let threads = threads.max(1);
+            total / threads + u64::from(index < total % threads)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn strong_shares_add_up_and_differ_by_one_at_most(total: u64, threads in 1_u64..300) {
+            let shares: Vec<u64> = (0..threads).map(|i| share(Scaling::Strong, total, threads, i)).collect();
+            prop_assert_eq!(shares.iter().map(|s| u128::from(*s)).sum::<u128>(), u128::from(total));
+            prop_assert!(shares[0] - shares[shares.len() - 1] <= 1);
+            prop_assert_eq!(share(Scaling::Weak, total, threads, 0), total);
+        }
+    }
+
+    #[test]
+    fn scaling_is_weak_unless_it_is_strong() {
+        let case = Case::of("disk.io");
+        assert_eq!(scaling(&case), Ok(Scaling::Weak));
+        assert_eq!(scaling(&case.clone().with_word("scaling", "strong")), Ok(Scaling::Strong));
+        assert!(scaling(&case.with_word("scaling", "amdahl")).is_err());
+    }
+}

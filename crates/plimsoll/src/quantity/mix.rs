@@ -1,0 +1,147 @@
+//! Sizes by weight: `4K@60+64K@40` is 60 blocks of 4 KiB for every 40 of 64 KiB, in random order.
+
+use std::fmt;
+
+use super::{format_size, parse_size};
+
+/// Most sizes of one mix.
+const MOST_SIZES: usize = 16;
+
+/// The largest weight.
+const MOST_WEIGHT: u32 = 1_000_000;
+
+/// Two or more different sizes, each with its weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix(Vec<Part>);
+
+/// One size of a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Bytes.
+    pub bytes: u64,
+    /// How many of them, in proportion to the other weights; at least 1.
+    pub weight: u32,
+}
+
+/// A size, or several by weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Always the same.
+    One(u64),
+    /// By weight.
+    Mixed(Mix),
+}
+
+impl Mix {
+    /// A mix of these parts; `None` where it is none: fewer than two, a size twice, a weight of zero, too many.
+    pub fn new(parts: Vec<Part>) -> Option<Self> {
+        let twice = |(i, part): (usize, &Part)| parts[..i].iter().any(|other| other.bytes == part.bytes);
+        let fits = (2..=MOST_SIZES).contains(&parts.len())
+            && parts.iter().all(|part| (1..=MOST_WEIGHT).contains(&part.weight))
+            && !parts.iter().enumerate().any(twice);
+        fits.then_some(Self(parts))
+    }
+
+    /// Its parts, as written.
+    pub fn parts(&self) -> &[Part] {
+        &self.0
+    }
+
+    /// The mean size in bytes, by weight.
+    pub fn mean(&self) -> f64 {
+        let weights: f64 = self.0.iter().map(|part| f64::from(part.weight)).sum();
+        self.0.iter().map(|part| part.bytes as f64 * f64::from(part.weight)).sum::<f64>() / weights
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.0.iter().enumerate() {
+            let plus = if i == 0 { "" } else { "+" };
+            write!(f, "{plus}{}@{}", format_size(part.bytes), part.weight)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads one size, or a mix: `4K@60+64K@40`. Also what users of fio's `bssplit` type, `4k/60:64k/40`, and
+/// `4k:60/64k:40`.
+///
+/// # Errors
+/// One line that says what is wrong and shows what is right.
+pub fn parse_sizes(text: &str) -> Result<Sizes, String> {
+    let Some(first) = text.find(['@', '+', ':', '/']) else {
+        return parse_size(text).map(Sizes::One).map_err(|e| e.to_string());
+    };
+    let (between, before_weight) = match text.as_bytes().get(first) {
+        Some(b':') => ('/', ':'),
+        Some(b'/') => (':', '/'),
+        _ => ('+', '@'),
+    };
+    let wrong =
+        |why: &str| format!("'{}' is no mix of sizes: {why}; write 4K@60+64K@40", super::parse::shown(text));
+    let part = |part: &str| {
+        let (size, weight) = part.split_once(before_weight).ok_or_else(|| wrong("a size has no weight"))?;
+        let bytes = parse_size(size).map_err(|e| e.to_string())?;
+        let weight = weight.trim().trim_end_matches('%').parse().ok();
+        let weight = weight.filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+        let weight = weight.ok_or_else(|| wrong("a weight is a whole number from 1 to 1000000"))?;
+        Ok(Part { bytes, weight })
+    };
+    let parts = text.split(between).map(part).collect::<Result<Vec<Part>, String>>()?;
+    match parts.as_slice() {
+        [only] => Ok(Sizes::One(only.bytes)),
+        _ => Mix::new(parts).map(Sizes::Mixed).ok_or_else(|| wrong("2 to 16 different sizes make one")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mix(text: &str) -> Mix {
+        match parse_sizes(text) {
+            Ok(Sizes::Mixed(mix)) => mix,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn three_spellings_are_one_mix() {
+        for text in ["4K@60+64K@40", "4k/60:64k/40", "4k:60/64k:40", "4096@60%+65536@40%"] {
+            let mix = mix(text);
+            assert_eq!(mix.to_string(), "4K@60+64K@40", "{text}");
+            assert_eq!(mix.mean(), 0.6 * 4096.0 + 0.4 * 65536.0);
+        }
+        assert_eq!(parse_sizes("64K"), Ok(Sizes::One(65536)));
+        assert_eq!(parse_sizes("64K@3"), Ok(Sizes::One(65536)));
+    }
+
+    #[test]
+    fn what_is_no_mix_says_what_is_right() {
+        for text in
+            ["4K@", "4K@0+8K@1", "4K@1+4096@2", "4K@1+8K", "@", "+", ":", "/", "4K@-1+8K@1", "4K@1,5+8K@1"]
+        {
+            let error = parse_sizes(text).expect_err(text);
+            assert!(!error.contains('\n') && error.contains("write "), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mix_round_trips(sizes in prop::collection::btree_map(1_u64..1 << 31, 1_u32..1000, 2..16)) {
+            let parts = sizes.into_iter().map(|(bytes, weight)| Part { bytes, weight }).collect();
+            let mix = Mix::new(parts).expect("a mix");
+            prop_assert_eq!(parse_sizes(&mix.to_string()), Ok(Sizes::Mixed(mix)));
+        }
+
+        #[test]
+        fn any_text_gives_sizes_or_an_error_of_one_line(text in "\\PC{0,40}|[0-9Kk@+:/%]{0,30}|.{0,20}") {
+            if let Err(error) = parse_sizes(&text) {
+                prop_assert!(!error.contains('\n'), "{}", error);
+            }
+        }
+    }
+}
