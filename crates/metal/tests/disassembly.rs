@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Command;
 
+use plimsoll_metal::block::{self, BlockOp, Order, Region, Shape};
+use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Kernel, Op, kernels};
 use plimsoll_metal::stream::{self, Store, StreamKernel};
@@ -211,5 +213,90 @@ fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
         assert_eq!(moved(&body), declared(kernel), "{}", kernel.name);
         let fenced = code.iter().any(|i| i.mnemonic == "sfence");
         assert_eq!(fenced, kernel.store == Store::NonTemporal, "{}: fence", kernel.name);
+    }
+}
+
+/// Bytes that an instruction moves between memory and a register, by its name or its register's; `None` where it
+/// touches no memory but the stack.
+fn width(instruction: &Instruction) -> Option<u32> {
+    let (mnemonic, operands) = (instruction.mnemonic.as_str(), instruction.operands.as_str());
+    if !operands.contains('(')
+        || operands.contains("(%rsp")
+        || ["lea", "nop", "nopl", "nopw", "data16", "cs"].contains(&mnemonic)
+    {
+        return None;
+    }
+    match mnemonic {
+        "movzbl" => return Some(1),
+        "movzwl" => return Some(2),
+        _ => {}
+    }
+    let outside = operands.split(['(', ')']).step_by(2).collect::<String>();
+    let register = outside.split(',').find(|part| part.starts_with('%')).unwrap_or_default();
+    let bytes = match register.trim_start_matches('%') {
+        name if name.starts_with("xmm") || name.starts_with("ymm") || name.starts_with("zmm") => 64,
+        name if name.starts_with('r') => match name.chars().last() {
+            Some('b') => 1,
+            Some('w') => 2,
+            Some('d') => 4,
+            _ => 8,
+        },
+        name if name.starts_with('e') => 4,
+        name if name.ends_with('l') => 1,
+        name if name.len() == 2 => 2,
+        _ => panic!("{mnemonic} {operands}: what width is it?"),
+    };
+    Some(bytes)
+}
+
+#[test]
+fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
+    const BLOCKS_A_TURN: usize = 16;
+    const PLACES_A_TURN: usize = 8;
+    // Else they would not be in this program.
+    let shape = Shape {
+        op: BlockOp::Read,
+        order: Order::Random,
+        block: 8,
+        bytes: 4096,
+        pages: Pages::Small,
+        seed: 1,
+    };
+    let mut region = Region::new(shape).unwrap();
+    region.draw(600);
+    assert_eq!(region.work(block::kernels(shape.op, shape.block)[0]), 600);
+    region.verify().unwrap();
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let disassembly = match disassembly() {
+        Ok(text) => text,
+        Err(why) => {
+            writeln!(
+                std::io::stderr(),
+                "SKIPPED blocks_of_a_few_bytes_are_one_access_of_that_width_each: {why}"
+            )
+            .unwrap();
+            return;
+        }
+    };
+    for bytes in [1, 2, 4, 8] {
+        for (what, accesses) in [("read", 1), ("write", 1), ("copy", 2)] {
+            for (order, places) in [("", 0), ("_at", PLACES_A_TURN)] {
+                let name = format!("block_{what}_{bytes}{order}");
+                let code = function(&disassembly, &name);
+                let widths = |last: &Instruction| -> Option<Vec<u32>> {
+                    let start = loop_start(last)?;
+                    let body = code.iter().filter(|i| (start..=last.address).contains(&i.address));
+                    Some(body.filter_map(width).collect())
+                };
+                // The other loops are for what is less than a turn.
+                let turn = code.iter().filter_map(widths).max_by_key(Vec::len).unwrap_or_default();
+                let blocks = if places > 0 { places } else { BLOCKS_A_TURN };
+                let own = accesses * blocks + if bytes == 8 { places } else { 0 };
+                assert_eq!(turn.iter().filter(|width| **width == bytes).count(), own, "{name}: {turn:?}");
+                assert_eq!(turn.len(), accesses * blocks + places, "{name}: {turn:?}");
+            }
+        }
     }
 }

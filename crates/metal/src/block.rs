@@ -1,0 +1,507 @@
+//! Work on blocks: a region of memory is read, written or copied a block at a time, in order or at random.
+//!
+//! At random each block comes once, then all of them again in another order. The order is drawn apart from the work, a
+//! batch ahead ([`Region::draw`]), so that only the work need be timed. Blocks of 1, 2, 4 and 8 bytes are one access of
+//! that width each; larger ones are whole cache lines, worked on by the kernels of [`stream`](crate::stream). All that
+//! was done is checked afterwards: that every block was worked on, and what came of it.
+
+mod permutation;
+mod units;
+
+use crate::arch::reference_stream;
+use crate::buffer::{Buffer, BufferError, Pages, Resident};
+use crate::isa::Isa;
+use crate::stream::{self, ELEMENT, LoadedStream, StreamOp};
+
+pub use permutation::Permutation;
+use permutation::mix;
+use units::{BYTES, PAIRS, QUADS, Unit, Units, WORDS};
+
+/// Blocks above 8 bytes are whole lines of this many bytes.
+pub const LINE: usize = 64;
+/// The most places that are drawn at once: 64 KiB of them, which stay in a second-level cache.
+pub const MOST_DRAWN: u64 = 8192;
+/// Bytes between the two regions of a copy, so that a block and its copy differ in page offset (see `stream`).
+const GAP: usize = 4096 + 256;
+
+/// What is done to each block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BlockOp {
+    /// Loads all of it, and adds it up.
+    Read,
+    /// Stores to all of it.
+    Write,
+    /// Copies it to the same place of a second region.
+    ReadWrite,
+}
+
+/// In which order the blocks come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// By address.
+    Sequential,
+    /// Each once, then all again in another order.
+    Random,
+}
+
+/// What to work on, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// What is done.
+    pub op: BlockOp,
+    /// In which order.
+    pub order: Order,
+    /// Bytes of a block: 1, 2, 4, 8 or a multiple of [`LINE`].
+    pub block: usize,
+    /// Bytes of the region; of both together for [`BlockOp::ReadWrite`]. What is less than a block is left over.
+    pub bytes: usize,
+    /// The page size asked for.
+    pub pages: Pages,
+    /// Seed of content and order.
+    pub seed: u64,
+}
+
+/// Why there is no such region.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// No kernel works on blocks of this size.
+    #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE}")]
+    Block {
+        /// The size asked for.
+        block: usize,
+    },
+    /// Not one block has room.
+    #[error(
+        "a block of {block} bytes does not fit into a region of {region}: choose a smaller block or a larger size"
+    )]
+    Room {
+        /// The size of a block.
+        block: usize,
+        /// The size of one region.
+        region: usize,
+    },
+    /// The memory could not be had.
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
+}
+
+/// What was done is not what should have been.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{what} after {blocks} blocks: this CPU or its memory is faulty, or the kernel is broken")]
+pub struct WrongBlocks {
+    /// What is wrong.
+    pub what: String,
+    /// Blocks worked on.
+    pub blocks: u64,
+}
+
+impl BlockOp {
+    /// Regions: one, or source and target.
+    #[must_use]
+    pub fn regions(self) -> usize {
+        1 + usize::from(self == Self::ReadWrite)
+    }
+
+    fn stream(self) -> StreamOp {
+        match self {
+            Self::Read => StreamOp::Read,
+            Self::Write => StreamOp::Write,
+            Self::ReadWrite => StreamOp::Copy,
+        }
+    }
+}
+
+/// Whether there are kernels for blocks of this size.
+#[must_use]
+pub fn is_block(bytes: usize) -> bool {
+    matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE))
+}
+
+/// How blocks are worked on.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockKernel(Method);
+
+#[derive(Debug, Clone, Copy)]
+enum Method {
+    /// One access for each block, of its width.
+    Unit,
+    Stream(LoadedStream),
+    /// Plain Rust, for blocks that the portable kernel's long turn does not divide.
+    Lines,
+}
+
+impl BlockKernel {
+    /// A name: of the kernel's variant, or of the access.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.0 {
+            Method::Unit => "scalar",
+            Method::Stream(kernel) => kernel.kernel().variant(),
+            Method::Lines => "portable_lines",
+        }
+    }
+}
+
+/// The kernels that this processor has for such blocks: the portable one alone, or all better ones.
+#[must_use]
+pub fn kernels(op: BlockOp, block: usize) -> Vec<BlockKernel> {
+    if block <= ELEMENT {
+        return vec![BlockKernel(Method::Unit)];
+    }
+    let fits = |kernel: &LoadedStream| block.is_multiple_of(kernel.kernel().turn as usize);
+    let all: Vec<LoadedStream> = stream::available(op.stream()).filter(fits).collect();
+    let portable = |kernel: &LoadedStream| kernel.kernel().isa == Isa::Portable;
+    let any = all.iter().any(|kernel| !portable(kernel));
+    let kept = all.into_iter().filter(|kernel| !any || !portable(kernel));
+    let kept: Vec<BlockKernel> = kept.map(|kernel| BlockKernel(Method::Stream(kernel))).collect();
+    if kept.is_empty() { vec![BlockKernel(Method::Lines)] } else { kept }
+}
+
+/// A region with its blocks, and how far the work on them has come.
+#[derive(Debug)]
+pub struct Region {
+    buffer: Buffer,
+    shape: Shape,
+    /// Blocks in the region.
+    count: u64,
+    /// Where the copies begin.
+    target: usize,
+    /// Places of the blocks that come next, in the order drawn; empty when they come by address.
+    places: Vec<u64>,
+    /// Blocks drawn and not yet worked on.
+    pending: u64,
+    /// Blocks worked on.
+    done: u64,
+    /// Sum of all that was read, and what one pass over all blocks adds to it.
+    sum: u64,
+    pass_sum: u64,
+}
+
+/// Blocks of one pass, of those that were drawn.
+#[derive(Clone, Copy)]
+struct Stretch {
+    pass: u64,
+    /// Of the first, within the pass.
+    first: u64,
+    /// Where it stands in what was drawn.
+    drawn: usize,
+    blocks: u64,
+}
+
+impl Region {
+    /// Maps the region, makes it resident on the calling thread's memory node, and fills it.
+    ///
+    /// # Errors
+    /// [`BlockError`].
+    pub fn new(shape: Shape) -> Result<Self, BlockError> {
+        let Shape { block, bytes, op, .. } = shape;
+        if !is_block(block) {
+            return Err(BlockError::Block { block });
+        }
+        let region = bytes / op.regions();
+        let used = region / block * block;
+        if used == 0 {
+            return Err(BlockError::Room { block, region });
+        }
+        let target = if op == BlockOp::ReadWrite { used.next_multiple_of(LINE) + GAP } else { 0 };
+        let mut buffer = Buffer::new(target + used, shape.pages)?;
+        buffer.touch()?;
+        if op != BlockOp::Write {
+            let mut state = shape.seed;
+            buffer.bytes_mut()[..used].chunks_mut(ELEMENT).for_each(|chunk| {
+                let word = mix(&mut state).to_le_bytes();
+                chunk.iter_mut().zip(word).for_each(|(byte, of)| *byte = of);
+            });
+        }
+        let count = (used / block) as u64;
+        let (places, pass_sum) = (Vec::with_capacity(MOST_DRAWN as usize), 0);
+        let mut made = Self { buffer, shape, count, target, places, pending: 0, done: 0, sum: 0, pass_sum };
+        if op == BlockOp::Read {
+            made.pass_sum = made.sum_of_all();
+        }
+        Ok(made)
+    }
+
+    /// Blocks in the region.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes that the program moves for each block: what it loads and what it stores.
+    #[must_use]
+    pub fn bytes_per_block(&self) -> u64 {
+        (self.shape.block * self.shape.op.regions()) as u64
+    }
+
+    /// Bytes of the region in whole blocks; of both for a copy.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.count * self.bytes_per_block()
+    }
+
+    /// Blocks worked on so far.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// What is resident now, and in which pages.
+    ///
+    /// # Errors
+    /// [`BufferError`] where the kernel does not tell.
+    pub fn resident(&self) -> Result<Resident, BufferError> {
+        self.buffer.resident()
+    }
+
+    /// Decides which blocks come next, `blocks` of them; at random at most [`MOST_DRAWN`]. Not to be timed.
+    pub fn draw(&mut self, blocks: u64) {
+        self.places.clear();
+        if self.shape.order == Order::Sequential {
+            self.pending = blocks;
+            return;
+        }
+        self.pending = blocks.min(MOST_DRAWN);
+        let mut places = std::mem::take(&mut self.places);
+        for Stretch { pass, first, blocks, .. } in self.stretches() {
+            let order = self.order_of(pass);
+            places.extend((first..first + blocks).map(|place| order.at(place)));
+        }
+        self.places = places;
+    }
+
+    /// Works on the blocks that were drawn, with one of the [`kernels`] for them, and says how many they were. This is
+    /// what is timed.
+    pub fn work(&mut self, kernel: BlockKernel) -> u64 {
+        for stretch in self.stretches() {
+            match (self.shape.block, kernel.0) {
+                (1, _) => self.units(&BYTES, stretch),
+                (2, _) => self.units(&PAIRS, stretch),
+                (4, _) => self.units(&QUADS, stretch),
+                (8, _) => self.units(&WORDS, stretch),
+                (_, Method::Stream(kernel)) => self.lines(stretch, Some(kernel)),
+                (_, Method::Lines | Method::Unit) => self.lines(stretch, None),
+            }
+        }
+        let blocks = std::mem::take(&mut self.pending);
+        self.done += blocks;
+        blocks
+    }
+
+    /// The blocks that were drawn, pass by pass.
+    fn stretches(&self) -> impl Iterator<Item = Stretch> + use<> {
+        let (count, end) = (self.count, self.done + self.pending);
+        let begin = self.done;
+        let mut at = begin;
+        std::iter::from_fn(move || {
+            let (pass, first) = (at / count, at % count);
+            let blocks = (count - first).min(end - at);
+            let drawn = (at - begin) as usize;
+            at += blocks;
+            (blocks > 0).then_some(Stretch { pass, first, drawn, blocks })
+        })
+    }
+
+    fn order_of(&self, pass: u64) -> Permutation {
+        Permutation::new(self.count, self.shape.seed.wrapping_add(pass))
+    }
+
+    /// The blocks of a pass by place: `None` where the places are the order.
+    fn place(&self, order: Option<&Permutation>, number: u64) -> u64 {
+        order.map_or(number, |order| order.at(number))
+    }
+
+    fn units<T: Unit>(&mut self, units: &Units<T>, stretch: Stretch) {
+        let length = self.count as usize;
+        let (first, blocks) = (stretch.first as usize, stretch.blocks as usize);
+        let random = self.shape.order == Order::Random;
+        let places = if random { &self.places[stretch.drawn..stretch.drawn + blocks] } else { &[] };
+        let (source, target) = self.buffer.bytes_mut().split_at_mut(self.target);
+        // With one region it is all behind an empty source.
+        let (target, _) = units_of_mut::<T>(target, length).split_at_mut(length);
+        let value = T::of(unit_value(stretch.pass));
+        match (self.shape.op, random) {
+            (BlockOp::Read, false) => {
+                self.sum = self.sum.wrapping_add((units.read)(&target[first..first + blocks]));
+            }
+            (BlockOp::Write, false) => (units.write)(&mut target[first..first + blocks], value),
+            (BlockOp::ReadWrite, false) => {
+                let source = &units_of::<T>(source, length)[first..first + blocks];
+                (units.copy)(source, &mut target[first..first + blocks]);
+            }
+            (BlockOp::Read, true) => {
+                // SAFETY: places come from a permutation of the blocks, and there are as many units.
+                let sum = unsafe { (units.read_at)(target, places) };
+                self.sum = self.sum.wrapping_add(sum);
+            }
+            (BlockOp::Write, true) => {
+                // SAFETY: as above.
+                unsafe { (units.write_at)(target, places, value) };
+            }
+            (BlockOp::ReadWrite, true) => {
+                let source = units_of::<T>(source, length);
+                // SAFETY: as above, and both slices are as long.
+                unsafe { (units.copy_at)(source, target, places) };
+            }
+        }
+    }
+
+    fn lines(&mut self, stretch: Stretch, kernel: Option<LoadedStream>) {
+        let (op, block, s) = (self.shape.op.stream(), self.shape.block, line_value(stretch.pass));
+        let elements = block / ELEMENT;
+        for index in 0..stretch.blocks {
+            let place = match self.places.get(stretch.drawn + index as usize) {
+                Some(place) => *place,
+                None => stretch.first + index,
+            };
+            let start = place as usize * elements;
+            let (source, target) = self.buffer.floats_mut().split_at_mut(self.target / ELEMENT);
+            let target = &mut target[start..start + elements];
+            let source = if source.is_empty() { &[] } else { &source[start..start + elements] };
+            // A read has its one region as the second array, b.
+            let (a, b): (&mut [f64], &[f64]) =
+                if self.shape.op == BlockOp::Read { (&mut [], target) } else { (target, source) };
+            let sum = match kernel {
+                Some(kernel) => {
+                    let function = kernel.kernel().function;
+                    // SAFETY: a LoadedStream's instruction set is there; `kernels` chose it for blocks of whole turns;
+                    // the arrays that the operation uses have `block` bytes; the target begins on a line, as the
+                    // buffer and every block do, and overlaps nothing.
+                    unsafe { function(a.as_mut_ptr(), b.as_ptr(), b.as_ptr(), block, s) }
+                }
+                None => reference_stream::apply(op, elements, a, b, &[], s),
+            };
+            self.sum = self.sum.wrapping_add(sum);
+        }
+    }
+
+    /// Checks all that was done since the region was made. What is drawn and not worked on is forgotten.
+    ///
+    /// # Errors
+    /// [`WrongBlocks`].
+    pub fn verify(&self) -> Result<(), WrongBlocks> {
+        let (passes, rest) = (self.done / self.count, self.done % self.count);
+        let order = (self.shape.order == Order::Random).then(|| self.order_of(passes));
+        let visited = |number: u64| self.place(order.as_ref(), number);
+        let wrong = |what: String| Err(WrongBlocks { what, blocks: self.done });
+        match self.shape.op {
+            BlockOp::Read => {
+                let partly = self.sum_of((0..rest).map(visited));
+                let wanted = self.pass_sum.wrapping_mul(passes).wrapping_add(partly);
+                match self.sum == wanted {
+                    true => Ok(()),
+                    false => wrong(format!("what was read adds up to {:#x} and not {wanted:#x}", self.sum)),
+                }
+            }
+            BlockOp::Write => {
+                let new = |place: u64| self.holds(place, passes);
+                let old = |place: u64| match passes.checked_sub(1) {
+                    Some(pass) => self.holds(place, pass),
+                    None => self.target_block(place).iter().all(|byte| *byte == 0),
+                };
+                // Those visited are all new; as many as they are new in all, hence no other is; and the others are old.
+                let visited_new = (0..rest).map(visited).all(new);
+                let is_new = (0..self.count).filter(|place| new(*place)).count() as u64;
+                let is_old = (0..self.count).filter(|place| old(*place)).count() as u64;
+                match visited_new && is_new == rest && is_old == self.count - rest {
+                    true => Ok(()),
+                    false => wrong(format!(
+                        "{is_new} blocks are written of {rest} in this pass, and {is_old} untouched of {}",
+                        self.count - rest
+                    )),
+                }
+            }
+            BlockOp::ReadWrite => {
+                let all = if passes > 0 { self.count } else { rest };
+                let visited = |number| if passes > 0 { number } else { visited(number) };
+                let differs = |place: &u64| self.source_block(*place) != self.target_block(*place);
+                match (0..all).map(visited).find(differs) {
+                    None => Ok(()),
+                    Some(place) => wrong(format!("block {place} is not equal to what it was copied from")),
+                }
+            }
+        }
+    }
+
+    fn source_block(&self, place: u64) -> &[u8] {
+        let start = place as usize * self.shape.block;
+        &self.buffer.bytes()[start..start + self.shape.block]
+    }
+
+    fn target_block(&self, place: u64) -> &[u8] {
+        let start = self.target + place as usize * self.shape.block;
+        &self.buffer.bytes()[start..start + self.shape.block]
+    }
+
+    /// Whether the block holds what that pass writes.
+    fn holds(&self, place: u64, pass: u64) -> bool {
+        let block = self.target_block(place);
+        if self.shape.block > ELEMENT {
+            let value = line_value(pass).to_bits();
+            return block.chunks(ELEMENT).all(|chunk| word_of(chunk) == value);
+        }
+        let unused = u64::BITS - 8 * self.shape.block as u32;
+        word_of(block) == unit_value(pass) << unused >> unused
+    }
+
+    /// The sum of the units, or of the words of the lines, of these blocks.
+    fn sum_of(&self, places: impl Iterator<Item = u64>) -> u64 {
+        places
+            .flat_map(|place| self.target_block(place).chunks(ELEMENT))
+            .map(word_of)
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// [`sum_of`](Self::sum_of) for all blocks, and quicker.
+    fn sum_of_all(&self) -> u64 {
+        let bytes = &self.buffer.bytes()[self.target..];
+        let length = self.count as usize;
+        match self.shape.block {
+            1 => sum(units_of::<u8>(bytes, length)),
+            2 => sum(units_of::<u16>(bytes, length)),
+            4 => sum(units_of::<u32>(bytes, length)),
+            block => sum(units_of::<u64>(bytes, length * block / ELEMENT)),
+        }
+    }
+}
+
+fn sum<T: Unit>(units: &[T]) -> u64 {
+    units.iter().fold(0, |sum: u64, unit| sum.wrapping_add((*unit).into()))
+}
+
+/// The number of 1, 2, 4 or 8 bytes.
+fn word_of(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_ne_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_ne_bytes([a, b, c, d])),
+        _ => bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)),
+    }
+}
+
+/// What a pass writes to units: odd multiples, so that their low bytes differ from pass to pass, and from zero at first.
+fn unit_value(pass: u64) -> u64 {
+    pass.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What a pass writes to lines, in every element.
+fn line_value(pass: u64) -> f64 {
+    pass.wrapping_add(1) as f64
+}
+
+/// The first `length` units of these bytes.
+fn units_of<T: Unit>(bytes: &[u8], length: usize) -> &[T] {
+    // SAFETY: every bit pattern is such an integer.
+    let (_, units, _) = unsafe { bytes.align_to::<T>() };
+    &units[..length]
+}
+
+fn units_of_mut<T: Unit>(bytes: &mut [u8], length: usize) -> &mut [T] {
+    // SAFETY: every bit pattern is such an integer, and of such an integer.
+    let (_, units, _) = unsafe { bytes.align_to_mut::<T>() };
+    &mut units[..length]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! A random order of the numbers below a count, made a number at a time: no table, so no memory however many there are.
+
+/// Rounds of mixing; after two the order passes the tests below, the third is for what they do not see.
+const ROUNDS: usize = 3;
+
+/// A bijection of 0..count on itself.
+///
+/// Numbers of the next power of two are mixed by steps that can each be undone (addition, xor-shift, multiplication by
+/// an odd number), and a number that leaves the range is mixed on until it is back in it ("cycle walking": Black and
+/// Rogaway, CT-RSA 2002): fewer than two rounds in the mean.
+#[derive(Debug, Clone, Copy)]
+pub struct Permutation {
+    count: u64,
+    mask: u64,
+    shift: u32,
+    keys: [Key; ROUNDS],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Key {
+    add: u64,
+    times: u64,
+}
+
+impl Permutation {
+    /// The order of 0..`count` that `seed` decides.
+    #[must_use]
+    pub fn new(count: u64, seed: u64) -> Self {
+        let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
+        let mask = if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) };
+        let mut state = seed;
+        let mut keys = [Key::default(); ROUNDS];
+        for key in &mut keys {
+            key.add = mix(&mut state);
+            key.times = mix(&mut state) | 1;
+        }
+        Self { count, mask, shift: bits.div_ceil(2).max(1), keys }
+    }
+
+    /// The number at `place` of the order; both are below the count.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, place: u64) -> u64 {
+        let mut number = place;
+        loop {
+            for Key { add, times } in self.keys {
+                number = number.wrapping_add(add) & self.mask;
+                number ^= number >> self.shift;
+                number = number.wrapping_mul(times) & self.mask;
+                number ^= number >> self.shift;
+            }
+            // A place beyond the range has no number; it is given back rather than looked for without end.
+            if number < self.count || place >= self.count {
+                return number;
+            }
+        }
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+pub(super) fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn every_number_comes_once(count in 1_u64..5000, seed: u64) {
+            let order = Permutation::new(count, seed);
+            let mut seen: Vec<u64> = (0..count).map(|place| order.at(place)).collect();
+            seen.sort_unstable();
+            prop_assert!(seen.into_iter().eq(0..count));
+        }
+
+        #[test]
+        fn numbers_of_large_ranges_stay_in_them(count in 1_u64..=u64::MAX, place: u64, seed: u64) {
+            let place = place % count;
+            prop_assert!(Permutation::new(count, seed).at(place) < count);
+        }
+
+        #[test]
+        fn no_step_from_one_number_to_the_next_is_common(bits in 10_u32..17, more in 0_u64..1000, seed: u64) {
+            let count = (1 << bits) + more;
+            let order = Permutation::new(count, seed);
+            let mut steps: HashMap<i64, u64> = HashMap::new();
+            let mut lines = 0;
+            for place in 1..count {
+                let (from, to) = (order.at(place - 1), order.at(place));
+                *steps.entry(to as i64 - from as i64).or_default() += 1;
+                lines += u64::from(from / 8 == to / 8);
+            }
+            // In a random order every step has a chance of 1 ÷ count, and so the most common one comes some times.
+            prop_assert!(steps.values().all(|times| *times <= 24 + count / 500), "{:?}", steps.values().max());
+            prop_assert!(lines <= 40 + count / 100, "{lines} of {count} stay within a line");
+        }
+
+        #[test]
+        fn the_seed_decides(seed: u64) {
+            let order = |seed| -> Vec<u64> { (0..4096).map(|p| Permutation::new(4096, seed).at(p)).collect() };
+            prop_assert_eq!(order(seed), order(seed));
+            prop_assert_ne!(order(seed), order(seed.wrapping_add(1)));
+        }
+    }
+
+    #[test]
+    fn a_place_beyond_the_range_ends() {
+        let _any_number = Permutation::new(3, 1).at(9);
+        assert_eq!(Permutation::new(1, 7).at(0), 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! Blocks of 1, 2, 4 or 8 bytes: one load or store of just that width for each.
+//!
+//! The accesses are volatile, so no compiler may merge, widen or leave them out; a test counts them in the machine code.
+//! What is loaded is summed, and sums go round four accumulators, so that none of them is waited for.
+
+use std::ptr;
+
+/// Blocks in one turn of a loop.
+const TURN: usize = 16;
+/// The same where each block has a place: with more, the compiler runs out of registers and keeps places on the stack.
+const TURN_AT: usize = 8;
+/// Sums at once.
+const SUMS: usize = 4;
+
+/// A number that is one block.
+pub(super) trait Unit: Copy + Into<u64> {
+    /// The low bytes of `word`.
+    fn of(word: u64) -> Self;
+}
+
+macro_rules! unit {
+    ($($number:ty),*) => {
+        $(impl Unit for $number {
+            #[inline(always)]
+            fn of(word: u64) -> Self {
+                word as $number
+            }
+        })*
+    };
+}
+unit!(u8, u16, u32, u64);
+
+/// The functions for blocks of one width.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Units<T> {
+    /// Sums the numbers in order.
+    pub(super) read: fn(&[T]) -> u64,
+    /// Writes the number to each in order.
+    pub(super) write: fn(&mut [T], T),
+    /// Copies each in order; both slices are equally long.
+    pub(super) copy: fn(&[T], &mut [T]),
+    /// Sums the numbers at the places. Every place must be below the length.
+    pub(super) read_at: unsafe fn(&[T], &[u64]) -> u64,
+    /// Writes the number to the places. Every place must be below the length.
+    pub(super) write_at: unsafe fn(&mut [T], &[u64], T),
+    /// Copies those at the places. Every place must be below both lengths.
+    pub(super) copy_at: unsafe fn(&[T], &mut [T], &[u64]),
+}
+
+#[inline(always)]
+fn load<T: Unit>(unit: &T) -> T {
+    // SAFETY: a reference can be read from.
+    unsafe { ptr::from_ref(unit).read_volatile() }
+}
+
+#[inline(always)]
+fn store<T: Unit>(unit: &mut T, value: T) {
+    // SAFETY: an exclusive reference can be written to, and an integer needs no drop.
+    unsafe { ptr::from_mut(unit).write_volatile(value) }
+}
+
+#[inline(always)]
+fn sum<T: Unit>(source: &[T]) -> u64 {
+    let mut sums = [0_u64; SUMS];
+    let (turns, rest) = source.as_chunks::<TURN>();
+    for turn in turns {
+        for four in turn.as_chunks::<SUMS>().0 {
+            for (sum, unit) in sums.iter_mut().zip(four) {
+                *sum = sum.wrapping_add(load(unit).into());
+            }
+        }
+    }
+    let rest = rest.iter().fold(0_u64, |sum, unit| sum.wrapping_add(load(unit).into()));
+    sums.into_iter().fold(rest, u64::wrapping_add)
+}
+
+#[inline(always)]
+fn fill<T: Unit>(target: &mut [T], value: T) {
+    let (turns, rest) = target.as_chunks_mut::<TURN>();
+    turns.iter_mut().flatten().for_each(|unit| store(unit, value));
+    rest.iter_mut().for_each(|unit| store(unit, value));
+}
+
+#[inline(always)]
+fn copy<T: Unit>(source: &[T], target: &mut [T]) {
+    let (from, from_rest) = source.as_chunks::<TURN>();
+    let (to, to_rest) = target.as_chunks_mut::<TURN>();
+    for (from, to) in from.iter().zip(to) {
+        from.iter().zip(to).for_each(|(from, to)| store(to, load(from)));
+    }
+    from_rest.iter().zip(to_rest).for_each(|(from, to)| store(to, load(from)));
+}
+
+/// # Safety
+/// Every place is below the length.
+#[inline(always)]
+unsafe fn sum_at<T: Unit>(source: &[T], places: &[u64]) -> u64 {
+    let mut sums = [0_u64; SUMS];
+    // SAFETY: granted by the caller.
+    let at = |place: &u64| load(unsafe { source.get_unchecked(*place as usize) }).into();
+    let (turns, rest) = places.as_chunks::<TURN_AT>();
+    for turn in turns {
+        for four in turn.as_chunks::<SUMS>().0 {
+            for (sum, place) in sums.iter_mut().zip(four) {
+                *sum = sum.wrapping_add(at(place));
+            }
+        }
+    }
+    let rest = rest.iter().fold(0_u64, |sum, place| sum.wrapping_add(at(place)));
+    sums.into_iter().fold(rest, u64::wrapping_add)
+}
+
+/// # Safety
+/// Every place is below the length.
+#[inline(always)]
+unsafe fn fill_at<T: Unit>(target: &mut [T], places: &[u64], value: T) {
+    // SAFETY: granted by the caller.
+    let mut at = |place: &u64| store(unsafe { target.get_unchecked_mut(*place as usize) }, value);
+    let (turns, rest) = places.as_chunks::<TURN_AT>();
+    turns.iter().flatten().for_each(&mut at);
+    rest.iter().for_each(&mut at);
+}
+
+/// # Safety
+/// Every place is below both lengths.
+#[inline(always)]
+unsafe fn copy_at<T: Unit>(source: &[T], target: &mut [T], places: &[u64]) {
+    let mut at = |place: &u64| {
+        // SAFETY: granted by the caller.
+        let value = load(unsafe { source.get_unchecked(*place as usize) });
+        // SAFETY: granted by the caller.
+        store(unsafe { target.get_unchecked_mut(*place as usize) }, value);
+    };
+    let (turns, rest) = places.as_chunks::<TURN_AT>();
+    turns.iter().flatten().for_each(&mut at);
+    rest.iter().for_each(&mut at);
+}
+
+/// Functions with names of their own, to be found in the disassembly.
+macro_rules! named {
+    ($table:ident: $number:ty, $read:ident, $write:ident, $copy:ident, $read_at:ident, $write_at:ident, $copy_at:ident) => {
+        #[inline(never)]
+        fn $read(source: &[$number]) -> u64 {
+            sum(source)
+        }
+
+        #[inline(never)]
+        fn $write(target: &mut [$number], value: $number) {
+            fill(target, value);
+        }
+
+        #[inline(never)]
+        fn $copy(source: &[$number], target: &mut [$number]) {
+            copy(source, target);
+        }
+
+        /// # Safety
+        /// Every place is below the length.
+        #[inline(never)]
+        unsafe fn $read_at(source: &[$number], places: &[u64]) -> u64 {
+            // SAFETY: granted by the caller.
+            unsafe { sum_at(source, places) }
+        }
+
+        /// # Safety
+        /// Every place is below the length.
+        #[inline(never)]
+        unsafe fn $write_at(target: &mut [$number], places: &[u64], value: $number) {
+            // SAFETY: granted by the caller.
+            unsafe { fill_at(target, places, value) };
+        }
+
+        /// # Safety
+        /// Every place is below both lengths.
+        #[inline(never)]
+        unsafe fn $copy_at(source: &[$number], target: &mut [$number], places: &[u64]) {
+            // SAFETY: granted by the caller.
+            unsafe { copy_at(source, target, places) };
+        }
+
+        pub(super) const $table: Units<$number> = Units {
+            read: $read,
+            write: $write,
+            copy: $copy,
+            read_at: $read_at,
+            write_at: $write_at,
+            copy_at: $copy_at,
+        };
+    };
+}
+
+named!(BYTES: u8, block_read_1, block_write_1, block_copy_1, block_read_1_at, block_write_1_at, block_copy_1_at);
+named!(PAIRS: u16, block_read_2, block_write_2, block_copy_2, block_read_2_at, block_write_2_at, block_copy_2_at);
+named!(QUADS: u32, block_read_4, block_write_4, block_copy_4, block_read_4_at, block_write_4_at, block_copy_4_at);
+named!(WORDS: u64, block_read_8, block_write_8, block_copy_8, block_read_8_at, block_write_8_at, block_copy_8_at);
