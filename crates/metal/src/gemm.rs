@@ -7,13 +7,13 @@
 mod blocking;
 mod matrix;
 pub(crate) mod pack;
-mod product;
+pub(crate) mod product;
 mod share;
 pub(crate) mod tile;
 
 pub use blocking::{Blocking, Caches};
 pub use matrix::{Matrix, MatrixMut, ShapeError};
-pub use product::{Gemm, GemmError, Shape};
+pub use product::{Gemm, GemmError, Multiplied, Shape};
 pub use tile::Update;
 
 use crate::arch::{native, reference_gemm};

@@ -4,6 +4,7 @@
 
 pub(crate) mod reference;
 pub(crate) mod reference_gemm;
+pub(crate) mod reference_lu;
 pub(crate) mod reference_stream;
 
 #[cfg(target_arch = "aarch64")]

@@ -3,6 +3,7 @@
 use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
+use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
 
 /// Kernels of this architecture beyond the portable ones.
@@ -16,6 +17,9 @@ pub(crate) static TILES_F64: [&Tile<f64>; 0] = [];
 
 /// As [`TILES_F64`], for 32 bits.
 pub(crate) static TILES_F32: [&Tile<f32>; 0] = [];
+
+/// The functions of the factorisation beyond the portable ones: none is written yet.
+pub(crate) static NARROWS: [&Narrow; 0] = [];
 
 /// No prefetch is written for this architecture.
 pub(crate) fn prefetch<T>(_: *const T) {}

@@ -31,17 +31,22 @@ pub struct Blocking {
 /// Depths are multiples of this, so that strips keep their alignment.
 const DEPTH_STEP: usize = 16;
 /// Bounds against caches that are misreported.
-const DEPTHS: std::ops::RangeInclusive<usize> = 64..=1024;
+const SHALLOWEST: usize = 64;
+const DEEPEST_BYTES: usize = 4 << 10;
+/// Tiles that a block of A is high, where the second level allows it.
+const FEWEST_TILES: usize = 6;
 const MOST_ROWS: usize = 4096;
 
 impl Blocking {
-    /// A strip of B takes half the first level, and the block of A two thirds of the second: the rest is for what
-    /// streams by.
+    /// A strip of B takes no more than the first level, and the block of A two thirds of the second: the rest is for
+    /// what streams by. Deep strips update C less often; the block of A must still be some tiles high.
     pub(crate) fn new<T: Real>(caches: Caches, tile: &Tile<T>) -> Self {
         let bytes = size_of::<T>();
-        let depth = caches.first / 2 / (tile.columns * bytes);
-        let depth = (depth / DEPTH_STEP * DEPTH_STEP).clamp(*DEPTHS.start(), *DEPTHS.end());
-        let rows = caches.second / 3 * 2 / (depth * bytes);
+        let block = caches.second / 3 * 2;
+        let depth = (caches.first / (tile.columns * bytes)).min(block / (FEWEST_TILES * tile.rows * bytes));
+        let deepest = DEEPEST_BYTES / bytes;
+        let depth = (depth / DEPTH_STEP * DEPTH_STEP).clamp(SHALLOWEST, deepest);
+        let rows = block / (depth * bytes);
         let rows = rows.min(MOST_ROWS) / tile.rows * tile.rows;
         // Blocks at the end of a product are two tiles high.
         Self { depth, rows: rows.max(2 * tile.rows) }
@@ -59,7 +64,7 @@ mod tests {
         fn blocks_are_usable_for_any_caches(first: usize, second: usize) {
             let tile = &reference_gemm::F64;
             let blocking = Blocking::new(Caches { first, second }, tile);
-            prop_assert!(DEPTHS.contains(&blocking.depth));
+            prop_assert!((SHALLOWEST..=DEEPEST_BYTES / 8).contains(&blocking.depth));
             prop_assert!(blocking.rows >= tile.rows && blocking.rows <= MOST_ROWS);
             prop_assert_eq!(blocking.rows % tile.rows, 0);
         }
@@ -69,7 +74,7 @@ mod tests {
             let caches = Caches { first: 32 << 10, second: kib << 10 };
             let blocking = Blocking::new(caches, &reference_gemm::F64);
             prop_assert!(blocking.rows * blocking.depth * 8 <= caches.second);
-            prop_assert!(blocking.depth * reference_gemm::F64.columns * 8 <= caches.first / 2);
+            prop_assert!(blocking.depth * reference_gemm::F64.columns * 8 <= caches.first);
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{NoTile, Real, tile_for};
 use crate::buffer::{Buffer, BufferError, Pages};
 use crate::isa::Isa;
 use crate::team::{Member, Team, TeamError};
+use crate::watch::{Watch, mean_over};
 
 /// Depth of a slab in blocks: all of B's slab is packed before it is used, so this bounds the memory for it, and each
 /// slab costs two barriers.
@@ -68,24 +69,43 @@ pub struct Gemm<T: Real> {
     shape: Shape,
     /// One slab of B in strips.
     packed_b: Buffer,
-    /// A block of A for each member.
-    packed_a: Vec<Buffer>,
+    workers: Vec<Worker>,
+}
+
+/// What a member of the team has for itself.
+#[derive(Debug)]
+struct Worker {
+    /// A block of A in strips.
+    packed: Buffer,
+    watch: Watch,
+}
+
+/// What a multiplication was like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Multiplied {
+    /// The core clock while it ran: the mean over threads and time, in Hz; `None` where it cannot be measured.
+    pub clock_hz: Option<f64>,
 }
 
 impl<T: Real> Gemm<T> {
-    /// Sets up for products of this shape on a team of this many members.
+    /// Sets up for products of this shape on this team, and calibrates the core clock on each of its processors.
     ///
     /// # Errors
-    /// No tile for `isa` on this processor, or no memory for the packed strips.
-    pub fn new(isa: Isa, caches: Caches, shape: Shape, members: usize) -> Result<Self, GemmError> {
+    /// No tile for `isa` on this processor, no memory for the packed strips, or a team that fails.
+    pub fn new(isa: Isa, caches: Caches, shape: Shape, team: &mut Team) -> Result<Self, GemmError> {
         let tile = tile_for::<T>(isa)?;
         let blocking = Blocking::new(caches, tile);
         let mut packed_b = Buffer::new(slab_bytes(tile, blocking, shape), Pages::Thp)?;
         packed_b.touch()?;
         let block = blocking.rows * blocking.depth * size_of::<T>();
-        let packed_a =
-            (0..members).map(|_| Buffer::new(block, Pages::Thp)).collect::<Result<Vec<_>, BufferError>>()?;
-        Ok(Self { tile, blocking, shape, packed_b, packed_a })
+        let workers = team.run(|_| -> Result<Worker, BufferError> {
+            let mut packed = Buffer::new(block, Pages::Thp)?;
+            packed.touch()?;
+            Ok(Worker { packed, watch: Watch::new() })
+        })?;
+        let workers = workers.into_iter().collect::<Result<_, _>>()?;
+        Ok(Self { tile, blocking, shape, packed_b, workers })
     }
 
     /// Bytes that [`Gemm::new`] will take beside the matrices.
@@ -122,7 +142,7 @@ impl<T: Real> Gemm<T> {
         b: Matrix<'_, T>,
         c: &mut MatrixMut<'_, T>,
         update: Update,
-    ) -> Result<(), GemmError> {
+    ) -> Result<Multiplied, GemmError> {
         let shape = Shape { rows: c.rows, columns: c.columns, depth: a.columns };
         if shape != self.shape || a.rows != c.rows || b.rows != a.columns || b.columns != c.columns {
             return Err(self.mismatch(a, b, c));
@@ -151,19 +171,20 @@ impl<T: Real> Gemm<T> {
         };
         if shape.depth == 0 && update == Update::Set {
             shared.clear(shape.rows);
-            return Ok(());
+            return Ok(Multiplied { clock_hz: None });
         }
         let slab = self.blocking.depth * SLAB_BLOCKS;
-        team.run_each(&mut self.packed_a, |member, own| {
+        team.run_each(&mut self.workers, |member, own| {
+            own.watch.reset();
             for start in (0..shape.depth).step_by(slab) {
                 let slab = start..(start + slab).min(shape.depth);
                 let update = if start == 0 { update } else { after_first(update) };
                 // SAFETY: every member walks the same slabs, so the barriers inside keep packing and use apart;
                 // the shapes were compared above, and the buffers made for them.
-                unsafe { shared.slab(member, slab, T::of_mut(own), update) };
+                unsafe { shared.slab(member, slab, own, update) };
             }
         })?;
-        Ok(())
+        Ok(Multiplied { clock_hz: mean_over(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
     fn mismatch(&self, a: Matrix<'_, T>, b: Matrix<'_, T>, c: &MatrixMut<'_, T>) -> GemmError {
@@ -214,17 +235,19 @@ impl<T: Real> Shared<'_, T> {
     ///
     /// # Safety
     /// All members must call it with the same slabs in the same order.
-    unsafe fn slab(&self, member: Member<'_>, slab: Range<usize>, own: &mut [T], update: Update) {
+    unsafe fn slab(&self, member: Member<'_>, slab: Range<usize>, own: &mut Worker, update: Update) {
         self.pack_strips(member, &slab);
         member.barrier();
         // Nobody can be packing now, and packing of the next slab begins after the other barrier.
         self.next_strip.store(0, Ordering::Relaxed);
         while let Some(block) = self.blocks.get(self.next_block.fetch_add(1, Ordering::Relaxed)) {
+            own.watch.glance();
+            let packed = T::of_mut(&mut own.packed).as_mut_ptr();
             let mut update = update;
             for start in slab.clone().step_by(self.depth) {
                 let depth = start..(start + self.depth).min(slab.end);
                 // SAFETY: the block is this member's alone, and the slab packed.
-                unsafe { self.block(block, &slab, depth, own.as_mut_ptr(), update) };
+                unsafe { self.block(block, &slab, depth, packed, update) };
                 update = after_first(update);
             }
         }
@@ -295,6 +318,11 @@ impl<T: Real> Shared<'_, T> {
             let ahead_bytes = strip_bytes.div_ceil(tiles * depth.len());
             for (tile, row) in block.rows.clone().step_by(height).enumerate() {
                 let rows = height.min(block.rows.end - row);
+                let next = if row + height < block.rows.end {
+                    column * self.c_stride + row + height
+                } else {
+                    (column + width) * self.c_stride + block.rows.start
+                };
                 let operands = Operands {
                     depth: depth.len(),
                     a: own.wrapping_add(tile * height * depth.len()),
@@ -302,6 +330,7 @@ impl<T: Real> Shared<'_, T> {
                     b,
                     ahead: ahead.wrapping_byte_add(tile * depth.len() * ahead_bytes),
                     ahead_bytes,
+                    ahead_c: self.c.wrapping_add(next),
                 };
                 let c = self.c.wrapping_add(column * self.c_stride + row);
                 // SAFETY: the strips are packed to whole tiles, and the edge says how much of C there is.

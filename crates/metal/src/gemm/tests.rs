@@ -64,7 +64,7 @@ fn check<T: Real>(isa: Isa, problem: &Problem) {
     whole(&mut c, problem.seed.wrapping_add(2));
     let before = c.clone();
     let mut team = team(problem.threads);
-    let mut gemm = Gemm::<T>::new(isa, problem.caches, problem.shape, problem.threads).unwrap();
+    let mut gemm = Gemm::<T>::new(isa, problem.caches, problem.shape, &mut team).unwrap();
     gemm.multiply(
         &mut team,
         Matrix::new(&a, rows, depth, stride_a).unwrap(),
@@ -141,7 +141,7 @@ fn deep_products_cross_slabs() {
 fn wrong_shapes_are_refused_and_nothing_is_written() {
     let shape = Shape { rows: 4, columns: 4, depth: 4 };
     let mut team = team(1);
-    let mut gemm = Gemm::<f64>::new(Isa::Portable, Caches::default(), shape, 1).unwrap();
+    let mut gemm = Gemm::<f64>::new(Isa::Portable, Caches::default(), shape, &mut team).unwrap();
     let data = vec![1.0; 20];
     let mut c = vec![5.0; 20];
     let a = Matrix::new(&data, 4, 5, 4).unwrap();
@@ -173,4 +173,52 @@ fn tiles_fit_the_block_for_edges() {
     }
     check::<f64>();
     check::<f32>();
+}
+
+/// Numbers that round, against another library's multiplication.
+#[test]
+fn products_agree_with_another_library() {
+    let shape = Shape { rows: 203, columns: 131, depth: 401 };
+    let Shape { rows, columns, depth } = shape;
+    let number = |place: usize| ((place * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5;
+    let a: Vec<f64> = (0..rows * depth).map(number).collect();
+    let b: Vec<f64> = (0..depth * columns).map(|place| number(place + 5)).collect();
+    let mut wanted = vec![0.0_f64; rows * columns];
+    let stride = |rows: usize| isize::try_from(rows).unwrap();
+    // SAFETY: the vectors hold the matrices that the sizes and strides say, and only `wanted` is written.
+    unsafe {
+        ::gemm::gemm(
+            rows,
+            columns,
+            depth,
+            wanted.as_mut_ptr(),
+            stride(rows),
+            1,
+            false,
+            a.as_ptr(),
+            stride(rows),
+            1,
+            b.as_ptr(),
+            stride(depth),
+            1,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            ::gemm::Parallelism::None,
+        );
+    }
+    let mut team = team(2);
+    for isa in isas().filter(|isa| isa.available().is_ok()) {
+        let mut c = vec![0.0_f64; rows * columns];
+        let mut gemm = Gemm::<f64>::new(isa, TINY, shape, &mut team).unwrap();
+        let a = Matrix::new(&a, rows, depth, rows).unwrap();
+        let b = Matrix::new(&b, depth, columns, depth).unwrap();
+        let mut view = MatrixMut::new(&mut c, rows, columns, rows).unwrap();
+        gemm.multiply(&mut team, a, b, &mut view, Update::Set).unwrap();
+        for (ours, theirs) in c.iter().zip(&wanted) {
+            assert!((ours - theirs).abs() < 1e-12, "{isa}: {ours} and {theirs}");
+        }
+    }
 }

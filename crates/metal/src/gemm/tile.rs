@@ -32,6 +32,8 @@ pub(crate) struct Operands<T> {
     pub(crate) ahead: *const T,
     /// Bytes that `ahead` moves on with each step of depth.
     pub(crate) ahead_bytes: usize,
+    /// The tile of C that will be updated next: fetched on the way. Any address will do.
+    pub(crate) ahead_c: *const T,
 }
 
 /// Computes one tile of C, given by its first element and the elements from one column to the next.

@@ -116,7 +116,6 @@ macro_rules! tile {
             // address is harmless.
             unsafe {
                 asm!(
-                    "mov {ahead_c}, {c}",
                     ".rept 6",
                     "prfm pstl1keep, [{ahead_c}]",
                     "prfum pstl1keep, [{ahead_c}, #63]",
@@ -170,7 +169,7 @@ macro_rules! tile {
                     ahead_bytes = in(reg) operands.ahead_bytes,
                     c = inout(reg) c => _,
                     c_bytes = in(reg) c_stride * size_of::<$float>(),
-                    ahead_c = out(reg) _,
+                    ahead_c = inout(reg) operands.ahead_c => _,
                     sign = in(reg) &raw const sign,
                     set = in(reg) u32::from(update == Update::Set),
                     out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,

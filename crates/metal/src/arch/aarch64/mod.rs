@@ -9,6 +9,7 @@ use std::arch::is_aarch64_feature_detected;
 use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
+use crate::lu::narrow::{Narrow, factor, substitute, subtract};
 use crate::stream::StreamKernel;
 
 /// Kernels of this architecture beyond the portable ones.
@@ -22,6 +23,17 @@ pub(crate) static TILES_F64: [&Tile<f64>; 1] = [&gemm_neon::F64];
 
 /// As [`TILES_F64`], for 32 bits.
 pub(crate) static TILES_F32: [&Tile<f32>; 1] = [&gemm_neon::F32];
+
+/// The functions of the factorisation. NEON is part of the baseline, so they need no functions of their own.
+static NARROW: Narrow = Narrow {
+    isa: Isa::Neon,
+    factor: factor::<true, 8>,
+    substitute: substitute::<true>,
+    subtract: subtract::<true, 8>,
+};
+
+/// As [`NARROW`], in a list.
+pub(crate) static NARROWS: [&Narrow; 1] = [&NARROW];
 
 /// Fetches the cache line of an address, which may be any. Free of effects otherwise.
 #[inline(always)]

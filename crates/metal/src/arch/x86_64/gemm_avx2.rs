@@ -136,8 +136,9 @@ macro_rules! tile {
         unsafe fn $name(operands: &Operands<$float>, c: *mut $float, c_stride: usize, update: Update) {
             let sign: $float = if update == Update::Subtract { -1.0 } else { 1.0 };
             let c_bytes = c_stride * size_of::<$float>();
-            // C is fetched while the first turns are made, and no more of it: the next line may be another thread's.
-            let lines = (c.addr() % 64 + 96).div_ceil(64);
+            // The next tile of C is fetched while the first turns are made, and no more: what follows may be another
+            // thread's.
+            let lines = (operands.ahead_c.addr() % 64 + 96).div_ceil(64);
             let turns = (operands.depth / 8).min(4 * lines);
             // SAFETY: the caller grants the instruction set, the strips and the whole tile of C. A prefetch of any
             // address is harmless.
@@ -184,7 +185,7 @@ macro_rules! tile {
                     a_bytes = in(reg) operands.a_stride * size_of::<$float>(),
                     b = inout(reg) operands.b => _,
                     c = inout(reg) c => _,
-                    ahead_c = inout(reg) c => _,
+                    ahead_c = inout(reg) operands.ahead_c => _,
                     c_bytes = in(reg) c_bytes,
                     back = in(reg) 64_usize.wrapping_sub(3 * c_bytes),
                     wrapped = out(reg) _,

@@ -7,6 +7,7 @@ mod avx2;
 mod avx512;
 mod gemm_avx2;
 mod gemm_avx512;
+mod lu;
 mod sse2;
 mod stream;
 mod stream_avx2;
@@ -20,6 +21,7 @@ use std::arch::is_x86_feature_detected;
 use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
+use crate::lu::narrow::Narrow;
 
 pub(crate) use stream::STREAMS;
 
@@ -31,6 +33,9 @@ pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F
 
 /// As [`TILES_F64`], for 32 bits.
 pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_avx2::F32, &gemm_avx512::F32];
+
+/// The functions of the factorisation beyond the portable ones.
+pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 
 /// Fetches the cache line of an address, which may be any. Free of effects otherwise.
 #[inline(always)]

@@ -1,0 +1,182 @@
+//! Applies a factored panel to a block of columns on its right: exchanges rows, solves, multiplies.
+//!
+//! Few columns at a time (a "group"): what they need of U stays in the second-level cache while all of L passes by
+//! once, and each strip of L is used for all of them while it is near.
+
+use std::ops::Range;
+
+use super::panel::{Factored, Kernels, Place, room};
+use crate::arch::native::prefetch;
+use crate::buffer::{Buffer, BufferError};
+use crate::gemm::pack::Part;
+use crate::gemm::tile::{Operands, Update};
+
+/// Columns of a group.
+const TOGETHER: usize = 64;
+/// Rows that are fetched ahead of their exchange.
+const AHEAD: usize = 2;
+
+/// What one thread needs to apply panels: strips of U.
+#[derive(Debug)]
+pub(super) struct Strips(Buffer);
+
+/// Columns of a group, in whole tiles.
+fn together(kernels: Kernels) -> usize {
+    TOGETHER.next_multiple_of(kernels.tile.columns)
+}
+
+impl Strips {
+    /// Room for panels of `width` columns.
+    pub(super) fn new(kernels: Kernels, width: usize) -> Result<Self, BufferError> {
+        room(width.saturating_mul(together(kernels))).map(Self)
+    }
+
+    /// Bytes of [`Strips::new`].
+    pub(super) fn bytes(kernels: Kernels, width: usize) -> usize {
+        width.saturating_mul(together(kernels)).saturating_mul(size_of::<f64>())
+    }
+
+    /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them.
+    ///
+    /// # Safety
+    /// The kernels must be of this processor and fit the grid. The columns, from the panel's first row down, must be
+    /// exclusively the caller's, and nobody may write the panel's.
+    pub(super) unsafe fn apply(
+        &mut self,
+        kernels: Kernels,
+        place: Place,
+        factored: &Factored,
+        start: *mut f64,
+        columns: Range<usize>,
+    ) {
+        let strips = self.0.floats_mut().as_mut_ptr();
+        for first in columns.clone().step_by(together(kernels)) {
+            let count = together(kernels).min(columns.end - first) / kernels.tile.columns;
+            let group = Group { kernels, place, factored, start, first, count, strips };
+            group.gather();
+            (0..count).for_each(|strip| group.solve(strip));
+            group.multiply();
+        }
+    }
+}
+
+/// Columns that are done together; they are exclusively this one's, from the panel's first row down.
+struct Group<'run> {
+    kernels: Kernels,
+    place: Place,
+    factored: &'run Factored,
+    /// The beginning of the grid.
+    start: *mut f64,
+    /// The first column.
+    first: usize,
+    /// Strips of U: tiles beside each other.
+    count: usize,
+    strips: *mut f64,
+}
+
+impl Group<'_> {
+    /// The tile of a strip of columns that begins at `row`.
+    fn tile(&self, row: usize, strip: usize) -> *mut f64 {
+        let grid = self.place.grid;
+        let column = self.first + strip * self.kernels.tile.columns;
+        self.start.wrapping_add(grid.row(row) + column * grid.step())
+    }
+
+    fn strip(&self, strip: usize) -> *mut f64 {
+        self.strips.wrapping_add(strip * self.place.width * self.kernels.tile.columns)
+    }
+
+    /// Copies the panel's rows into strips, from where they were exchanged to, and those that they displace there.
+    fn gather(&self) {
+        match self.kernels.tile.columns {
+            4 => self.gather_by::<4>(),
+            6 => self.gather_by::<6>(),
+            8 => self.gather_by::<8>(),
+            width => debug_assert!(false, "no tile is {width} columns wide"),
+        }
+    }
+
+    /// Row by row: neighbours in a row are near each other, rows are not.
+    fn gather_by<const WIDTH: usize>(&self) {
+        let step = self.place.grid.step();
+        let first = self.start.wrapping_add(self.first * step);
+        let exchanges = &self.factored.exchanges;
+        for (row, exchange) in exchanges.iter().enumerate() {
+            let soon = exchanges.get(row + AHEAD).map(|soon| first.wrapping_add(soon.from));
+            for strip in 0..self.count {
+                let offset = strip * WIDTH * step;
+                if let Some(soon) = soon {
+                    (0..WIDTH)
+                        .for_each(|column| prefetch(soon.wrapping_add(offset + column * step).cast_const()));
+                }
+                let from = first.wrapping_add(exchange.from + offset);
+                // SAFETY: a row of the group's columns.
+                let numbers: [f64; WIDTH] =
+                    std::array::from_fn(|column| unsafe { *from.wrapping_add(column * step) });
+                // SAFETY: the strip has room for all rows of the panel.
+                unsafe { self.strip(strip).wrapping_add(row * WIDTH).cast::<[f64; WIDTH]>().write(numbers) };
+                if exchange.replacement != exchange.from {
+                    let replacement = first.wrapping_add(exchange.replacement + offset);
+                    for column in 0..WIDTH {
+                        // SAFETY: as above.
+                        let number = unsafe { *replacement.wrapping_add(column * step) };
+                        // SAFETY: as above.
+                        unsafe { *from.wrapping_add(column * step) = number };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Solves for the rows of U in a strip, from top to bottom, tile by tile, in the strip and in the grid.
+    fn solve(&self, strip: usize) {
+        let (tile, Place { first, width, .. }) = (self.kernels.tile, self.place);
+        let b = self.strip(strip);
+        let solver = self.factored.solver.floats().as_ptr();
+        for row in (0..width).step_by(tile.rows) {
+            let c = self.tile(first + row, strip);
+            let operands = Operands {
+                depth: row + tile.rows,
+                a: solver.wrapping_add(row * width),
+                a_stride: tile.rows,
+                b: b.cast_const(),
+                ahead: solver.wrapping_add((row + tile.rows) * width),
+                ahead_bytes: tile.rows * size_of::<f64>(),
+                ahead_c: self.tile(first + row + tile.rows, strip).cast_const(),
+            };
+            // SAFETY: the solver and the strip are that deep; C is a whole tile of the group.
+            unsafe { (tile.function)(&operands, c, tile.rows, Update::Set) };
+            let part =
+                Part { start: c.cast_const(), rows: tile.rows, columns: tile.columns, stride: tile.rows };
+            // SAFETY: the tile of C; the strip has room for all rows of the panel.
+            unsafe { (tile.pack_b)(part, b.wrapping_add(row * tile.columns)) };
+        }
+    }
+
+    /// Subtracts L below the panel times U from what is there.
+    fn multiply(&self) {
+        let (tile, Place { grid, first, width }) = (self.kernels.tile, self.place);
+        // The next strip of L, spread over the tiles of this one.
+        let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
+        for row in (first + width..grid.order).step_by(tile.rows) {
+            let a = self.start.wrapping_add(grid.row(row) + first * grid.step()).cast_const();
+            let next = a.wrapping_add(grid.stride);
+            for strip in 0..self.count {
+                let c = self.tile(row, strip);
+                let beside = c.wrapping_add(tile.columns * tile.rows);
+                let below = self.tile(row, 0).wrapping_add(grid.stride);
+                let operands = Operands {
+                    depth: width,
+                    a,
+                    a_stride: tile.rows,
+                    b: self.strip(strip).cast_const(),
+                    ahead: next.wrapping_byte_add(strip * width * ahead_bytes),
+                    ahead_bytes,
+                    ahead_c: if strip + 1 < self.count { beside } else { below }.cast_const(),
+                };
+                // SAFETY: A is L of the panel, B was packed by `solve`, C is a whole tile of the group.
+                unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How the system lies in memory: in strips of as many rows as the register tile, column after column within a strip.
+//!
+//! A tile of C is then one piece of memory, L is packed where it stands, and a row's neighbours are near: the kernels
+//! meet as few pages as can be, which counts where a virtual machine makes every page walk long. The order of the
+//! system is rounded up to whole tiles with rows and columns of the identity, so that there are no edges.
+
+/// The sizes of a system in memory, in elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grid {
+    /// Rows of a strip: of the register tile.
+    pub(super) height: usize,
+    /// Equations, rounded up to whole tiles both ways.
+    pub(super) order: usize,
+    /// Columns, the right-hand side and what fills up its tile included.
+    pub(super) columns: usize,
+    /// Elements from one strip to the next.
+    pub(super) stride: usize,
+}
+
+/// Elements of a cache line.
+const LINE: usize = 8;
+
+impl Grid {
+    /// For `rows` equations and tiles of `height` × `width`. `None` if that is beyond the address space.
+    pub(super) fn new(rows: usize, height: usize, width: usize) -> Option<Self> {
+        let order = rows.checked_next_multiple_of(unit(height, width))?;
+        let columns = order.checked_add(width)?;
+        // An odd number of eight lines: strips far apart then do not compete for the same sets of a cache.
+        let lines = columns.checked_mul(height)?.div_ceil(LINE);
+        let stride = (lines.div_ceil(8) | 1).checked_mul(8 * LINE)?;
+        stride.checked_mul(order / height)?.checked_mul(size_of::<f64>())?;
+        Some(Self { height, order, columns, stride })
+    }
+
+    /// Elements of all strips.
+    pub(super) fn elements(self) -> usize {
+        self.stride * (self.order / self.height)
+    }
+
+    /// Where a row begins, in elements.
+    pub(super) fn row(self, row: usize) -> usize {
+        row / self.height * self.stride + row % self.height
+    }
+
+    /// Elements from one column to the next, in every row.
+    pub(super) fn step(self) -> usize {
+        self.height
+    }
+}
+
+/// What sizes must be multiples of to be whole tiles both ways: the least common multiple.
+pub(super) fn unit(height: usize, width: usize) -> usize {
+    let (mut a, mut b) = (height, width);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    height / a.max(1) * width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_element_has_a_place_of_its_own(rows in 1_usize..80, height in 1_usize..9, width in 1_usize..9) {
+            let grid = Grid::new(rows, height, width).unwrap();
+            prop_assert!(grid.order >= rows && grid.order.is_multiple_of(unit(height, width)));
+            prop_assert!(grid.columns > grid.order && grid.columns.is_multiple_of(width));
+            let mut seen = vec![false; grid.elements()];
+            for row in 0..grid.order {
+                for column in 0..grid.columns {
+                    let place = grid.row(row) + column * grid.step();
+                    prop_assert!(!std::mem::replace(&mut seen[place], true));
+                }
+            }
+        }
+
+        #[test]
+        fn strips_start_on_lines_and_never_a_power_of_two_apart(rows in 1_usize..200_000) {
+            let grid = Grid::new(rows, 24, 8).unwrap();
+            prop_assert_eq!(grid.stride % (8 * LINE), 0);
+            prop_assert_eq!(grid.stride / (8 * LINE) % 2, 1);
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_address_space_is_refused() {
+        assert_eq!(Grid::new(usize::MAX - 5, 24, 8), None);
+        assert_eq!(Grid::new(1 << 40, 24, 8), None);
+    }
+
+    #[test]
+    fn units_are_whole_tiles_both_ways() {
+        assert_eq!([unit(24, 8), unit(12, 4), unit(8, 6), unit(4, 4)], [24, 12, 24, 4]);
+    }
+}

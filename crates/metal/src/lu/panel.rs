@@ -1,0 +1,366 @@
+//! Factors one panel, and prepares it for those who apply it.
+//!
+//! The panel is halved until few columns are left, so that nearly all of its work is multiplication as well
+//! (Toledo, "Locality of reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. 18, 4, 1997).
+
+use std::ops::Range;
+
+use super::grid::Grid;
+use super::narrow::{Below, Narrow, WIDEST};
+use crate::buffer::{Buffer, BufferError, Pages};
+use crate::gemm::pack::Part;
+use crate::gemm::tile::{MAX_TILE, Operands, Tile, Update};
+
+/// The kernels of one instruction set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernels {
+    pub(super) tile: &'static Tile<f64>,
+    pub(super) narrow: &'static Narrow,
+}
+
+/// Where the panel lies: its first row and column, and its width; both are multiples of the tile's sizes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) grid: Grid,
+    pub(super) first: usize,
+    pub(super) width: usize,
+}
+
+/// A factored panel as others apply it. L below the panel's own rows stays where it is: in strips already.
+#[derive(Debug)]
+pub(super) struct Factored {
+    /// What solves with the panel's own triangle: see [`Factored::invert`].
+    pub(super) solver: Buffer,
+    /// For each of the panel's own rows, where its content comes from.
+    pub(super) exchanges: Vec<Exchange>,
+}
+
+/// Where the content of one of a panel's own rows comes from: rows by their places in the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// The row that it comes from.
+    pub(super) from: usize,
+    /// The panel's own row whose content goes there instead; the same as `from` if that is a row of the panel as well.
+    pub(super) replacement: usize,
+}
+
+/// What one thread needs to factor panels.
+#[derive(Debug)]
+pub(super) struct Bench {
+    /// A triangle within the panel, column after column.
+    lower: Buffer,
+    /// The rows beside it, likewise.
+    upper: Buffer,
+    /// The same rows in strips, as the lower part of a multiplication.
+    strips: Buffer,
+    pivots: Vec<u32>,
+    /// The content of each row of the system, as row numbers; each is its own between panels.
+    content: Vec<u32>,
+}
+
+/// The column that has no pivot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoPivot(pub(super) usize);
+
+/// Memory for so many elements, made resident by the calling thread.
+pub(super) fn room(elements: usize) -> Result<Buffer, BufferError> {
+    let mut buffer = Buffer::new(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)?;
+    buffer.touch()?;
+    Ok(buffer)
+}
+
+impl Factored {
+    /// Room for a panel of `width` columns, a multiple of the tile's rows.
+    pub(super) fn new(width: usize) -> Result<Self, BufferError> {
+        Ok(Self { solver: room(width.saturating_mul(width))?, exchanges: Vec::with_capacity(width) })
+    }
+
+    /// Bytes of [`Factored::new`].
+    pub(super) fn bytes(width: usize) -> usize {
+        width.saturating_mul(width.saturating_mul(size_of::<f64>()).saturating_add(size_of::<Exchange>()))
+    }
+
+    /// Turns the unit lower triangle L, whose strips are in `solver`, into what solves L·X = B by multiplications alone.
+    ///
+    /// With L cut into rows of tiles, X_i = D⁻¹·(B_i − L_i·X) where D is the unit triangle on the diagonal of row i
+    /// and X what is solved above. So strip i becomes (−D⁻¹·L_i | D⁻¹), to be multiplied with X above and B_i. Only
+    /// triangles as small as a tile are inverted, which partial pivoting keeps harmless; the residual is checked.
+    fn invert(&mut self, width: usize, height: usize) {
+        let strips = self.solver.floats_mut();
+        for (index, strip) in strips.chunks_exact_mut(width * height).take(width / height).enumerate() {
+            let diagonal = index * height;
+            let (left, triangle) = strip.split_at_mut(diagonal * height);
+            let mut lower = [0.0; MAX_TILE_SQUARE];
+            let lower = &mut lower[..height * height];
+            lower.copy_from_slice(&triangle[..height * height]);
+            left.iter_mut().for_each(|number| *number = -*number);
+            for (column, numbers) in triangle.chunks_exact_mut(height).take(height).enumerate() {
+                numbers.fill(0.0);
+                numbers[column] = 1.0;
+            }
+            for numbers in strip[..(diagonal + height) * height].chunks_exact_mut(height) {
+                for (row, lower) in lower.chunks_exact(height).enumerate() {
+                    let factor = numbers[row];
+                    for (number, lower) in numbers.iter_mut().zip(lower).skip(row + 1) {
+                        *number -= lower * factor;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Most rows of a tile of 64-bit numbers, squared.
+const MAX_TILE_SQUARE: usize = 24 * 24;
+
+impl Bench {
+    pub(super) fn new(rows: usize, width: usize) -> Result<Self, BufferError> {
+        let square = width.saturating_mul(width);
+        Ok(Self {
+            lower: room(square)?,
+            upper: room(square)?,
+            strips: room(square)?,
+            pivots: vec![0; width],
+            content: (0..rows).map(number).collect(),
+        })
+    }
+
+    /// Bytes of [`Bench::new`].
+    pub(super) fn bytes(rows: usize, width: usize) -> usize {
+        let square = width.saturating_mul(width).saturating_mul(3 * size_of::<f64>());
+        square.saturating_add(rows.saturating_add(width).saturating_mul(size_of::<u32>()))
+    }
+
+    /// Factors the panel in the grid that begins at `start` and leaves in `factored` what others need.
+    ///
+    /// # Safety
+    /// The kernels must be of this processor and fit the grid; the panel's columns, from its first row down, must be
+    /// exclusively the caller's.
+    pub(super) unsafe fn factor(
+        &mut self,
+        kernels: Kernels,
+        place: Place,
+        start: *mut f64,
+        factored: &mut Factored,
+    ) -> Result<(), NoPivot> {
+        let mut panel = Panel { kernels, view: View { place, start }, bench: self };
+        panel.factor(0..place.width)?;
+        panel.prepare(factored);
+        self.trace(place, factored);
+        Ok(())
+    }
+
+    /// Turns exchanges, to be made one after the other, into the final place of each row.
+    fn trace(&mut self, place: Place, factored: &mut Factored) {
+        let Self { pivots, content, .. } = self;
+        let pivots = &pivots[..place.width];
+        for (row, pivot) in (place.first..).zip(pivots) {
+            content.swap(row, *pivot as usize);
+        }
+        let own = place.first..place.first + place.width;
+        let exchange = |row: usize| {
+            let from = content[row] as usize;
+            // What the panel's own rows leave goes below it, whatever the order of the exchanges.
+            let replacement = if own.contains(&from) { from } else { content[from] as usize };
+            Exchange { from: place.grid.row(from), replacement: place.grid.row(replacement) }
+        };
+        factored.exchanges.clear();
+        factored.exchanges.extend(own.clone().map(exchange));
+        let touched = own.chain(pivots.iter().map(|pivot| *pivot as usize));
+        touched.for_each(|row| content[row] = number(row));
+    }
+}
+
+fn number(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
+}
+
+/// Where the elements of a panel are. Columns and rows are counted from its upper left corner.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    place: Place,
+    /// The beginning of the grid.
+    start: *mut f64,
+}
+
+impl View {
+    fn at(self, row: usize, column: usize) -> *mut f64 {
+        let Place { grid, first, .. } = self.place;
+        self.start.wrapping_add(grid.row(first + row) + (first + column) * grid.step())
+    }
+
+    /// Copies a part to `to`, column after column.
+    ///
+    /// # Safety
+    /// The part must be readable.
+    unsafe fn copy_out(self, rows: Range<usize>, columns: Range<usize>, to: &mut [f64]) {
+        for (column, numbers) in columns.zip(to.chunks_exact_mut(rows.len())) {
+            for (row, number) in rows.clone().zip(numbers) {
+                // SAFETY: granted by the caller.
+                *number = unsafe { *self.at(row, column) };
+            }
+        }
+    }
+
+    /// Copies `from`, column after column, to a part.
+    ///
+    /// # Safety
+    /// The part must be exclusively the caller's.
+    unsafe fn copy_in(self, rows: Range<usize>, columns: Range<usize>, from: &[f64]) {
+        for (column, numbers) in columns.zip(from.chunks_exact(rows.len())) {
+            for (row, number) in rows.clone().zip(numbers) {
+                // SAFETY: granted by the caller.
+                unsafe { *self.at(row, column) = *number };
+            }
+        }
+    }
+}
+
+/// A panel while it is factored. Its columns, from its first row down, are exclusively this one's.
+struct Panel<'run> {
+    kernels: Kernels,
+    view: View,
+    bench: &'run mut Bench,
+}
+
+impl Panel<'_> {
+    fn factor(&mut self, range: Range<usize>) -> Result<(), NoPivot> {
+        if range.len() <= WIDEST {
+            return self.narrow(range);
+        }
+        let middle = range.start + (range.len() / 2).next_multiple_of(WIDEST);
+        let (left, right) = (range.start..middle, middle..range.end);
+        self.factor(left.clone())?;
+        self.exchange(left.clone(), right.clone());
+        self.substitute(left.clone(), right.clone());
+        self.eliminate(left.clone(), right.clone());
+        self.factor(right.clone())?;
+        self.exchange(right, left);
+        Ok(())
+    }
+
+    fn narrow(&mut self, range: Range<usize>) -> Result<(), NoPivot> {
+        let Place { grid, first, .. } = self.view.place;
+        let row = first + range.start;
+        let skip = row % grid.height;
+        let below = Below {
+            start: self.view.at(range.start - skip, range.start),
+            skip,
+            strips: (grid.order - (row - skip)) / grid.height,
+            stride: grid.stride,
+            columns: range.len(),
+        };
+        let pivots = &mut self.bench.pivots[range];
+        // SAFETY: the kernels are of this processor and the grid's height; the columns are this panel's, and there are
+        // at least as many rows.
+        let result = unsafe { (self.kernels.narrow.factor)(below, pivots) };
+        result.map_err(|column| NoPivot(row + column))?;
+        // To rows of the system.
+        pivots.iter_mut().for_each(|pivot| *pivot += number(row));
+        Ok(())
+    }
+
+    /// Makes the row exchanges of `pivots` in `columns`.
+    fn exchange(&mut self, pivots: Range<usize>, columns: Range<usize>) {
+        let View { place: Place { grid, first, .. }, start } = self.view;
+        for row in pivots {
+            let mut upper = self.view.at(row, columns.start);
+            let lower = grid.row(self.bench.pivots[row] as usize) + (first + columns.start) * grid.step();
+            let mut lower = start.wrapping_add(lower);
+            for _ in columns.clone() {
+                // SAFETY: two elements of a column of the panel, or the same one.
+                unsafe { std::ptr::swap(upper, lower) };
+                (upper, lower) = (upper.wrapping_add(grid.step()), lower.wrapping_add(grid.step()));
+            }
+        }
+    }
+
+    /// Solves with the triangle of `left` for its rows of `right`, and leaves them in strips as well.
+    fn substitute(&mut self, left: Range<usize>, right: Range<usize>) {
+        let (tile, order) = (self.kernels.tile, left.len());
+        let Bench { lower, upper, strips, .. } = &mut *self.bench;
+        let lower = &mut lower.floats_mut()[..order * order];
+        let upper = &mut upper.floats_mut()[..order * right.len()];
+        // SAFETY: a part of the panel.
+        unsafe { self.view.copy_out(left.clone(), left.clone(), lower) };
+        // SAFETY: as above.
+        unsafe { self.view.copy_out(left.clone(), right.clone(), upper) };
+        // SAFETY: the kernels are of this processor.
+        unsafe { (self.kernels.narrow.substitute)(lower, upper, order) };
+        // SAFETY: as above.
+        unsafe { self.view.copy_in(left, right, upper) };
+        let strips = strips.floats_mut();
+        for (columns, strip) in
+            upper.chunks(order * tile.columns).zip(strips.chunks_exact_mut(order * tile.columns))
+        {
+            let part =
+                Part { start: columns.as_ptr(), rows: order, columns: columns.len() / order, stride: order };
+            // SAFETY: the part is `columns`, and the strip as deep.
+            unsafe { (tile.pack_b)(part, strip.as_mut_ptr()) };
+        }
+    }
+
+    /// Subtracts what is below the triangle of `left` times its rows of `right` from what is below them.
+    fn eliminate(&mut self, left: Range<usize>, right: Range<usize>) {
+        let Place { grid, first, .. } = self.view.place;
+        let (tile, depth, top) = (self.kernels.tile, left.len(), left.end);
+        let strips = self.bench.strips.floats().as_ptr();
+        let tiles = right.len().div_ceil(tile.columns);
+        for row in ((first + top) / tile.rows * tile.rows..grid.order).step_by(tile.rows) {
+            let row = row - first;
+            let a = self.view.at(row, left.start).cast_const();
+            for (index, column) in right.clone().step_by(tile.columns).enumerate() {
+                let c = self.view.at(row, column);
+                let next = c.wrapping_add(tile.columns * tile.rows);
+                let beyond = self.view.at(row, right.start).wrapping_add(grid.stride);
+                let operands = Operands {
+                    depth,
+                    a,
+                    a_stride: tile.rows,
+                    b: strips.wrapping_add(index * depth * tile.columns),
+                    ahead: a.wrapping_add(grid.stride + index * depth * tile.rows / tiles),
+                    ahead_bytes: (tile.rows * size_of::<f64>()).div_ceil(tiles),
+                    ahead_c: if index + 1 < tiles { next } else { beyond }.cast_const(),
+                };
+                let columns = tile.columns.min(right.end - column);
+                let skip = top.saturating_sub(row);
+                if skip == 0 && columns == tile.columns {
+                    // SAFETY: A is in `left`, B was packed by `substitute`, C is in `right`, all in this panel.
+                    unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
+                } else {
+                    // SAFETY: as above.
+                    unsafe { part_of_tile(tile, &operands, c, skip, columns) };
+                }
+            }
+        }
+    }
+
+    /// Leaves what others need.
+    fn prepare(&self, factored: &mut Factored) {
+        let (height, width) = (self.kernels.tile.rows, self.view.place.width);
+        for (index, strip) in factored.solver.floats_mut().chunks_exact_mut(height * width).enumerate() {
+            if index * height < width {
+                let from = self.view.at(index * height, 0);
+                // SAFETY: one strip of the panel's own rows, whose columns lie one after the other.
+                unsafe { strip.as_mut_ptr().copy_from_nonoverlapping(from, height * width) };
+            }
+        }
+        factored.invert(width, height);
+    }
+}
+
+/// Subtracts a product from a tile of C, save its first `skip` rows, and from no more than `columns` of its columns.
+///
+/// # Safety
+/// As [`crate::gemm::tile::TileFunction`], for the part of C that is written.
+unsafe fn part_of_tile(tile: &Tile<f64>, operands: &Operands<f64>, c: *mut f64, skip: usize, columns: usize) {
+    let mut whole = [0.0_f64; MAX_TILE];
+    // SAFETY: no tile is larger than `whole`.
+    unsafe { (tile.function)(operands, whole.as_mut_ptr(), tile.rows, Update::Set) };
+    for (column, products) in whole.chunks_exact(tile.rows).enumerate().take(columns) {
+        for (row, product) in products.iter().enumerate().skip(skip) {
+            // SAFETY: in the part that the caller grants.
+            unsafe { *c.wrapping_add(column * tile.rows + row) -= product };
+        }
+    }
+}

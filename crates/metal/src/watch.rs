@@ -1,0 +1,73 @@
+//! The core clock that a thread held over a long piece of work: short glances, between whose pieces it does the work.
+
+use std::time::{Duration, Instant};
+
+use crate::clock::CoreClock;
+
+/// Time between two glances at the core clock: a glance takes some 15 µs.
+const GLANCES: Duration = Duration::from_millis(20);
+
+/// The core clock of one thread, over time.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    clock: Option<CoreClock>,
+    last: Option<Instant>,
+    sum: f64,
+    count: u32,
+}
+
+impl Watch {
+    /// For the calling thread, which must be pinned: calibrates, which takes about a millisecond.
+    pub(crate) fn new() -> Self {
+        Self { clock: CoreClock::calibrate().ok(), last: None, sum: 0.0, count: 0 }
+    }
+
+    /// Forgets what was seen.
+    pub(crate) fn reset(&mut self) {
+        (self.last, self.sum, self.count) = (None, 0.0, 0);
+    }
+
+    /// Looks at the clock, if the last time was long enough ago.
+    pub(crate) fn glance(&mut self) {
+        let now = Instant::now();
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < GLANCES) {
+            return;
+        }
+        self.last = Some(now);
+        if let Some(hz) = self.clock.as_ref().and_then(CoreClock::probe) {
+            self.sum += hz;
+            self.count += 1;
+        }
+    }
+
+    /// The mean of what was seen, in Hz.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+}
+
+/// The mean over threads of what each saw, in Hz; `None` if none saw anything.
+pub(crate) fn mean_over<'a>(watches: impl Iterator<Item = &'a Watch>) -> Option<f64> {
+    let clocks: Vec<f64> = watches.filter_map(Watch::mean).collect();
+    (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_sees_plausible_clocks_and_forgets_them() {
+        let mut watch = Watch::new();
+        watch.glance();
+        let seen = watch.mean();
+        assert_eq!(seen.is_some(), CoreClock::calibrate().is_ok());
+        assert!(seen.is_none_or(|hz| (1e8..1e10).contains(&hz)), "{seen:?}");
+        // Too soon for another look.
+        let count = watch.count;
+        watch.glance();
+        assert_eq!(watch.count, count);
+        watch.reset();
+        assert_eq!((watch.mean(), mean_over([&watch].into_iter())), (None, None));
+    }
+}
