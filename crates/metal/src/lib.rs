@@ -7,6 +7,7 @@ pub mod block;
 pub mod buffer;
 pub mod chase;
 pub mod clock;
+pub mod datagram;
 pub mod gemm;
 pub mod handover;
 pub mod isa;

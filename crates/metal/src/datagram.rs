@@ -1,0 +1,413 @@
+//! Many datagrams with one system call: `sendmmsg` with segmentation offload (`UDP_SEGMENT`) and `recvmmsg` with
+//! receive offload (`UDP_GRO`) behind safe types.
+//!
+//! With segmentation the kernel is handed up to 64 datagrams as one buffer and splits them as late as it can; with
+//! receive offload it hands them over still together, and says how long each is. Where a kernel or device lacks
+//! either, the same types move one datagram a message.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr;
+
+use rustix::io::Errno;
+
+/// Largest UDP payload over IPv4: 65535 less 20 bytes of IP and 8 of UDP header.
+pub const MAX_DATAGRAM: usize = 65_507;
+/// `UDP_SEGMENT` of `linux/udp.h`: bytes of each datagram that a larger buffer is split into.
+const UDP_SEGMENT: libc::c_int = 103;
+/// `UDP_GRO` of `linux/udp.h`: hand datagrams over together, with their length beside them.
+const UDP_GRO: libc::c_int = 104;
+/// `UDP_MAX_SEGMENTS` of kernels up to 6.8; later ones take 128.
+const MAX_SEGMENTS: usize = 64;
+/// Messages of one system call.
+const MESSAGES: usize = 64;
+/// Bytes of one system call; more leaves the second-level cache.
+const CALL_BYTES: usize = 256 << 10;
+/// Room for the one control message that is asked for.
+const CONTROL: usize = 64;
+/// Where the drops stand among the numbers of `SO_MEMINFO` (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`).
+const DROPS: usize = 8;
+
+fn set_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed, and `value` lives through the call with its own length.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, option, ptr::from_ref(&value).cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Asks that datagrams which arrived together are handed over together.
+///
+/// # Errors
+/// A kernel before 5.0, or a socket that is none of UDP.
+pub fn enable_receive_offload(socket: impl AsFd) -> io::Result<()> {
+    set_option(socket.as_fd(), UDP_GRO, 1)
+}
+
+/// Datagrams that this socket's receive buffer had no room for, since it was opened (`SO_MEMINFO`, Linux 4.12).
+///
+/// # Errors
+/// An older kernel.
+pub fn dropped_at_socket(socket: impl AsFd) -> io::Result<u32> {
+    let mut numbers = [0u32; 16];
+    let mut length = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `numbers`, which is that long, and says how many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if (length as usize) < (DROPS + 1) * size_of::<u32>() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(numbers[DROPS])
+}
+
+/// Whether datagrams are split by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segmentation {
+    /// Up to 64 datagrams are one message.
+    Kernel,
+    /// Each datagram is its own message.
+    None,
+}
+
+/// Datagrams of one size, to be filled and sent.
+///
+/// ```
+/// use plimsoll_metal::datagram::{ReceiveBatch, Segmentation, SendBatch};
+/// let (a, b) = (std::net::UdpSocket::bind("127.0.0.1:0")?, std::net::UdpSocket::bind("127.0.0.1:0")?);
+/// a.connect(b.local_addr()?)?;
+/// let mut batch = SendBatch::new(3, Segmentation::None);
+/// batch.datagram_mut(0).copy_from_slice(b"one");
+/// batch.datagram_mut(1).copy_from_slice(b"two");
+/// assert_eq!(batch.send(&a, 0..2)?, 2);
+/// let mut arrived = ReceiveBatch::new(3);
+/// assert_eq!(arrived.receive(&b)?, 2);
+/// assert!(arrived.datagrams().eq([b"one", b"two"]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SendBatch {
+    bytes: Vec<u8>,
+    datagram: usize,
+    per_message: usize,
+}
+
+impl SendBatch {
+    /// Room for datagrams of `datagram` bytes, held to 1 to [`MAX_DATAGRAM`].
+    pub fn new(datagram: usize, segmentation: Segmentation) -> Self {
+        let datagram = datagram.clamp(1, MAX_DATAGRAM);
+        let per_message = match segmentation {
+            Segmentation::Kernel => (MAX_DATAGRAM / datagram).clamp(1, MAX_SEGMENTS),
+            Segmentation::None => 1,
+        };
+        let messages = (CALL_BYTES / (datagram * per_message)).clamp(1, MESSAGES);
+        SendBatch { bytes: vec![0; messages * per_message * datagram], datagram, per_message }
+    }
+
+    /// Prepares `socket` to split messages as this batch needs it.
+    ///
+    /// # Errors
+    /// The kernel has no segmentation (before 4.18): use [`Segmentation::None`]. That a device or its MTU refuses it
+    /// only shows at [`SendBatch::send`], as `EIO` or `EINVAL`.
+    pub fn prepare(&self, socket: impl AsFd) -> io::Result<()> {
+        // 65507 at most, so it fits. 0 switches the splitting off.
+        let bytes = if self.per_message > 1 { self.datagram as libc::c_int } else { 0 };
+        set_option(socket.as_fd(), UDP_SEGMENT, bytes)
+    }
+
+    /// How many datagrams it holds.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len() / self.datagram
+    }
+
+    /// Datagrams of one message: 1 without segmentation.
+    pub fn per_message(&self) -> usize {
+        self.per_message
+    }
+
+    /// The bytes of one datagram.
+    ///
+    /// # Panics
+    /// `index` is not below [`SendBatch::capacity`].
+    pub fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
+        &mut self.bytes[index * self.datagram..][..self.datagram]
+    }
+
+    /// Sends datagrams on a connected socket with one system call, and returns how many the kernel took: at least 1,
+    /// and fewer than asked only where the rest must be sent again from there.
+    ///
+    /// # Errors
+    /// What `sendmmsg` says of the first of them. An interrupted call is made again.
+    pub fn send(&self, socket: impl AsFd, datagrams: std::ops::Range<usize>) -> io::Result<usize> {
+        let last = datagrams.end.min(self.capacity());
+        let Some(rest) = self.bytes.get(datagrams.start * self.datagram..last * self.datagram) else {
+            return Ok(0);
+        };
+        let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES];
+        let mut headers = [EMPTY; MESSAGES];
+        let mut messages = 0;
+        let slots = pieces.iter_mut().zip(&mut headers);
+        for (bytes, (piece, header)) in rest.chunks(self.per_message * self.datagram).zip(slots) {
+            *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            header.msg_hdr.msg_iov = piece;
+            header.msg_hdr.msg_iovlen = 1;
+            messages += 1;
+        }
+        if messages == 0 {
+            return Ok(0);
+        }
+        let fd = socket.as_fd().as_raw_fd();
+        let taken = loop {
+            // SAFETY: `headers` and `pieces` live through the call, and each piece lies within `self.bytes`, which
+            // the kernel only reads.
+            let taken = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_NOSIGNAL) };
+            match usize::try_from(taken) {
+                Ok(taken) => break taken,
+                Err(_) if interrupted() => {}
+                Err(_) => return Err(io::Error::last_os_error()),
+            }
+        };
+        Ok((taken * self.per_message).min(last - datagrams.start))
+    }
+}
+
+/// A message header that names nothing.
+const EMPTY: libc::mmsghdr = libc::mmsghdr {
+    msg_hdr: libc::msghdr {
+        msg_name: ptr::null_mut(),
+        msg_namelen: 0,
+        msg_iov: ptr::null_mut(),
+        msg_iovlen: 0,
+        msg_control: ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    },
+    msg_len: 0,
+};
+
+fn interrupted() -> bool {
+    io::Error::last_os_error().raw_os_error() == Some(Errno::INTR.raw_os_error())
+}
+
+/// One message as the kernel handed it over: its bytes, cut every `segment`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrived {
+    bytes: usize,
+    segment: usize,
+}
+
+/// Control messages, aligned as the kernel writes them.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+/// Room for what one system call receives.
+#[derive(Debug)]
+pub struct ReceiveBatch {
+    bytes: Vec<u8>,
+    slot: usize,
+    control: Vec<Control>,
+    arrived: Vec<Arrived>,
+}
+
+impl ReceiveBatch {
+    /// Room for messages of up to `longest` bytes each. One byte more is received of a longer one, so that it can be
+    /// told from what was expected. For receive offload, `longest` must be [`MAX_DATAGRAM`].
+    pub fn new(longest: usize) -> Self {
+        let slot = longest.clamp(1, MAX_DATAGRAM) + 1;
+        let messages = (2 * CALL_BYTES / slot).clamp(8, MESSAGES);
+        ReceiveBatch {
+            bytes: vec![0; messages * slot],
+            slot,
+            control: vec![Control([0; CONTROL]); messages],
+            arrived: Vec::with_capacity(messages),
+        }
+    }
+
+    /// Waits for a message as `socket` does (its timeout, or not at all), takes what else is there, and returns how
+    /// many messages these were.
+    ///
+    /// # Errors
+    /// What `recvmmsg` says: `WouldBlock` after the socket's timeout. Nothing is left of the call before.
+    pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        self.arrived.clear();
+        let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES];
+        let mut headers = [EMPTY; MESSAGES];
+        let mut messages = 0;
+        let slots = self.bytes.chunks_exact_mut(self.slot).zip(&mut self.control);
+        for ((bytes, control), (piece, header)) in slots.zip(pieces.iter_mut().zip(&mut headers)) {
+            *piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            header.msg_hdr.msg_iov = piece;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = CONTROL as _;
+            messages += 1;
+        }
+        let fd = socket.as_fd().as_raw_fd();
+        let count = loop {
+            // SAFETY: `headers`, `pieces`, `self.bytes` and `self.control` live through the call; each header names
+            // one slot of each, which overlap no other, with their own lengths.
+            let count = unsafe {
+                libc::recvmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_WAITFORONE as _, ptr::null_mut())
+            };
+            match usize::try_from(count) {
+                Ok(count) => break count,
+                Err(_) if interrupted() => {}
+                Err(_) => return Err(io::Error::last_os_error()),
+            }
+        };
+        for (header, control) in headers[..count].iter().zip(&self.control) {
+            let bytes = (header.msg_len as usize).min(self.slot);
+            let used = (header.msg_hdr.msg_controllen as usize).min(CONTROL);
+            let segment = segment_of(&control.0[..used]).filter(|segment| *segment > 0);
+            self.arrived.push(Arrived { bytes, segment: segment.unwrap_or(bytes).max(1) });
+        }
+        Ok(count)
+    }
+
+    /// The datagrams of the last call, in the order of their arrival. Empty ones are left out.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        let slots = self.bytes.chunks_exact(self.slot).zip(&self.arrived);
+        slots.flat_map(|(slot, arrived)| slot[..arrived.bytes].chunks(arrived.segment))
+    }
+}
+
+/// The segment length among the control messages (`struct cmsghdr`: a length, a level, a type, then the value).
+fn segment_of(control: &[u8]) -> Option<usize> {
+    const HEADER: usize = 16;
+    let mut rest = control;
+    while rest.len() >= HEADER {
+        let length = usize::try_from(u64::from_ne_bytes(rest[..8].try_into().ok()?)).ok()?;
+        let level = i32::from_ne_bytes(rest[8..12].try_into().ok()?);
+        let kind = i32::from_ne_bytes(rest[12..16].try_into().ok()?);
+        if (level, kind) == (libc::SOL_UDP, UDP_GRO) {
+            let value = rest.get(HEADER..HEADER + 4)?;
+            return usize::try_from(i32::from_ne_bytes(value.try_into().ok()?)).ok();
+        }
+        rest = rest.get(length.max(HEADER).checked_next_multiple_of(8)?..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        b.connect(a.local_addr().unwrap()).unwrap();
+        b.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        (a, b)
+    }
+
+    /// Sends `count` numbered datagrams and returns their numbers as they arrived.
+    fn exchanged(size: usize, count: usize, segmentation: Segmentation, offload: bool) -> Vec<u8> {
+        let (a, b) = pair();
+        if offload {
+            enable_receive_offload(&b).unwrap();
+        }
+        let mut batch = SendBatch::new(size, segmentation);
+        batch.prepare(&a).unwrap();
+        assert!(count <= batch.capacity());
+        for index in 0..count {
+            let datagram = batch.datagram_mut(index);
+            datagram.fill(0xa5);
+            datagram[0] = index as u8;
+        }
+        let mut sent = 0;
+        while sent < count {
+            sent += batch.send(&a, sent..count).unwrap();
+        }
+        let mut arrived = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
+        let mut numbers = Vec::new();
+        while numbers.len() < count {
+            arrived.receive(&b).unwrap();
+            for datagram in arrived.datagrams() {
+                assert_eq!(datagram.len(), size);
+                assert!(datagram[1..].iter().all(|byte| *byte == 0xa5));
+                numbers.push(datagram[0]);
+            }
+        }
+        numbers
+    }
+
+    #[test]
+    fn all_ways_carry_the_same_datagrams_in_order() {
+        for (size, count) in [(1, 64), (17, 40), (1024, 63), (1024, 50), (9000, 7), (MAX_DATAGRAM, 2)] {
+            let expected: Vec<u8> = (0..count).map(|n| n as u8).collect();
+            for segmentation in [Segmentation::Kernel, Segmentation::None] {
+                for offload in [false, true] {
+                    let seen = exchanged(size, count, segmentation, offload);
+                    assert_eq!(seen, expected, "{size} bytes, {segmentation:?}, offload {offload}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_longer_datagram_is_not_taken_for_an_expected_one() {
+        let (a, b) = pair();
+        a.send(&[0; 300]).unwrap();
+        let mut arrived = ReceiveBatch::new(100);
+        assert_eq!(arrived.receive(&b).unwrap(), 1);
+        assert_eq!(arrived.datagrams().map(<[u8]>::len).collect::<Vec<_>>(), [101]);
+    }
+
+    #[test]
+    fn nothing_is_left_after_an_error_and_empty_ranges_send_nothing() {
+        let (a, b) = pair();
+        a.send(&[1]).unwrap();
+        let mut arrived = ReceiveBatch::new(1);
+        arrived.receive(&b).unwrap();
+        b.set_nonblocking(true).unwrap();
+        assert_eq!(arrived.receive(&b).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(arrived.datagrams().count(), 0);
+        let batch = SendBatch::new(1, Segmentation::None);
+        assert_eq!(batch.send(&a, 0..0).unwrap(), 0);
+        assert_eq!(batch.send(&a, 5000..6000).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_full_socket_counts_what_it_drops() {
+        let (a, b) = pair();
+        assert_eq!(dropped_at_socket(&b).unwrap(), 0);
+        rustix::net::sockopt::set_socket_recv_buffer_size(&b, 4096).unwrap();
+        for _ in 0..100 {
+            a.send(&[0; 1000]).unwrap();
+        }
+        assert!(dropped_at_socket(&b).unwrap() > 0);
+    }
+
+    #[test]
+    fn control_messages_of_any_bytes_give_a_length_or_none() {
+        let mut good = Vec::new();
+        good.extend(20u64.to_ne_bytes());
+        good.extend(libc::SOL_UDP.to_ne_bytes());
+        good.extend(UDP_GRO.to_ne_bytes());
+        good.extend(1024i32.to_ne_bytes());
+        assert_eq!(segment_of(&good), Some(1024));
+        let mut behind = vec![0; 24];
+        behind[0] = 20;
+        behind.extend(&good);
+        assert_eq!(segment_of(&behind), Some(1024));
+        for cut in 0..good.len() {
+            assert_eq!(segment_of(&good[..cut]), None);
+        }
+        assert_eq!(segment_of(&[0xff; CONTROL]), None);
+        assert_eq!(segment_of(&[0; CONTROL]), None);
+    }
+}
