@@ -13,6 +13,7 @@ pub mod handover;
 pub mod isa;
 pub mod kernel;
 pub mod lu;
+pub mod residency;
 pub mod sliced;
 pub mod stream;
 pub mod team;

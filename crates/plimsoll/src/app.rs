@@ -11,6 +11,8 @@ use plimsoll_metal::clock::CoreClock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+use crate::bench::disk::raw::{self, RawError, RawTarget};
+use crate::bench::disk::target::Cache;
 use crate::bench::{Candidate, Options, disk, network};
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
@@ -90,6 +92,7 @@ struct Prepared {
     machine: Machine,
     candidates: Vec<Candidate>,
     user_limits: UserLimits,
+    target: Option<RawTarget>,
 }
 
 impl Prepared {
@@ -103,17 +106,20 @@ impl Prepared {
         let mut plan = resolve::plan(what, common).map_err(usage)?;
         let root = Root::live();
         let mut machine = Machine::discover(&root);
-        machine.look_behind(&root, &plan.dir);
-        let candidates = resolve::candidates(&plan, &machine, &common.only).map_err(usage)?;
+        let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
+        machine.look_behind(&root, place);
+        let mut candidates = resolve::candidates(&plan, &machine, &common.only).map_err(usage)?;
         let uses_disk = candidates.iter().any(|c| c.case.subsystem() == "disk");
-        if uses_disk || common.dir.is_some() {
-            plan.dir = checked_dir(&plan.dir, &candidates)?;
+        match &common.target {
+            Some(target) => checked_target(&root, target, &mut candidates)?,
+            None if uses_disk || common.dir.is_some() => plan.dir = checked_dir(&plan.dir, &candidates)?,
+            None => {}
         }
-        Ok(Self { plan, machine, candidates, user_limits })
+        Ok(Self { plan, machine, candidates, user_limits, target: common.target.clone() })
     }
 
     fn options(&self) -> Options {
-        Options { dir: self.plan.dir.clone(), seed: self.plan.seed }
+        Options { dir: self.plan.dir.clone(), seed: self.plan.seed, target: self.target.clone() }
     }
 }
 
@@ -351,5 +357,25 @@ fn checked_dir(dir: &Path, candidates: &[Candidate]) -> Result<PathBuf, Failure>
         Ok(facts) => Ok(facts.path),
         Err(refusal @ disk::Refusal::Dir(_)) => Err(Failure::usage(refusal.to_string())),
         Err(refusal @ disk::Refusal::Space(_)) => Err(Failure::environment(refusal.to_string())),
+    }
+}
+
+/// Looks at the device, makes all checks, and marks the cases that it cannot take. Nothing is written to it.
+fn checked_target(root: &Root, target: &RawTarget, candidates: &mut [Candidate]) -> Result<(), Failure> {
+    let opened = target.open(root, Cache::Direct).map(drop);
+    opened.map_err(|error| match &error {
+        RawError::Usage(_) => Failure::usage(error.to_string()),
+        RawError::Refused(_) => Failure { line: error.to_string(), code: code::REFUSED },
+        RawError::Failed(_) => Failure::environment(error.to_string()),
+    })?;
+    for candidate in candidates.iter_mut() {
+        if candidate.feasible.is_ok() {
+            candidate.feasible = raw::permitted(target, &candidate.case);
+        }
+    }
+    let refusal = |c: &Candidate| c.feasible.as_ref().err().filter(|why| why.cause == Cause::Unsafe).cloned();
+    match candidates.iter().map(refusal).collect::<Option<Vec<_>>>() {
+        Some(all) if !all.is_empty() => Err(Failure { line: all[0].to_string(), code: code::REFUSED }),
+        _ => Ok(()),
     }
 }

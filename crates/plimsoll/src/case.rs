@@ -26,6 +26,8 @@ pub enum Kind {
     Rate,
     /// A name.
     Word,
+    /// `on` or `off`; the flag alone means `on`.
+    Switch,
 }
 
 /// One parameter name, with the meaning of its values.
@@ -56,6 +58,11 @@ pub const KEYS: &[Key] = &[
     key("depth", Kind::Count, "transfers in flight per thread"),
     key("engine", Kind::Word, "how transfers are asked for: io_uring, psync"),
     key("cache", Kind::Word, "page cache: direct (bypassed) or buffered"),
+    key(
+        "verify",
+        Kind::Switch,
+        "every block carries its place, generation and checksum, and every read is checked",
+    ),
     key("protocol", Kind::Word, "round trips by: tcp"),
     key("message", Kind::Size, "bytes per message"),
     key("direction", Kind::Word, "who sends: up (this end)"),
@@ -145,6 +152,8 @@ impl Key {
             Kind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
             Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
             Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
+            Kind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
+            Kind::Switch => Err(bad(format!("'{}' is neither on nor off", crate::text::shown(text)))),
             Kind::Word if text.is_empty() => Err(bad("an empty value; name one".to_owned())),
             Kind::Word if text.len() > 256 => Err(bad("longer than 256 bytes".to_owned())),
             Kind::Word => Ok(Value::Word(text.to_owned())),
@@ -412,6 +421,7 @@ mod tests {
                 any::<u32>().prop_map(|ms| Value::Time(Duration::from_millis(u64::from(ms)))).boxed()
             }
             Kind::Rate => (0u32..).prop_map(|r| Value::Rate(f64::from(r))).boxed(),
+            Kind::Switch => "on|off".prop_map(Value::Word).boxed(),
             Kind::Word => "[^\\x00]{1,20}".prop_map(Value::Word).boxed(),
         }
     }

@@ -176,7 +176,8 @@ impl Maker<'_> {
                 made.metrics.clear();
             }
             None => {
-                made.reason = made.metrics.iter().find_map(past_limit);
+                let past = made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
+                made.reason = past.or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
             }
         }
@@ -270,7 +271,7 @@ fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
 }
 
 /// Why a figure cannot be true, if it is past its limit.
-fn past_limit(metric: &MetricResult) -> Option<String> {
+fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     if share <= TOLERANCE {
         return None;
@@ -281,6 +282,9 @@ fn past_limit(metric: &MetricResult) -> Option<String> {
             "the clock probe was disturbed, or the chip does more per cycle than its row in data/microarchitectures.toml says"
         }
         (Unit::BitPerSecond, _) => "the traffic did not cross the link",
+        _ if case.subsystem() == "disk" => {
+            "the page cache or the host's cache answered instead of the device"
+        }
         _ => "a cache answered instead of the device",
     };
     Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))

@@ -105,6 +105,9 @@ pub struct Facts {
     /// What the reader must know.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// Why the figure is not that of the thing measured: it is kept and marked invalid.
+    #[serde(default)]
+    pub invalid: Option<String>,
 }
 
 /// Which rule of the exit codes a failure falls under.

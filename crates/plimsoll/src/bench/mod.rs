@@ -147,12 +147,15 @@ pub struct Context<'a> {
 }
 
 /// What the user chose and every case may need. Crosses the pipe to the worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Directory of the test files.
     pub dir: PathBuf,
     /// Seed of the run; mix the case id in.
     pub seed: u64,
+    /// A block device to be measured itself, in the place of a file in `dir`; from the command line alone.
+    #[serde(default)]
+    pub target: Option<disk::raw::RawTarget>,
 }
 
 /// Values kept alive from one case to the next in the same worker, by name and type.

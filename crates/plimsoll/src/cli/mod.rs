@@ -10,7 +10,8 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::bench::BENCHMARKS;
-use crate::case::{KEYS, Key};
+use crate::bench::disk::raw::{Consent, RawTarget};
+use crate::case::{KEYS, Key, Kind};
 use crate::quantity;
 
 /// What to do.
@@ -131,6 +132,28 @@ pub struct Common {
     /// No colour (also: the environment's NO_COLOR)
     #[arg(long)]
     pub no_color: bool,
+    /// A block device in the place of test files: `plimsoll disk` alone takes it.
+    #[arg(skip)]
+    pub target: Option<RawTarget>,
+}
+
+/// Flags of `plimsoll disk` alone. No plan file can give them.
+#[derive(Args, Clone, Debug, Default)]
+struct Device {
+    /// Measure this block device itself instead of a file in --dir; it is only read
+    #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
+    target: Option<PathBuf>,
+    /// Also write to it: ALL DATA ON IT IS LOST. SERIAL as lsblk -o NAME,SERIAL shows it (without one: the size in
+    /// bytes). Refused while anybody uses the device or anything is recognised on it
+    #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
+    destroy_data_on: Option<Consent>,
+}
+
+impl Device {
+    fn target(self) -> Option<RawTarget> {
+        let named = self.target.or_else(|| self.destroy_data_on.as_ref().map(|c| c.device.clone()));
+        named.map(|device| RawTarget { device, consent: self.destroy_data_on })
+    }
 }
 
 /// The subsystems, in the order of help and runs.
@@ -149,18 +172,23 @@ fn subsystem(name: &'static str) -> Command {
     let about = BENCHMARKS.iter().filter(|b| b.name().starts_with(name));
     let list: Vec<String> = about.map(|b| format!("  {:<18} {}", b.name(), b.about())).collect();
     let flags = keys_of(name).map(|key| {
-        Arg::new(key.name)
+        let flag = Arg::new(key.name)
             .long(key.name)
             .help(key.help)
-            .value_name("VALUE,…")
             .value_delimiter(',')
             .action(ArgAction::Append)
-            .help_heading("Parameters (lists multiply)")
+            .help_heading("Parameters (lists multiply)");
+        match key.kind {
+            Kind::Switch => {
+                flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
+            }
+            _ => flag.value_name("VALUE,…"),
+        }
     });
-    // Common's own doc comment would otherwise become the command's text.
-    Common::augment_args(Command::new(name).args(flags).allow_negative_numbers(true))
-        .about(format!("Measure {name}"))
-        .after_help(format!("Benchmarks:\n{}", list.join("\n")))
+    let command = Common::augment_args(Command::new(name).args(flags).allow_negative_numbers(true));
+    let command = if name == "disk" { Device::augment_args(command) } else { command };
+    // The doc comments of the structs would otherwise become the command's text.
+    command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
 }
 
 /// The whole command line.
@@ -220,7 +248,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
                 let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
                 Some((key.name.to_owned(), values))
             });
-            measure(What::Subsystem { name: name.to_owned(), lists: lists.collect() }, m)
+            let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
+            let mut common = Common::from_arg_matches(m)?;
+            if name == "disk" {
+                common.target = Device::from_arg_matches(m)?.target();
+            }
+            Ok(Typed::Measure { what, common: Box::new(common) })
         }
     }
 }

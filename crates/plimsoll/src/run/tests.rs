@@ -77,7 +77,7 @@ impl Prepared for MockCase {
     }
 
     fn facts(&self) -> Facts {
-        Facts { achieved: [("threads".to_owned(), 1.into())].into(), warnings: Vec::new() }
+        Facts { achieved: [("threads".to_owned(), 1.into())].into(), ..Facts::default() }
     }
 }
 

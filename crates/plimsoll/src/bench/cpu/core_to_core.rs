@@ -342,7 +342,7 @@ mod tests {
                 .unwrap();
             return;
         }
-        let options = Options { dir: "/".into(), seed: 1 };
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
         let keep = Keep::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {

@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn every_kernel_here_is_sampled_and_verified() {
         let machine = Machine::discover(&Root::live());
-        let options = Options { dir: "/".into(), seed: 1 };
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
         let keep = Keep::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         let more = machine.cpu.allowed.len() as u64 + 1;

@@ -4,17 +4,78 @@
 //! no two sectors ever written are equal, and a read can be checked against the place it claims to come from.
 //! The rest is pseudo-random; a block about to be written gets only new sector heads, which costs a thousandth of
 //! making it anew, so that the measured CPU time is not the generator's.
+//!
+//! Sealed (`--verify`), the second number is the generation of the write instead, and a checksum over the whole sector
+//! follows: a flipped bit, another place's data and an old version that came back are told apart.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::pattern::{derive, mix};
 
 /// The unit that carries an address: the smallest block of any disk.
 pub const SECTOR: usize = 512;
 
-/// Bytes of a sector's head: its scrambled number and its scrambled serial number.
+/// Bytes of a sector's head: its scrambled number and its scrambled serial number or generation.
 const HEAD: usize = 16;
+
+/// Where the checksum of a sealed sector ends; it covers what follows, and is keyed with the head.
+const SEALED: usize = HEAD + 8;
+
+/// Whether every sector carries a generation and a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// Addresses and serial numbers alone.
+    Open,
+    /// Addresses, generations and checksums.
+    Sealed,
+}
+
+/// What is wrong with a sector that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where it is, in bytes.
+    pub offset: u64,
+    /// In which way.
+    pub how: How,
+}
+
+/// In which way a sector is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It was made for another place, or by nobody.
+    Address,
+    /// Its bytes are not those that were written.
+    Checksum,
+    /// It is another version than those that can be there.
+    Generation {
+        /// The one that was read.
+        found: u64,
+        /// The oldest and the newest that can be there.
+        oldest: u64,
+        /// See `oldest`.
+        newest: u64,
+    },
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "verify failed at offset {}: ", self.offset)?;
+        match self.how {
+            How::Address => f.write_str("the sector there is not one that was written to that place"),
+            How::Checksum => {
+                f.write_str("the sector is the right one, but its bytes do not fit their checksum")
+            }
+            How::Generation { found, oldest, newest } if found < oldest => {
+                write!(f, "an old version came back (write number {found}, after number {newest} was done)")
+            }
+            How::Generation { found, newest, .. } => {
+                write!(f, "write number {found} is there, and {newest} was the last to that place")
+            }
+        }
+    }
+}
 
 /// Makes and checks test data.
 #[derive(Debug)]
@@ -22,6 +83,7 @@ pub struct Noise {
     rng: SmallRng,
     secret: u64,
     serial: u64,
+    seal: Seal,
 }
 
 impl Noise {
@@ -29,13 +91,65 @@ impl Noise {
     /// same `writer`, or they would write the same bytes.
     pub fn new(seed: u64, writer: &str) -> Self {
         let own = derive(derive(seed, "data"), writer);
-        Noise { rng: SmallRng::seed_from_u64(own), secret: derive(seed, "sectors"), serial: mix(own) }
+        Noise {
+            rng: SmallRng::seed_from_u64(own),
+            secret: derive(seed, "sectors"),
+            serial: mix(own),
+            seal: Seal::Open,
+        }
+    }
+
+    /// The same, with all that is filled sealed in generation 0, or not.
+    #[must_use]
+    pub fn with(self, seal: Seal) -> Self {
+        Noise { seal, ..self }
     }
 
     /// Fills `buffer`, which will be written at `offset`, with new bytes throughout.
     pub fn fill(&mut self, buffer: &mut [u8], offset: u64) {
         self.rng.fill_bytes(buffer);
-        self.address(buffer, offset);
+        match self.seal {
+            Seal::Open => self.address(buffer, offset),
+            Seal::Sealed => self.seal(buffer, offset, 0),
+        }
+    }
+
+    /// Makes `buffer`, once filled, generation `generation` of what is at home at `offset`, with its checksums.
+    pub fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
+        let first = offset / SECTOR as u64;
+        for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR)) {
+            sector[..HEAD / 2].copy_from_slice(&mix(self.secret ^ number).to_le_bytes());
+            sector[HEAD / 2..HEAD].copy_from_slice(&(generation ^ self.veil(number)).to_le_bytes());
+            let sum = self.checksum(sector, number, generation);
+            sector[HEAD..SEALED].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+
+    /// The generation of the sealed sector `number`.
+    ///
+    /// # Errors
+    /// In which way it is not one.
+    pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, How> {
+        let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
+            return Err(How::Address);
+        };
+        if u64::from_le_bytes(address) != mix(self.secret ^ number) {
+            return Err(How::Address);
+        }
+        let generation = u64::from_le_bytes(veiled) ^ self.veil(number);
+        let right = u64::from_le_bytes(sum) == self.checksum(sector, number, generation);
+        if right { Ok(generation) } else { Err(How::Checksum) }
+    }
+
+    /// What hides the generation, so that a compressor finds nothing.
+    fn veil(&self, number: u64) -> u64 {
+        mix(self.secret.rotate_left(17) ^ number)
+    }
+
+    fn checksum(&self, sector: &[u8], number: u64, generation: u64) -> u64 {
+        let key = mix(self.secret ^ mix(number)) ^ mix(generation);
+        xxh3_64_with_seed(sector.get(SEALED..).unwrap_or_default(), key)
     }
 
     /// Makes `buffer`, once filled, different from all that was written before and at home at `offset`.
@@ -91,6 +205,26 @@ mod tests {
             noise.fill(&mut buffer, 1 << 20);
             buffer[sector * SECTOR + bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(noise.stranger(&buffer, 1 << 20), Some((1 << 20) + (sector * SECTOR) as u64));
+        }
+    }
+
+    proptest! {
+        /// A sealed sector tells its generation; any flipped bit, in head, checksum or body, is found.
+        #[test]
+        fn a_flipped_bit_anywhere_in_a_sealed_sector_is_found(
+            seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR * 8
+        ) {
+            let mut noise = Noise::new(seed, "fill").with(Seal::Sealed);
+            let mut sector = vec![0; SECTOR];
+            noise.fill(&mut sector, number * SECTOR as u64);
+            prop_assert_eq!(noise.generation(&sector, number), Ok(0));
+            noise.seal(&mut sector, number * SECTOR as u64, generation);
+            prop_assert_eq!(noise.generation(&sector, number), Ok(generation));
+            prop_assert_eq!(noise.stranger(&sector, number * SECTOR as u64), None);
+            prop_assert_eq!(noise.generation(&sector, number + 1), Err(How::Address));
+            sector[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(noise.generation(&sector, number).is_err());
+            prop_assert_eq!(noise.generation(&sector[..SECTOR / 64], number), Err(How::Address));
         }
     }
 

@@ -1,14 +1,18 @@
-//! The filled test file that the cases of one run share.
+//! The filled test file that the cases of one run share, or the device that is measured itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::data::Noise;
+use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
 use super::fill::{CHUNK, FillError, fill};
+use super::human;
+use super::raw::{Access, RawTarget};
 use super::target::{Cache, End, TargetError, TestFile};
 use crate::bench::Context;
-use crate::machine::storage::Medium;
+use crate::machine::Root;
+use crate::machine::storage::{Medium, Storage};
 use crate::sample::CannotMeasure;
 use crate::warning::Warning;
 
@@ -24,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Under which name the file is kept for the next case.
 const KEPT: &str = "disk.file";
 
+/// Less space than this share of the length: the file system compresses or shares blocks.
+const WHOLE: f64 = 0.9;
+
 /// A filled test file.
 #[derive(Debug, Clone)]
 pub struct Filled {
@@ -31,25 +38,47 @@ pub struct Filled {
     pub file: Arc<TestFile>,
     /// How many bytes of it are filled.
     pub bytes: u64,
+    /// Whether plimsoll wrote what is in it: a device that is only read holds what it holds.
+    pub known: bool,
     /// Why it is not as large as it could be, and what else must be known.
     pub warnings: Vec<Warning>,
     size: Size,
+    seal: Seal,
 }
 
 impl Filled {
     /// The file of an earlier case in this worker, or a new one.
     ///
     /// # Errors
-    /// Why there is none: `NotHere` where direct I/O is refused or meaningless, `Environment` otherwise.
+    /// Why there is none: `NotHere` where direct I/O is refused or meaningless, `Unsafe` where it could do harm,
+    /// `Environment` otherwise.
     pub fn for_case(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
-        // A file of another size goes first: its space may be needed.
-        let kept = cx.keep.take::<Filled>(KEPT).filter(|kept| kept.size == size);
-        let facts = usable(cx, cache)?;
-        let filled = match kept {
-            Some(kept) => kept,
-            None => Filled::make(&facts, cache, size, &mut Noise::new(cx.options.seed, "fill"))?,
+        Filled::with(cx, cache, size, Seal::Open)
+    }
+
+    /// A file of its own, all of it sealed in generation 0: whoever checks generations must have written all others.
+    ///
+    /// # Errors
+    /// As [`Filled::for_case`].
+    pub fn sealed(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
+        Filled::with(cx, cache, size, Seal::Sealed)
+    }
+
+    fn with(cx: &Context<'_>, cache: Cache, size: Size, seal: Seal) -> Result<Filled, CannotMeasure> {
+        // A file of another size goes first: its space may be needed. A sealed one serves one case.
+        let same = |kept: &Filled| kept.size == size && kept.seal == seal && seal == Seal::Open;
+        let kept = cx.keep.take::<Filled>(KEPT).filter(same);
+        let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
+        let noise = || Noise::new(cx.options.seed, "fill").with(seal);
+        let filled = match (kept, &cx.options.target, &facts) {
+            (Some(kept), ..) => kept,
+            (None, Some(target), _) => Filled::on_device(target, cache, size, seal, &mut noise())?,
+            (None, None, Some(facts)) => Filled::make(facts, cache, size, seal, &mut noise())?,
+            (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
-        cx.keep.put(KEPT, filled.clone());
+        if seal == Seal::Open {
+            cx.keep.put(KEPT, filled.clone());
+        }
         if filled.file.cache() == cache {
             return Ok(filled);
         }
@@ -57,7 +86,13 @@ impl Filled {
         Ok(Filled { file: Arc::new(file), ..filled })
     }
 
-    fn make(facts: &DirFacts, cache: Cache, size: Size, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
+    fn make(
+        facts: &DirFacts,
+        cache: Cache,
+        size: Size,
+        seal: Seal,
+        noise: &mut Noise,
+    ) -> Result<Filled, CannotMeasure> {
         let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let file = match (TestFile::create(facts, Cache::Direct), cache) {
             // Filled past the page cache, a file starts a buffered case cold; without, it does not.
@@ -70,17 +105,90 @@ impl Filled {
             Size::Between { .. } => (wanted.bytes, PATIENCE),
         };
         file.allocate(bytes, End::Moves).map_err(cannot_use)?;
-        let filled = fill(&file, bytes, patience, noise).map_err(|error| match error {
-            FillError::Target(error) => cannot_use(error),
-            FillError::Load(_) => CannotMeasure::environment(error.to_string()),
-        })?;
+        let filled = filled_up(&file, bytes, patience, noise)?;
         let mut warnings = Vec::new();
         let slow = || format!("{} s of filling gave no more", PATIENCE.as_secs());
         // The last chunk is left out where the space is not a whole number of chunks.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
         warnings.extend(why.map(|why| Warning::SmallFile { bytes: filled, why }));
         warnings.extend(named(&file));
-        Ok(Filled { file, bytes: filled, warnings, size })
+        warnings.extend(shrunk(&file, filled));
+        Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
+    }
+
+    /// A device in the place of a file: filled if it may be, else as it is.
+    fn on_device(
+        target: &RawTarget,
+        cache: Cache,
+        size: Size,
+        seal: Seal,
+        noise: &mut Noise,
+    ) -> Result<Filled, CannotMeasure> {
+        let device = target.open(&Root::live(), cache).map_err(|error| error.cannot())?;
+        let (name, has, access) = (device.name.clone(), device.bytes, device.access);
+        let file = Arc::new(TestFile::of_device(device, cache));
+        let wanted = match size {
+            Size::Exactly(bytes) if bytes > has => {
+                return Err(CannotMeasure::environment(format!(
+                    "--size {} is more than {name} has, {}",
+                    human(bytes),
+                    human(has)
+                )));
+            }
+            Size::Exactly(bytes) => bytes,
+            Size::Between { most, .. } if access == Access::Destroy => most.min(has),
+            Size::Between { .. } => has,
+        };
+        if access == Access::Read {
+            let warnings = vec![unknown_contents(&name)];
+            return Ok(Filled { file, bytes: wanted, known: false, warnings, size, seal });
+        }
+        let patience = if matches!(size, Size::Exactly(_)) { Duration::MAX } else { PATIENCE };
+        let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
+        let filled = filled_up(&file, whole, patience, noise)?;
+        if filled == 0 {
+            return Err(CannotMeasure::environment(format!(
+                "{name} has less than {}: too little to measure",
+                human(CHUNK as u64)
+            )));
+        }
+        Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings: Vec::new(), size, seal })
+    }
+
+    /// On what the file is, for the record: what was really measured.
+    pub fn place(&self, storage: Option<&Storage>) -> BTreeMap<String, serde_json::Value> {
+        let mut place = BTreeMap::new();
+        place.insert("file_system".to_owned(), self.file.file_system().to_string().into());
+        if let Some(storage) = storage {
+            let layers = storage.layers.iter().map(|layer| layer.name.clone());
+            let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
+            let mut way: Vec<String> = storage.device.iter().cloned().chain(layers).collect();
+            way.extend((!disks.is_empty()).then(|| disks.join(" + ")));
+            way.dedup();
+            if !way.is_empty() {
+                place.insert("device".to_owned(), way.join(" → ").into());
+            }
+        }
+        place
+    }
+}
+
+fn filled_up(
+    file: &Arc<TestFile>,
+    bytes: u64,
+    patience: Duration,
+    noise: &mut Noise,
+) -> Result<u64, CannotMeasure> {
+    let filled = fill(file, bytes, patience, noise).map_err(|error| match error {
+        FillError::Target(error) => cannot_use(error),
+        FillError::Load(_) => CannotMeasure::environment(error.to_string()),
+    })?;
+    match file.first_hole() {
+        Some(hole) if hole < filled => Err(CannotMeasure::environment(format!(
+            "the test file has a hole at offset {hole} although all of it was written: reads there would not reach \
+             the device; name a --dir on another file system"
+        ))),
+        _ => Ok(filled),
     }
 }
 
@@ -105,16 +213,40 @@ pub fn named(file: &TestFile) -> Option<Warning> {
     file.named.then(|| Warning::Other {
         code: "named-file".to_owned(),
         text: format!(
-            "{} has no O_TMPFILE: the test file was made in a private directory and unlinked at once; a kill in that moment leaves plimsoll-* behind",
+            "{} has no O_TMPFILE: the test file was made in a private directory and unlinked at once; a kill in that moment leaves an empty plimsoll-* behind, which the next run removes",
             file.file_system()
         ),
     })
+}
+
+/// The warning that incompressible data takes less space than it has bytes.
+fn shrunk(file: &TestFile, bytes: u64) -> Option<Warning> {
+    let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
+    Some(Warning::Other {
+        code: "space-saved".to_owned(),
+        text: format!(
+            "{} of test data takes {} on {}: the file system does not put on the device what it is given",
+            human(bytes),
+            human(taken),
+            file.file_system()
+        ),
+    })
+}
+
+fn unknown_contents(name: &str) -> Warning {
+    Warning::Other {
+        code: "contents-unknown".to_owned(),
+        text: format!(
+            "nobody knows what is on {name}: parts never written, or trimmed, may be answered without touching the medium"
+        ),
+    }
 }
 
 /// What a failure of the test file means for the case.
 pub fn cannot_use(error: TargetError) -> CannotMeasure {
     match error {
         TargetError::DirectRefused { .. } => CannotMeasure::not_here(error.to_string()),
+        TargetError::Planted { .. } => CannotMeasure::refused(error.to_string()),
         TargetError::Failed { .. } => CannotMeasure::environment(error.to_string()),
     }
 }

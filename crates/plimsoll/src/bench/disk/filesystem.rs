@@ -56,6 +56,10 @@ const TABLE: &[(u32, &str, Medium)] = &[
 ];
 
 impl FileSystem {
+    /// A block device without a file system.
+    pub const NONE: FileSystem =
+        FileSystem { name: Some("block device"), medium: Some(Medium::Device), magic: 0 };
+
     /// The kind behind a magic number.
     pub fn from_magic(magic: u32) -> Self {
         match TABLE.iter().find(|(known, ..)| *known == magic) {

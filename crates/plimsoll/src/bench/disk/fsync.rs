@@ -225,7 +225,7 @@ mod tests {
     /// A log on the disk that holds the sources; `None` where there is too little space for one.
     fn log(dir: &std::path::Path) -> Option<Log> {
         let machine = Machine::discover(&Root::live());
-        let options = Options { dir: dir.to_owned(), seed: 1 };
+        let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
         match Log::new(BLOCK, &Case::of("disk.fsync").with_size("block", BLOCK), &cx) {
             Ok(log) => Some(log),

@@ -16,13 +16,15 @@ use super::driver::{About, Driver};
 use super::engine::{Kind, open};
 use super::file::{Filled, LEAST, MOST, in_memory};
 use super::human;
+use super::ledger::Ledger;
 use super::load::{Load, Tally, cpu_of_this_thread_ns};
 use super::pattern::{Order, Walk, derive};
 use super::target::Cache;
+use super::witness::{Moved, Witness};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
-use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::machine::{Machine, Root};
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
@@ -76,6 +78,8 @@ struct Job {
     kind: Kind,
     cache: Cache,
     size: Size,
+    /// Every block is checked, whenever it is read.
+    verify: bool,
 }
 
 impl Job {
@@ -90,6 +94,7 @@ impl Job {
             kind: word(case, "engine", Kind::ALL)?,
             cache: word(case, "cache", CACHES)?,
             size,
+            verify: case.word("verify") == Some("on"),
         };
         if !job.block.is_multiple_of(SECTOR as u64) {
             return Err(format!(
@@ -151,7 +156,7 @@ impl Benchmark for DiskIo {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "pattern", "block", "depth", "size", "threads", "engine", "cache"]
+        &["op", "pattern", "block", "depth", "size", "threads", "engine", "cache", "verify"]
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
@@ -215,10 +220,18 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
             Some(typed) => typed.clone(),
             None => default(key).into_iter().collect(),
         };
+        // What is switched off is not part of a case.
+        let off = Value::Word("off".to_owned());
         if !values.is_empty() {
             cases = cases
                 .iter()
-                .flat_map(|case| values.iter().map(|value| case.clone().with(key, value.clone())))
+                .flat_map(|case| {
+                    let with = |value: &Value| match value {
+                        value if *value == off => case.clone(),
+                        value => case.clone().with(key, value.clone()),
+                    };
+                    values.iter().map(with).collect::<Vec<_>>()
+                })
                 .collect();
         }
     }
@@ -248,6 +261,12 @@ struct Transfers {
     block: u64,
     depth: u64,
     facts: Facts,
+    op: Op,
+    /// Whether it is known what a read must return.
+    known: bool,
+    witness: Witness,
+    /// What the samples claim to have moved.
+    claimed: Moved,
     /// Mean depth of each sample.
     depths: Vec<f64>,
     /// CPU time of this thread when it last had an answer: what it used since is not the load's.
@@ -256,9 +275,16 @@ struct Transfers {
 
 impl Transfers {
     fn new(case: &Case, job: &Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let filled = Filled::for_case(cx, job.cache, job.size)?;
+        let filled = match job.verify {
+            true => Filled::sealed(cx, job.cache, job.size)?,
+            false => Filled::for_case(cx, job.cache, job.size)?,
+        };
         let bytes = usable_bytes(job, &filled)?;
-        let mut facts = Facts { warnings: filled.warnings.clone(), ..Facts::default() };
+        let storage = cx.machine.storage.as_ref();
+        let achieved = filled.place(storage);
+        let mut facts = Facts { warnings: filled.warnings.clone(), achieved, ..Facts::default() };
+        // Before the first transfer.
+        let witness = Witness::new(Root::live(), storage, Arc::clone(&filled.file), bytes);
         facts.achieved.insert("size".to_owned(), bytes.into());
         let (driver, about) = start(case, job, cx, &filled, bytes / job.block)?;
         facts.achieved.insert("engine".to_owned(), about.kind.word().into());
@@ -276,6 +302,10 @@ impl Transfers {
             block: job.block,
             depth: job.depth,
             facts,
+            op: job.op,
+            known: filled.known,
+            witness,
+            claimed: Moved::default(),
             depths: Vec::new(),
             own_cpu_ns: cpu_of_this_thread_ns(),
         })
@@ -319,6 +349,7 @@ fn start(
     let noise = Noise::new(cx.options.seed, id.as_str());
     let (depth, block) = (in_memory_size(job.depth)?, in_memory_size(job.block)?);
     let (kind, op, file) = (job.kind, job.op, Arc::clone(&filled.file));
+    let ledger = job.verify.then(|| ledger(job, filled, blocks)).transpose()?;
     let make = move || {
         let opened = open(kind, &file, depth, block)?;
         let about = About {
@@ -326,9 +357,20 @@ fn start(
             fell_back: opened.fell_back.map(|why| why.to_string()),
             remark: opened.engine.remark(),
         };
-        Ok((Load::new(opened.engine, op, block, walk, noise)?, about))
+        let load = Load::new(opened.engine, op, block, walk, noise)?;
+        Ok((ledger.into_iter().fold(load, Load::checked), about))
     };
     Driver::start(make).map_err(|e| CannotMeasure::environment(e.to_string()))
+}
+
+/// What can be read back of each block.
+fn ledger(job: &Job, filled: &Filled, blocks: u64) -> Result<Ledger, CannotMeasure> {
+    if !filled.known {
+        return Err(CannotMeasure::not_here(
+            "--verify knows only what it wrote, and this device may only be read; see --destroy-data-on",
+        ));
+    }
+    Ledger::new(0, blocks * job.block, job.block).map_err(|error| CannotMeasure::not_here(error.to_string()))
 }
 
 fn in_memory_size(n: u64) -> Result<usize, CannotMeasure> {
@@ -363,6 +405,12 @@ impl Prepared for Transfers {
         let tally = counted.map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let before = std::mem::replace(&mut self.own_cpu_ns, cpu_of_this_thread_ns());
         self.depths.push(tally.depth());
+        let bytes = tally.transfers * self.block;
+        match self.op {
+            Op::Read => self.claimed.read += bytes,
+            Op::Write => self.claimed.written += bytes,
+            Op::DataSync => {}
+        }
         let mut sample = sample_of(tally, self.block, self.own_cpu_ns.saturating_sub(before));
         if self.kind == Kind::Psync {
             // A call that submits and completes in one has no time of submission.
@@ -377,6 +425,9 @@ impl Prepared for Transfers {
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
+        if !self.known {
+            return Ok(());
+        }
         match self.driver.stranger() {
             Ok(None) => Ok(()),
             Ok(Some(offset)) => Err(WrongAnswer(format!(
@@ -388,6 +439,10 @@ impl Prepared for Transfers {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
+        let testimony = self.witness.testify(self.claimed);
+        facts.achieved.extend(testimony.achieved);
+        facts.warnings.extend(testimony.warnings);
+        facts.invalid = testimony.invalid;
         let reached = self.depths.iter().sum::<f64>() / self.depths.len().max(1) as f64;
         facts.achieved.insert("depth".to_owned(), reached.into());
         if !self.depths.is_empty() && reached < DEPTH_REACHED * self.depth as f64 {

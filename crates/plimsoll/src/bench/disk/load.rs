@@ -1,5 +1,7 @@
 //! The measured loop: a closed loop that keeps a number of transfers in flight, and counts what comes back.
 
+mod checked;
+
 use std::fmt;
 
 use hdrhistogram::Histogram;
@@ -7,9 +9,10 @@ use plimsoll_metal::uring::{Completion, Op, Request, RingError, monotonic_ns};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use super::data::Noise;
+use super::data::{Noise, Wrong};
 use super::engine::Engine;
 use super::human;
+use super::ledger::Ledger;
 use super::pattern::Walk;
 use super::target::hint;
 
@@ -50,6 +53,9 @@ pub enum LoadError {
     /// A transfer failed.
     #[error("{0}")]
     Fault(Fault),
+    /// A sector that was read is not what was written.
+    #[error("{0}; the device or its driver loses, changes or misplaces data")]
+    Wrong(Wrong),
     /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
@@ -100,6 +106,8 @@ pub struct Load {
     block: usize,
     walk: Walk,
     noise: Noise,
+    /// What each place can hold, where every read is checked.
+    ledger: Option<Ledger>,
     slots: Vec<Slot>,
     /// Slots that no transfer uses.
     idle: Vec<usize>,
@@ -124,6 +132,8 @@ struct Slot {
     at: Option<u64>,
     /// When its first part was handed over, and how long handing over took so far, if it came back short.
     begun: Option<Begun>,
+    /// When it began by the ledger's clock.
+    entered: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -192,6 +202,7 @@ impl Load {
             block,
             walk,
             noise,
+            ledger: None,
             slots: vec![Slot::default(); depth],
             idle: (0..depth).collect(),
             done: Vec::with_capacity(depth),
@@ -307,13 +318,7 @@ impl Load {
             && let Some(slot) = self.idle.pop()
         {
             let offset = self.walk.step() * self.block as u64;
-            if self.op == Op::Write
-                && let Some(buffer) = self.engine.buffer(slot)
-            {
-                self.noise.address(buffer, offset);
-            }
-            self.engine.push(Request { slot, op: self.op, offset, start: 0, len: self.block })?;
-            self.in_flight += 1;
+            self.push(Request { slot, op: self.op, offset, start: 0, len: self.block })?;
             queued += 1;
             if queued % batch as u64 == 0 {
                 self.engine.submit()?;
@@ -353,8 +358,10 @@ impl Load {
                 self.in_flight += 1;
             }
             None => {
-                slot.at = Some(request.offset - request.start as u64);
+                let offset = request.offset - request.start as u64;
+                slot.at = Some(offset);
                 self.idle.push(request.slot);
+                self.check(request.op, request.slot, offset)?;
                 if counting == Counting::Yes {
                     self.tally.count(completion.completed_ns.saturating_sub(begun.submitted_ns), submit_ns);
                 }
@@ -370,6 +377,9 @@ impl Load {
     /// Reading back failed.
     pub fn stranger(&mut self) -> Result<Option<u64>, LoadError> {
         self.stop()?;
+        if self.ledger.is_some() {
+            return self.reread().map(|()| None);
+        }
         let places: Vec<(usize, u64)> =
             self.slots.iter().enumerate().filter_map(|(slot, known)| Some((slot, known.at?))).collect();
         if self.op == Op::Write {

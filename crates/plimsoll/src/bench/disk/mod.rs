@@ -13,9 +13,14 @@ pub mod filesystem;
 pub mod fill;
 pub mod fsync;
 pub mod io;
+pub mod ledger;
 pub mod load;
 pub mod pattern;
+pub mod private;
+pub mod raw;
+pub mod signature;
 pub mod target;
+pub mod witness;
 
 use std::path::Path;
 

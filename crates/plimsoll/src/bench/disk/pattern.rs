@@ -112,6 +112,11 @@ impl Walk {
         Walk { order, blocks, next: 0, seed, pass: 0, permutation: Permutation::new(blocks, mix(seed)) }
     }
 
+    /// Over how many blocks it goes.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
     /// The next block's number, below `blocks`.
     pub fn step(&mut self) -> u64 {
         let index = self.next;

@@ -1,20 +1,24 @@
 //! The test file: private, nameless, gone with the last descriptor, whatever happens to the process.
 //!
 //! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
-//! file system lacks it, a private directory holds the file for the moment until it is unlinked, and that is said.
+//! file system lacks it, a private directory holds the file for the moment until it is unlinked ([`private`]), and
+//! that is said. A block device that is measured itself ([`super::raw`]) stands in its place.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit};
 
 use super::dir::DirFacts;
 use super::filesystem::FileSystem;
 use super::human;
+use super::private::{self, LeftDirectory};
+use super::raw::{Access, RawDevice};
 use crate::text::shown_bytes;
 
 /// Whether the page cache stands between the case and the device.
@@ -38,6 +42,14 @@ pub enum TargetError {
         file_system: String,
         /// Where.
         mount: String,
+    },
+    /// Somebody else could put something in the file's place.
+    #[error("the test file on {mount} was refused: {why}")]
+    Planted {
+        /// The mount point.
+        mount: String,
+        /// What is wrong, and what to do.
+        why: String,
     },
     /// A system call failed.
     #[error("the test file on {mount} cannot be {what}: {errno}{hint}")]
@@ -82,10 +94,19 @@ pub struct TestFile {
     file: File,
     cache: Cache,
     facts: DirFacts,
+    kind: Kind,
     /// It had a name for a moment.
     pub named: bool,
     /// The private directory, where it could not be removed at once (NFS keeps removed open files there).
     _left: Option<LeftDirectory>,
+}
+
+/// What stands behind a test file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    /// A block device, which has its size and may be read only.
+    Device(Access),
 }
 
 impl TestFile {
@@ -96,15 +117,25 @@ impl TestFile {
     pub fn create(facts: &DirFacts, cache: Cache) -> Result<Self, TargetError> {
         survive_file_size_limit();
         let failed = |errno| failure("opened", facts, errno);
-        let dir =
-            rustix::fs::open(&facts.path, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                .map_err(failed)?;
+        let dir = open_directory(&facts.path).map_err(|errno| match errno {
+            // The path was resolved before: whoever put a link into it since then wants something else written.
+            Errno::LOOP | Errno::XDEV => planted(facts, "a symbolic link was put into the path of --dir"),
+            errno => failed(errno),
+        })?;
         let made = match open_nameless(&dir, cache) {
             Ok(file) => Ok((file, false, None)),
             // No O_TMPFILE: EOPNOTSUPP says so, EISDIR comes from kernels that do not know it (open(2)). EINVAL is
             // either that or a refused O_DIRECT; the named file tells which.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                open_named(&dir, cache).map(|(file, left)| (file, true, left))
+                let made = private::open(&dir, direct(cache)).map_err(|refusal| match refusal {
+                    private::Refusal::Planted(why) => Err(planted(facts, why)),
+                    private::Refusal::Failed(errno) => Ok(errno),
+                });
+                match made {
+                    Err(Err(planted)) => return Err(planted),
+                    Err(Ok(errno)) => Err(errno),
+                    Ok((file, left)) => Ok((file, true, left)),
+                }
             }
             Err(errno) => Err(errno),
         };
@@ -113,11 +144,42 @@ impl TestFile {
             Err(Errno::INVAL) if cache == Cache::Direct => return Err(direct_refused(facts)),
             Err(errno) => return Err(failed(errno)),
         };
-        let file = TestFile { file: File::from(file), cache, facts: facts.clone(), named, _left: left };
+        let (file, facts) = (File::from(file), facts.clone());
+        let file = TestFile { file, cache, facts, kind: Kind::File, named, _left: left };
         if cache == Cache::Direct && file.direct_alignment() == Some(0) {
-            return Err(direct_refused(facts));
+            return Err(direct_refused(file.facts()));
         }
         Ok(file)
+    }
+
+    /// A device in the place of a file.
+    pub fn of_device(device: RawDevice, cache: Cache) -> Self {
+        survive_file_size_limit();
+        let facts = DirFacts {
+            path: device.name.clone().into(),
+            mount: device.name.into(),
+            file_system: FileSystem::NONE,
+            available: device.bytes,
+            file_size_limit: None,
+        };
+        let kind = Kind::Device(device.access);
+        TestFile { file: device.file, cache, facts, kind, named: false, _left: None }
+    }
+
+    /// The same file, said to go past the page cache: on file systems without O_DIRECT there is no other for a test.
+    #[cfg(test)]
+    pub(super) fn said_direct(self) -> Self {
+        TestFile { cache: Cache::Direct, ..self }
+    }
+
+    /// Whether it may be written to: a device without consent may not.
+    pub fn is_writable(&self) -> bool {
+        self.kind != Kind::Device(Access::Read)
+    }
+
+    /// Whether it is a block device itself.
+    pub fn is_device(&self) -> bool {
+        self.kind != Kind::File
     }
 
     /// The same file through the page cache, or past it.
@@ -126,11 +188,12 @@ impl TestFile {
     /// When it cannot be opened again (no /proc), or refuses direct I/O.
     pub fn reopened(&self, cache: Cache) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | direct(cache), Mode::empty());
+        let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
+        let file = rustix::fs::open(path, access | OFlags::CLOEXEC | direct(cache), Mode::empty());
         match file {
             Ok(file) => {
-                let facts = self.facts.clone();
-                Ok(TestFile { file: File::from(file), cache, facts, named: self.named, _left: None })
+                let (facts, kind) = (self.facts.clone(), self.kind);
+                Ok(TestFile { file: File::from(file), cache, facts, kind, named: self.named, _left: None })
             }
             Err(Errno::INVAL) if cache == Cache::Direct => Err(direct_refused(&self.facts)),
             Err(errno) => Err(failure("opened again", &self.facts, errno)),
@@ -142,6 +205,9 @@ impl TestFile {
     /// # Errors
     /// No space, no quota, or a file larger than allowed.
     pub fn allocate(&self, bytes: u64, end: End) -> Result<(), TargetError> {
+        if self.is_device() {
+            return Ok(());
+        }
         let flags = match end {
             End::Moves => FallocateFlags::empty(),
             End::Stays => FallocateFlags::KEEP_SIZE,
@@ -162,6 +228,9 @@ impl TestFile {
     /// # Errors
     /// What ftruncate(2) says.
     pub fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
+        if self.is_device() {
+            return Ok(());
+        }
         loop {
             return match rustix::fs::ftruncate(&self.file, bytes) {
                 Err(Errno::INTR) => continue,
@@ -177,6 +246,21 @@ impl TestFile {
     /// What fdatasync(2) says.
     pub fn sync(&self) -> Result<(), TargetError> {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
+    }
+
+    /// The first byte that was never written: unwritten and sparse parts read as zeros without touching the device.
+    /// The length where there is none, `None` where the file system does not tell (or of a device).
+    pub fn first_hole(&self) -> Option<u64> {
+        if self.is_device() {
+            return None;
+        }
+        rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()
+    }
+
+    /// Bytes of space that the file takes, less than its length where the file system compresses or shares.
+    pub fn space_taken(&self) -> Option<u64> {
+        let stat = rustix::fs::fstat(&self.file).ok().filter(|_| !self.is_device())?;
+        Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
     /// Where it is.
@@ -249,52 +333,20 @@ fn open_nameless(dir: &OwnedFd, cache: Cache) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// A private directory, the file in it, and both names removed again.
-fn open_named(dir: &OwnedFd, cache: Cache) -> Result<(OwnedFd, Option<LeftDirectory>), Errno> {
-    let name = format!("plimsoll-{}-{:016x}", std::process::id(), rand::random::<u64>());
-    rustix::fs::mkdirat(dir, &name, Mode::RWXU)?;
-    let parent = dir.try_clone().map_err(|_| Errno::MFILE)?;
-    let mut left = LeftDirectory { parent, name, there: true };
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-    let own = rustix::fs::openat(dir, &left.name, flags, Mode::empty())?;
-    // Whoever may write in the parent could have put another directory in place of ours.
-    let stat = rustix::fs::fstat(&own)?;
-    if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o077 != 0 {
-        return Err(Errno::PERM);
-    }
-    let flags =
-        OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC | direct(cache);
-    let made = rustix::fs::openat(&own, "data", flags, Mode::RUSR | Mode::WUSR);
-    // A refused O_DIRECT can leave the empty file behind (open(2)): remove the name either way.
-    let removed = rustix::fs::unlinkat(&own, "data", AtFlags::empty());
-    let file = made?;
-    removed?;
-    left.remove();
-    let left = left.there.then_some(left);
-    Ok((file, left))
-}
-
-/// A directory of ours, removed at the latest when this is dropped.
-#[derive(Debug)]
-struct LeftDirectory {
-    parent: OwnedFd,
-    name: String,
-    there: bool,
-}
-
-impl LeftDirectory {
-    /// Tries to remove it; only an empty directory can be.
-    fn remove(&mut self) {
-        self.there &= rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR).is_err();
+/// The directory by a path that was resolved before: no part of it may have become a symbolic link.
+fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
+        // Before Linux 5.6, or where a filter forbids it.
+        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()),
+        opened => opened,
     }
 }
 
-impl Drop for LeftDirectory {
-    fn drop(&mut self) {
-        if self.there {
-            self.remove();
-        }
-    }
+fn planted(facts: &DirFacts, why: &str) -> TargetError {
+    let mount = shown_bytes(facts.mount.as_os_str().as_encoded_bytes());
+    TargetError::Planted { mount, why: why.to_owned() }
 }
 
 #[cfg(test)]
@@ -332,32 +384,31 @@ mod tests {
     }
 
     #[test]
-    fn the_named_fallback_leaves_no_name_either() {
-        let (dir, facts) = directory();
-        let parent =
-            rustix::fs::open(&facts.path, OFlags::DIRECTORY | OFlags::PATH, Mode::empty()).expect("open");
-        let (file, left) = open_named(&parent, Cache::Buffered).expect("create");
-        assert!(left.is_none());
-        assert_eq!(names(dir.path()), 0);
-        let stat = rustix::fs::fstat(&file).expect("stat");
-        assert_eq!((stat.st_nlink, stat.st_mode & 0o777), (0, 0o600));
-        File::from(file).write_all_at(b"usable", 0).expect("write");
+    fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
+        let (dir, _) = directory();
+        let (place, victim) = (dir.path().join("place"), dir.path().join("victim"));
+        std::fs::create_dir(&place).expect("create");
+        std::fs::create_dir(&victim).expect("create");
+        let facts = check_dir(&place).expect("usable");
+        TestFile::create(&facts, Cache::Buffered).expect("still the same");
+        std::fs::remove_dir(&place).expect("remove");
+        std::os::unix::fs::symlink(&victim, &place).expect("link");
+        let refused = TestFile::create(&facts, Cache::Buffered).expect_err("a link");
+        assert!(matches!(refused, TargetError::Planted { .. }), "{refused}");
+        assert_eq!(names(&victim), 0);
     }
 
     #[test]
-    fn a_directory_that_was_in_use_goes_when_the_file_does() {
-        let (dir, facts) = directory();
-        let parent =
-            rustix::fs::open(&facts.path, OFlags::DIRECTORY | OFlags::PATH, Mode::empty()).expect("open");
-        let own = dir.path().join("plimsoll-left");
-        std::fs::create_dir(&own).expect("create");
-        std::fs::write(own.join(".nfs0001"), "as NFS leaves it").expect("write");
-        let mut left = LeftDirectory { parent, name: "plimsoll-left".to_owned(), there: true };
-        left.remove();
-        assert_eq!(names(dir.path()), 1);
-        std::fs::remove_file(own.join(".nfs0001")).expect("remove");
-        drop(left);
-        assert_eq!(names(dir.path()), 0);
+    fn holes_and_unwritten_parts_are_told_from_what_was_written() {
+        let (_dir, facts) = directory();
+        let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+        file.allocate(1 << 20, End::Moves).expect("allocate");
+        // Some file systems take all that is allocated for data.
+        assert!(matches!(file.first_hole(), Some(0 | 0x10_0000) | None));
+        file.file.write_all_at(&[1; 8192], 0).expect("write");
+        file.sync().expect("sync");
+        assert!(file.first_hole().is_none_or(|hole| hole >= 8192));
+        assert!(file.space_taken().is_some_and(|taken| taken >= 8192));
     }
 
     #[test]

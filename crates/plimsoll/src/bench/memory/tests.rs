@@ -37,7 +37,7 @@ fn prepared(
     case: &Case,
     machine: &Machine,
 ) -> Result<Box<dyn Prepared>, CannotMeasure> {
-    let options = Options { dir: ".".into(), seed: 7 };
+    let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
     benchmark.prepare(case, &Context { machine, options: &options, keep: &Keep::default() })
 }
 

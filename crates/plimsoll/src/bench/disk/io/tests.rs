@@ -134,7 +134,7 @@ struct Bench {
 
 impl Bench {
     fn at(dir: &Path) -> Self {
-        let options = Options { dir: dir.to_owned(), seed: 42 };
+        let options = Options { dir: dir.to_owned(), seed: 42, ..Options::default() };
         Bench { machine: machine(), options, keep: Keep::default() }
     }
 

@@ -1,0 +1,252 @@
+//! Which versions of each part of the file can be read back, for `--verify`.
+//!
+//! Every write has a number, its generation. As long as nothing overlaps, exactly the last one to a place can be there.
+//! While writes to one place overlap any of them may win; a read that overlaps a write may see either. Everything
+//! else is wrong, and an old version that comes back is wrong even though its checksum fits.
+
+use std::ops::RangeInclusive;
+
+use super::data::{How, Noise, SECTOR, Wrong};
+
+/// The most memory that a ledger takes.
+const MOST: u64 = 1 << 30;
+
+/// Places are told apart to this many bytes at most; blocks of a page and more need no finer ones.
+const COARSEST: u64 = 4096;
+
+/// What is known of one place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// The newest write that was begun.
+    newest: u64,
+    /// The oldest that can be there.
+    oldest: u64,
+    /// The first of the writes that are under way together.
+    first: u64,
+    /// When the last of them was done, by the ledger's clock.
+    settled: u64,
+    /// How many are under way.
+    writers: u32,
+}
+
+/// A file too large for a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "--verify would need {needs} bytes of memory to know what is where; give a smaller --size or a larger --block"
+)]
+pub struct TooLarge {
+    /// Bytes needed.
+    needs: u64,
+}
+
+/// The versions of all places in a part of the file. What nobody wrote to is generation 0.
+#[derive(Debug)]
+pub struct Ledger {
+    begin: u64,
+    unit: u64,
+    places: Vec<Place>,
+    /// Counts begun and finished writes.
+    clock: u64,
+}
+
+impl Ledger {
+    /// A ledger of the bytes from `begin` on, transferred in blocks whose size and place are multiples of `unit`, itself
+    /// a multiple of a sector.
+    ///
+    /// # Errors
+    /// It would need too much memory.
+    pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
+        // Blocks of 12 KiB are of 4 KiB places: the largest power of two that divides them.
+        let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR as u64);
+        let count = bytes.div_ceil(unit);
+        let needs = count.saturating_mul(size_of::<Place>() as u64);
+        match usize::try_from(count) {
+            Ok(count) if needs <= MOST => {
+                Ok(Ledger { begin, unit, places: vec![Place::default(); count], clock: 0 })
+            }
+            _ => Err(TooLarge { needs }),
+        }
+    }
+
+    /// The time now: what a read takes along when it begins.
+    pub fn now(&self) -> u64 {
+        self.clock
+    }
+
+    /// A write begins. Returns its generation.
+    pub fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
+        self.clock += 1;
+        let generation = self.clock;
+        for place in self.at(offset, len) {
+            if place.writers == 0 {
+                place.first = generation;
+            }
+            place.writers += 1;
+            place.newest = generation;
+        }
+        generation
+    }
+
+    /// A write is done: what was there before it cannot come back, once no other write to the place is under way.
+    pub fn end_write(&mut self, offset: u64, len: usize) {
+        self.clock += 1;
+        let now = self.clock;
+        for place in self.at(offset, len) {
+            place.writers = place.writers.saturating_sub(1);
+            if place.writers == 0 {
+                (place.oldest, place.settled) = (place.first, now);
+            }
+        }
+    }
+
+    /// The generations that a read begun at `began` may return from the place at `offset`.
+    pub fn possible(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
+        let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
+        // Writes that were done during the read: it may have been before any of them.
+        let oldest = if place.settled > began { 0 } else { place.oldest };
+        oldest..=place.newest
+    }
+
+    /// Checks what was read at `offset` by a read begun at `began`.
+    ///
+    /// # Errors
+    /// The first sector that is wrong.
+    pub fn check(&self, noise: &Noise, read: &[u8], offset: u64, began: u64) -> Result<(), Wrong> {
+        let first = offset / SECTOR as u64;
+        for (number, sector) in (first..).zip(read.chunks_exact(SECTOR)) {
+            let place = number * SECTOR as u64;
+            let wrong = |how| Wrong { offset: place, how };
+            let found = noise.generation(sector, number).map_err(wrong)?;
+            let possible = self.possible(place, began);
+            if !possible.contains(&found) {
+                let (oldest, newest) = possible.into_inner();
+                return Err(wrong(How::Generation { found, oldest, newest }));
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&self, offset: u64) -> Option<usize> {
+        usize::try_from(offset.checked_sub(self.begin)? / self.unit).ok()
+    }
+
+    fn at(&mut self, offset: u64, len: usize) -> impl Iterator<Item = &mut Place> {
+        let last = self.index(offset.saturating_add((len as u64).max(1) - 1));
+        let range = self.index(offset).zip(last).map(|(first, last)| first..=last);
+        range.and_then(|range| self.places.get_mut(range)).into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::data::Seal;
+    use super::*;
+
+    const BLOCK: usize = 4096;
+
+    fn ledger() -> Ledger {
+        Ledger::new(0, 16 * BLOCK as u64, BLOCK as u64).expect("small")
+    }
+
+    #[test]
+    fn the_last_write_to_a_place_is_what_is_there() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.possible(0, 0), 0..=0);
+        for _ in 0..3 {
+            let generation = ledger.begin_write(4096, BLOCK);
+            ledger.end_write(4096, BLOCK);
+            assert_eq!(ledger.possible(4096, ledger.now()), generation..=generation);
+        }
+        assert_eq!(ledger.possible(0, ledger.now()), 0..=0);
+    }
+
+    #[test]
+    fn of_overlapping_writes_any_may_win_and_none_before_them() {
+        let mut ledger = ledger();
+        let (first, second) = (ledger.begin_write(0, BLOCK), ledger.begin_write(0, BLOCK));
+        assert_eq!(ledger.possible(0, ledger.now()), 0..=second);
+        ledger.end_write(0, BLOCK);
+        assert_eq!(ledger.possible(0, ledger.now()), 0..=second);
+        ledger.end_write(0, BLOCK);
+        assert_eq!(ledger.possible(0, ledger.now()), first..=second);
+    }
+
+    #[test]
+    fn a_read_that_overlaps_a_write_may_see_either() {
+        let mut ledger = ledger();
+        let began = ledger.now();
+        let generation = ledger.begin_write(0, BLOCK);
+        ledger.end_write(0, BLOCK);
+        assert_eq!(ledger.possible(0, began), 0..=generation);
+        assert_eq!(ledger.possible(0, ledger.now()), generation..=generation);
+    }
+
+    #[test]
+    fn what_is_read_is_told_right_from_old_foreign_and_broken() {
+        let mut ledger = ledger();
+        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        let mut block = vec![0; BLOCK];
+        noise.fill(&mut block, 8192);
+        assert_eq!(ledger.check(&noise, &block, 8192, 0), Ok(()));
+        let old = block.clone();
+        let generation = ledger.begin_write(8192, BLOCK);
+        noise.seal(&mut block, 8192, generation);
+        ledger.end_write(8192, BLOCK);
+        let now = ledger.now();
+        assert_eq!(ledger.check(&noise, &block, 8192, now), Ok(()));
+        let wrong = ledger.check(&noise, &old, 8192, now).expect_err("old");
+        assert!(wrong.to_string().contains("verify failed at offset 8192: an old version"), "{wrong}");
+        // A torn write: the second half is old.
+        let mut torn = block.clone();
+        torn[BLOCK / 2..].copy_from_slice(&old[BLOCK / 2..]);
+        assert_eq!(ledger.check(&noise, &torn, 8192, now).map_err(|wrong| wrong.offset), Err(8192 + 2048));
+        let wrong = ledger.check(&noise, &block, 4096, now).expect_err("foreign");
+        assert_eq!(wrong, Wrong { offset: 4096, how: How::Address });
+        block[BLOCK - 1] ^= 1;
+        let wrong = ledger.check(&noise, &block, 8192, now).expect_err("broken");
+        assert_eq!(wrong, Wrong { offset: 8192 + 3584, how: How::Checksum });
+    }
+
+    #[test]
+    fn memory_is_bounded_and_small_blocks_have_places_of_their_own() {
+        assert!(Ledger::new(0, 1 << 50, 512).is_err_and(|e| e.to_string().contains("--size")));
+        let mut ledger = Ledger::new(1 << 20, 1 << 16, 512 * 3).expect("small");
+        let generation = ledger.begin_write((1 << 20) + 512, 512);
+        assert_eq!(ledger.possible((1 << 20) + 512, 0), 0..=generation);
+        assert_eq!(ledger.possible(1 << 20, 0), 0..=0);
+        // Outside of it nothing is known, and nothing panics.
+        ledger.begin_write(0, 512);
+        ledger.end_write(u64::MAX - 511, 512);
+        assert_eq!(ledger.possible(0, 0), 0..=0);
+    }
+
+    proptest! {
+        /// Whatever overlaps: the newest write and all that are under way can be read, and once a place is quiet
+        /// nothing can be read that is older than the writes that last overlapped.
+        #[test]
+        fn what_can_be_there_is_never_refused(steps in proptest::collection::vec((any::<bool>(), 0_u64..4), 1..200)) {
+            let mut ledger = ledger();
+            let mut under_way: Vec<Vec<u64>> = vec![Vec::new(); 4];
+            let mut newest = [0; 4];
+            for (begins, at) in steps {
+                let (offset, at) = (at * BLOCK as u64, at as usize);
+                let group = under_way[at].first().copied();
+                if begins {
+                    newest[at] = ledger.begin_write(offset, BLOCK);
+                    under_way[at].push(newest[at]);
+                } else if !under_way[at].is_empty() {
+                    under_way[at].pop();
+                    ledger.end_write(offset, BLOCK);
+                }
+                let possible = ledger.possible(offset, ledger.now());
+                prop_assert!(possible.contains(&newest[at]), "{newest:?} {possible:?}");
+                prop_assert!(under_way[at].iter().all(|version| possible.contains(version)));
+                if let (Some(group), true) = (group, under_way[at].is_empty()) {
+                    prop_assert_eq!(possible, group..=newest[at]);
+                }
+            }
+        }
+    }
+}

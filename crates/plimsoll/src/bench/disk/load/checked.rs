@@ -1,0 +1,154 @@
+//! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
+//! generations a read may return.
+
+use plimsoll_metal::uring::{Op, Request, monotonic_ns};
+
+use super::{Counting, Load, LoadError};
+use crate::bench::disk::ledger::Ledger;
+
+/// How long the whole file is read again and checked after the last sample, in nanoseconds.
+const REREAD_NS: u64 = 60_000_000_000;
+
+impl Load {
+    /// The same load with every read checked against what `ledger` knows, and every write entered there.
+    #[must_use]
+    pub fn checked(self, ledger: Ledger) -> Self {
+        Load { ledger: Some(ledger), ..self }
+    }
+
+    /// Hands a whole transfer to the engine; what is to be written is made for its place.
+    pub(super) fn push(&mut self, request: Request) -> Result<(), LoadError> {
+        let Request { slot, op, offset, len, .. } = request;
+        let buffer = self.engine.buffer(slot).filter(|_| op == Op::Write);
+        match (&mut self.ledger, buffer) {
+            (Some(ledger), Some(buffer)) => {
+                let generation = ledger.begin_write(offset, len);
+                self.noise.seal(buffer, offset, generation);
+            }
+            (Some(ledger), None) => self.slots[slot].entered = ledger.now(),
+            (None, Some(buffer)) => self.noise.address(buffer, offset),
+            (None, None) => {}
+        }
+        self.engine.push(request)?;
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Enters a finished write in the ledger, and checks a finished read; the block is whole now.
+    pub(super) fn check(&mut self, op: Op, slot: usize, offset: u64) -> Result<(), LoadError> {
+        let (Some(ledger), Some(buffer)) = (&mut self.ledger, self.engine.buffer(slot)) else {
+            return Ok(());
+        };
+        match op {
+            Op::Write => ledger.end_write(offset, buffer.len()),
+            Op::Read => {
+                let entered = self.slots[slot].entered;
+                ledger.check(&self.noise, buffer, offset, entered).map_err(LoadError::Wrong)?;
+            }
+            Op::DataSync => {}
+        }
+        Ok(())
+    }
+
+    /// Reads every block once and checks it, for [`REREAD_NS`] at most: a file that takes longer to read is checked from
+    /// its beginning.
+    pub(super) fn reread(&mut self) -> Result<(), LoadError> {
+        let begun = monotonic_ns();
+        let blocks = self.walk.blocks();
+        let mut next = 0;
+        while next < blocks && monotonic_ns().saturating_sub(begun) < REREAD_NS {
+            while next < blocks
+                && let Some(slot) = self.idle.pop()
+            {
+                let offset = next * self.block as u64;
+                self.push(Request { slot, op: Op::Read, offset, start: 0, len: self.block })?;
+                next += 1;
+            }
+            self.engine.submit()?;
+            self.reap(Counting::No)?;
+        }
+        self.stop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::super::data::{Noise, Seal};
+    use super::super::super::dir::check_dir;
+    use super::super::super::engine::{Kind, open};
+    use super::super::super::fill::{CHUNK, fill};
+    use super::super::super::pattern::{Order, Walk};
+    use super::super::super::target::{Cache, End, TestFile};
+    use super::super::Tally;
+    use super::*;
+
+    const BLOCK: usize = 4096;
+
+    struct Rig {
+        load: Load,
+        plain: std::fs::File,
+        _dir: tempfile::TempDir,
+    }
+
+    fn rig(kind: Kind, op: Op) -> Rig {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        file.allocate(CHUNK as u64, End::Moves).expect("allocate");
+        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        fill(&file, CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
+        let number = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file));
+        let path = format!("/proc/self/fd/{number}");
+        let plain = std::fs::File::options().read(true).write(true).open(path).expect("open");
+        let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
+        let walk = Walk::new(Order::Random, (CHUNK / BLOCK) as u64, 1);
+        let load = Load::new(engine, op, BLOCK, walk, Noise::new(1, "case")).expect("load");
+        let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
+        Rig { load: load.checked(ledger), plain, _dir: dir }
+    }
+
+    fn amount(rig: &mut Rig, transfers: u64) -> Result<(), String> {
+        let done = rig.load.amount(transfers, Tally::empty().expect("tally"));
+        done.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_read_and_written_is_right_with_both_engines() {
+        for kind in [Kind::IoUring, Kind::Psync] {
+            for op in [Op::Read, Op::Write] {
+                let mut rig = rig(kind, op);
+                // More than twice over all blocks.
+                amount(&mut rig, 600).expect("right");
+                assert_eq!(rig.load.stranger().expect("right"), None);
+            }
+        }
+    }
+
+    #[test]
+    fn one_flipped_bit_anywhere_stops_a_read_with_its_offset() {
+        let mut rig = rig(Kind::Psync, Op::Read);
+        let mut byte = [0];
+        rig.plain.read_exact_at(&mut byte, 300_000).expect("read");
+        rig.plain.write_all_at(&[byte[0] ^ 4], 300_000).expect("write");
+        let error = amount(&mut rig, 256).expect_err("one is wrong");
+        let sector = 300_000 / 512 * 512;
+        assert!(error.starts_with(&format!("verify failed at offset {sector}: ")), "{error}");
+        assert!(error.contains("checksum"), "{error}");
+    }
+
+    #[test]
+    fn an_old_version_that_comes_back_is_found_although_its_checksum_fits() {
+        let mut rig = rig(Kind::IoUring, Op::Write);
+        let mut old = vec![0; BLOCK];
+        rig.plain.read_exact_at(&mut old, 40 * BLOCK as u64).expect("read");
+        amount(&mut rig, 256).expect("every block once");
+        assert_eq!(rig.load.stranger().expect("right"), None);
+        rig.plain.write_all_at(&old, 40 * BLOCK as u64).expect("write");
+        let error = rig.load.stranger().expect_err("old").to_string();
+        assert!(error.starts_with("verify failed at offset 163840: an old version"), "{error}");
+    }
+}

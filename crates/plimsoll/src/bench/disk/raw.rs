@@ -1,0 +1,325 @@
+//! A block device that is measured itself, without a file system (`--target`).
+//!
+//! It is only read, unless the command line repeats the device and its serial number (`--destroy-data-on`). Before
+//! anything is written it must have no user at all, be claimed exclusively, and bear no mark of anybody's data; each
+//! refusal names its reason. A plan file or the environment cannot give this consent.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::signature::{self, HEAD, TAIL};
+use super::target::Cache;
+use crate::case::Case;
+use crate::machine::disk::users;
+use crate::machine::mounts::DeviceNumber;
+use crate::machine::root::Root;
+use crate::sample::CannotMeasure;
+use crate::text::{shown, shown_bytes};
+
+/// The device to be measured, as typed on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawTarget {
+    /// The device, or a link to it.
+    pub device: PathBuf,
+    /// Leave to destroy what is on it.
+    pub consent: Option<Consent>,
+}
+
+/// `DEVICE:SERIAL`, typed by somebody who has looked up which device that is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consent {
+    /// The device once more.
+    pub device: PathBuf,
+    /// Its serial number, or its size in bytes where it has none.
+    pub serial: String,
+}
+
+impl Consent {
+    /// Reads `DEVICE:SERIAL`. Device paths may hold colons, serial numbers do not.
+    ///
+    /// # Errors
+    /// What it should look like.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.rsplit_once(':') {
+            Some((device, serial)) if !device.is_empty() && !serial.trim().is_empty() => {
+                Ok(Self { device: device.into(), serial: serial.trim().to_owned() })
+            }
+            _ => Err(
+                "DEVICE:SERIAL, such as /dev/sdx:S4EWNX0N; lsblk -o NAME,SERIAL shows it (without a serial \
+                      number repeat the size in bytes, lsblk -b)"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// Why the device cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RawError {
+    /// It is not there, or is no device: bad input.
+    #[error("--target {0}")]
+    Usage(String),
+    /// Somebody's data could be lost.
+    #[error("{0}")]
+    Refused(String),
+    /// It does not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl RawError {
+    /// What that means for a case.
+    pub fn cannot(&self) -> CannotMeasure {
+        match self {
+            RawError::Refused(_) => CannotMeasure::refused(self.to_string()),
+            RawError::Usage(_) | RawError::Failed(_) => CannotMeasure::environment(self.to_string()),
+        }
+    }
+}
+
+/// What may be done to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only reading.
+    Read,
+    /// Everything on it is lost.
+    Destroy,
+}
+
+/// An open device.
+#[derive(Debug)]
+pub struct RawDevice {
+    /// Open for what `access` says; exclusively where that is destruction.
+    pub file: File,
+    /// As typed.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What may be done to it.
+    pub access: Access,
+}
+
+impl RawTarget {
+    /// Opens the device. With consent, all checks are made, and the exclusive claim holds as long as the device is
+    /// open: nobody can mount or build on it meanwhile.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn open(&self, root: &Root, cache: Cache) -> Result<RawDevice, RawError> {
+        let name = path(&self.device);
+        let looked = look(&self.device)?;
+        let number = looked.number;
+        let (access, file) = match &self.consent {
+            None => {
+                (Access::Read, reopen(&self.device, cache, Access::Read).map_err(|e| unopened(&name, e))?)
+            }
+            Some(consent) => {
+                self.consented(root, consent, &looked)?;
+                let file = reopen(&self.device, cache, Access::Destroy).map_err(|e| unopened(&name, e))?;
+                nothing_on_it(&name, &looked)?;
+                (Access::Destroy, file)
+            }
+        };
+        let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
+        if !same {
+            return Err(RawError::Refused(format!("{name} became another device while it was looked at")));
+        }
+        Ok(RawDevice { file, name, bytes: looked.bytes, access })
+    }
+
+    /// Whether consent was given for this very device, and nobody uses it.
+    fn consented(&self, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
+        let name = path(&self.device);
+        let refused = |why: String| Err(RawError::Refused(why));
+        let other = look(&consent.device).map_or(None, |other| Some(other.number));
+        if other != Some(looked.number) {
+            return refused(format!(
+                "--destroy-data-on names {}, and --target {name}: they must be the same device",
+                path(&consent.device)
+            ));
+        }
+        let serial = users::serial(root, looked.number);
+        let (what, right) = match &serial {
+            Some(serial) => ("serial number", serial.clone()),
+            None => ("size in bytes (it has no serial number)", looked.bytes.to_string()),
+        };
+        if right != consent.serial {
+            return refused(format!(
+                "{name} does not have the {what} '{}' that --destroy-data-on gives; look again with lsblk -b -o \
+                 NAME,SERIAL,SIZE,MOUNTPOINTS",
+                shown(&consent.serial)
+            ));
+        }
+        if users::is_read_only(root, looked.number) {
+            return refused(format!("{name} is read-only: nothing can be written to it"));
+        }
+        match users::users(root, looked.number) {
+            users if users.is_empty() => Ok(()),
+            users => refused(format!("{name} {}; nothing was written to it", users.join(", and "))),
+        }
+    }
+}
+
+/// A device that has been looked at.
+struct Looked {
+    number: DeviceNumber,
+    bytes: u64,
+    file: File,
+}
+
+fn look(device: &Path) -> Result<Looked, RawError> {
+    let name = path(device);
+    let usage = |why: &str| RawError::Usage(format!("{name} {why}"));
+    // Not waiting: opening a FIFO would.
+    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
+    let opened = File::options().read(true).custom_flags(flags).open(device);
+    let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) => usage("does not exist"),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            usage("may not be read by this user; run as root, or in the group of the device")
+        }
+        _ => usage(&format!("cannot be opened: {error}")),
+    })?;
+    let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
+    if !metadata.file_type().is_block_device() {
+        return Err(usage("is not a block device; for a file system give --dir"));
+    }
+    let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
+    if bytes == 0 {
+        return Err(RawError::Failed(format!("{name} has no size: no medium, or nothing is attached to it")));
+    }
+    Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
+}
+
+/// Opens for use; exclusively before anything is written, which fails when anybody has claimed the device.
+fn reopen(device: &Path, cache: Cache, access: Access) -> std::io::Result<File> {
+    let mut flags = OFlags::CLOEXEC;
+    flags.set(OFlags::DIRECT, cache == Cache::Direct);
+    flags.set(OFlags::EXCL, access == Access::Destroy);
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    File::options().read(true).write(access == Access::Destroy).custom_flags(flags).open(device)
+}
+
+fn unopened(name: &str, error: std::io::Error) -> RawError {
+    match Errno::from_io_error(&error) {
+        Some(Errno::BUSY) => RawError::Refused(format!(
+            "{name} is in use: the kernel gives no exclusive claim (EBUSY), so it is mounted, perhaps in another mount \
+             namespace, or part of another device; nothing was written to it"
+        )),
+        Some(Errno::INVAL) => {
+            RawError::Failed(format!("{name} refuses O_DIRECT, so the page cache cannot be bypassed"))
+        }
+        _ => RawError::Failed(format!("{name} cannot be opened: {error}")),
+    }
+}
+
+/// Refuses a device that bears the mark of a file system, a partition table or a volume manager.
+fn nothing_on_it(name: &str, looked: &Looked) -> Result<(), RawError> {
+    // What the page cache holds of the device may be older than what is on it.
+    let _ = rustix::fs::fadvise(&looked.file, 0, None, Advice::DontNeed);
+    let part = |offset: u64, most: usize| {
+        let length = usize::try_from(looked.bytes).map_or(most, |bytes| bytes.min(most));
+        let mut bytes = vec![0; length];
+        looked.file.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    let unread = |error: std::io::Error| {
+        RawError::Failed(format!("{name} cannot be read, so nobody knows what is on it: {error}"))
+    };
+    let head = part(0, HEAD).map_err(unread)?;
+    let tail = part(looked.bytes.saturating_sub(TAIL as u64), TAIL).map_err(unread)?;
+    match signature::found(&head, &tail, looked.bytes) {
+        None => Ok(()),
+        Some(what) => Err(RawError::Refused(format!(
+            "{name} holds {what}; nothing was written to it. If it is really not needed, wipefs -a removes the mark"
+        ))),
+    }
+}
+
+/// Whether a case may be measured on a device that is given itself.
+///
+/// # Errors
+/// It would write without consent, or needs a file.
+pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
+    let name = path(&target.device);
+    match (case.benchmark(), case.word("op").unwrap_or_default(), &target.consent) {
+        ("disk.io", "read", _) | ("disk.io", "write" | "mixed" | "trim", Some(_)) => Ok(()),
+        ("disk.io", "write" | "mixed" | "trim", None) => Err(CannotMeasure::refused(format!(
+            "it would destroy what is on {name}, which is only read unless --destroy-data-on={name}:SERIAL is given"
+        ))),
+        (benchmark, ..) => Err(CannotMeasure::not_here(format!(
+            "{} works on a file, and --target {name} has no file system; use --dir",
+            if benchmark == "disk.io" { case.word("op").unwrap_or_default() } else { benchmark }
+        ))),
+    }
+}
+
+fn path(path: &Path) -> String {
+    shown_bytes(path.as_os_str().as_encoded_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(device: &str) -> RawTarget {
+        RawTarget { device: device.into(), consent: None }
+    }
+
+    #[test]
+    fn consent_names_device_and_serial() {
+        let consent = Consent::parse("/dev/disk/by-path/pci-0000:00:1f.2-ata-1:S3Z8 ").expect("right");
+        assert_eq!(consent.device, Path::new("/dev/disk/by-path/pci-0000:00:1f.2-ata-1"));
+        assert_eq!(consent.serial, "S3Z8");
+        for wrong in ["", ":", "/dev/sda", "/dev/sda:", ":S3Z8", "/dev/sda: "] {
+            assert!(Consent::parse(wrong).is_err_and(|why| why.contains("lsblk")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_device_is_bad_input() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "not a device").expect("write");
+        let fifo = dir.path().join("fifo");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("fifo");
+        for (path, why) in [
+            (file.as_path(), "not a block device"),
+            (fifo.as_path(), "not a block device"),
+            (dir.path(), "not a block device"),
+            (Path::new("/dev/null"), "not a block device"),
+            (Path::new("/dev/none\u{1b}[31m"), "does not exist"),
+        ] {
+            let target = RawTarget { device: path.into(), consent: None };
+            let error = target.open(&Root::live(), Cache::Direct).expect_err("no device");
+            assert!(matches!(error, RawError::Usage(_)), "{error}");
+            assert!(error.to_string().contains(why) && !error.to_string().contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[test]
+    fn without_consent_only_reading_is_permitted_and_some_need_a_file() {
+        use crate::sample::Cause;
+        let case = |op: &str| Case::of("disk.io").with_word("op", op);
+        let mut target = target("/dev/sdx");
+        let cause = |target: &RawTarget, case: &Case| permitted(target, case).err().map(|why| why.cause);
+        assert_eq!(cause(&target, &case("read")), None);
+        for op in ["write", "mixed", "trim"] {
+            assert_eq!(cause(&target, &case(op)), Some(Cause::Unsafe));
+        }
+        target.consent = Some(Consent { device: "/dev/sdx".into(), serial: "1".to_owned() });
+        for op in ["read", "write", "mixed", "trim"] {
+            assert_eq!(cause(&target, &case(op)), None);
+        }
+        for op in ["append", "copy", "what comes next"] {
+            assert_eq!(cause(&target, &case(op)), Some(Cause::NotHere));
+        }
+        assert_eq!(cause(&target, &Case::of("disk.fsync")), Some(Cause::NotHere));
+    }
+}
