@@ -149,11 +149,11 @@ fn where_o_direct_is_refused_the_case_is_skipped_with_the_remedy() {
         return;
     }
     let dir = scratch();
-    // The nameless file, then (after the private directory) the named one.
+    // The nameless file, then (after looking for what a killed run left, and the private directory) the named one.
     let nth = nameless_open(dir.path());
     let mut command = Command::new("strace");
     command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
-    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{}+2", nth + 2));
+    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{}+3", nth + 3));
     let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 0);
     let measurement = &measurements(&out)[0];
     assert_eq!(measurement["status"], "skipped", "{measurement}");

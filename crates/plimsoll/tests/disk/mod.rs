@@ -5,10 +5,12 @@
 #![allow(clippy::print_stderr)]
 
 mod calls;
+mod devices;
 mod file_systems;
 mod killed;
+mod verify;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -88,4 +90,45 @@ pub(crate) fn measurements(document: &str) -> Vec<Value> {
 
 pub(crate) fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
+}
+
+/// A loop device on a file of its own, taken down again whatever happens.
+pub(crate) struct Loop {
+    pub(crate) device: String,
+    pub(crate) image: PathBuf,
+}
+
+impl Loop {
+    /// A device of `bytes` zeros; `options` go to losetup. The reason is told where there is none to be had.
+    pub(crate) fn new(test: &str, dir: &Path, bytes: u64, options: &[&str]) -> Option<Loop> {
+        let image = dir.join("image");
+        std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        Loop::on(test, &image, options)
+    }
+
+    pub(crate) fn on(test: &str, image: &Path, options: &[&str]) -> Option<Loop> {
+        if !possible(test, &["losetup"]) {
+            return None;
+        }
+        let made =
+            Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
+        if !made.status.success() {
+            skipped(test, &format!("no loop device: {}", String::from_utf8_lossy(&made.stderr).trim()));
+            return None;
+        }
+        let device = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        Some(Loop { device, image: image.to_owned() })
+    }
+
+    /// All bytes that are on it.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        assert!(Command::new("sync").arg(&self.device).status().unwrap().success());
+        std::fs::read(&self.image).unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.device]).status();
+    }
 }

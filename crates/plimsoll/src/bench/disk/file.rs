@@ -8,7 +8,7 @@ use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
 use super::fill::{CHUNK, FillError, fill};
 use super::human;
-use super::raw::{Access, RawTarget};
+use super::raw::{Access, RawDevice, RawTarget};
 use super::target::{Cache, End, TargetError, TestFile};
 use crate::bench::Context;
 use crate::machine::Root;
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Under which name the file is kept for the next case.
 const KEPT: &str = "disk.file";
+
+/// Under which name the claim on a device is kept.
+const CLAIM: &str = "disk.device";
 
 /// Less space than this share of the length: the file system compresses or shares blocks.
 const WHOLE: f64 = 0.9;
@@ -72,7 +75,9 @@ impl Filled {
         let noise = || Noise::new(cx.options.seed, "fill").with(seal);
         let filled = match (kept, &cx.options.target, &facts) {
             (Some(kept), ..) => kept,
-            (None, Some(target), _) => Filled::on_device(target, cache, size, seal, &mut noise())?,
+            (None, Some(target), _) => {
+                Filled::on_device(&claimed(cx, target, cache)?, cache, size, seal, &mut noise())?
+            }
             (None, None, Some(facts)) => Filled::make(facts, cache, size, seal, &mut noise())?,
             (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
@@ -118,15 +123,14 @@ impl Filled {
 
     /// A device in the place of a file: filled if it may be, else as it is.
     fn on_device(
-        target: &RawTarget,
+        device: &Arc<RawDevice>,
         cache: Cache,
         size: Size,
         seal: Seal,
         noise: &mut Noise,
     ) -> Result<Filled, CannotMeasure> {
-        let device = target.open(&Root::live(), cache).map_err(|error| error.cannot())?;
-        let (name, has, access) = (device.name.clone(), device.bytes, device.access);
-        let file = Arc::new(TestFile::of_device(device, cache));
+        let (name, has, access) = (&device.name, device.bytes, device.access);
+        let file = Arc::new(TestFile::of_device(device, cache).map_err(cannot_use)?);
         let wanted = match size {
             Size::Exactly(bytes) if bytes > has => {
                 return Err(CannotMeasure::environment(format!(
@@ -140,7 +144,7 @@ impl Filled {
             Size::Between { .. } => has,
         };
         if access == Access::Read {
-            let warnings = vec![unknown_contents(&name)];
+            let warnings = vec![unknown_contents(name)];
             return Ok(Filled { file, bytes: wanted, known: false, warnings, size, seal });
         }
         let patience = if matches!(size, Size::Exactly(_)) { Duration::MAX } else { PATIENCE };
@@ -171,6 +175,17 @@ impl Filled {
         }
         place
     }
+}
+
+/// The device, claimed once for all cases of this worker: the kernel gives a claim back some time after the last
+/// ring that used it is gone, and another one meanwhile could get it.
+fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<RawDevice>, CannotMeasure> {
+    let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
+        Some(device) => device,
+        None => Arc::new(target.open(&Root::live(), cache).map_err(|error| error.cannot())?),
+    };
+    cx.keep.put(CLAIM, Arc::clone(&device));
+    Ok(device)
 }
 
 fn filled_up(

@@ -95,6 +95,8 @@ pub struct TestFile {
     cache: Cache,
     facts: DirFacts,
     kind: Kind,
+    /// Keeps others from claiming a device.
+    claim: Option<Arc<RawDevice>>,
     /// It had a name for a moment.
     pub named: bool,
     /// The private directory, where it could not be removed at once (NFS keeps removed open files there).
@@ -145,25 +147,30 @@ impl TestFile {
             Err(errno) => return Err(failed(errno)),
         };
         let (file, facts) = (File::from(file), facts.clone());
-        let file = TestFile { file, cache, facts, kind: Kind::File, named, _left: left };
+        let file = TestFile { file, cache, facts, kind: Kind::File, claim: None, named, _left: left };
         if cache == Cache::Direct && file.direct_alignment() == Some(0) {
             return Err(direct_refused(file.facts()));
         }
         Ok(file)
     }
 
-    /// A device in the place of a file.
-    pub fn of_device(device: RawDevice, cache: Cache) -> Self {
+    /// A device in the place of a file. The claim on it holds at least as long as this.
+    ///
+    /// # Errors
+    /// It cannot be opened again (no /proc), or refuses direct I/O.
+    pub fn of_device(device: &Arc<RawDevice>, cache: Cache) -> Result<Self, TargetError> {
         survive_file_size_limit();
         let facts = DirFacts {
             path: device.name.clone().into(),
-            mount: device.name.into(),
+            mount: device.name.clone().into(),
             file_system: FileSystem::NONE,
             available: device.bytes,
             file_size_limit: None,
         };
+        let file = device.file.try_clone().map_err(|_| failure("opened", &facts, Errno::MFILE))?;
         let kind = Kind::Device(device.access);
-        TestFile { file: device.file, cache, facts, kind, named: false, _left: None }
+        let claim = Some(Arc::clone(device));
+        TestFile { file, cache, facts, kind, named: false, claim, _left: None }.reopened(cache)
     }
 
     /// The same file, said to go past the page cache: on file systems without O_DIRECT there is no other for a test.
@@ -192,8 +199,9 @@ impl TestFile {
         let file = rustix::fs::open(path, access | OFlags::CLOEXEC | direct(cache), Mode::empty());
         match file {
             Ok(file) => {
-                let (facts, kind) = (self.facts.clone(), self.kind);
-                Ok(TestFile { file: File::from(file), cache, facts, kind, named: self.named, _left: None })
+                let (file, facts, kind) = (File::from(file), self.facts.clone(), self.kind);
+                let claim = self.claim.clone();
+                Ok(TestFile { file, cache, facts, kind, claim, named: self.named, _left: None })
             }
             Err(Errno::INVAL) if cache == Cache::Direct => Err(direct_refused(&self.facts)),
             Err(errno) => Err(failure("opened again", &self.facts, errno)),

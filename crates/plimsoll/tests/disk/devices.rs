@@ -1,0 +1,268 @@
+//! Block devices given themselves: what is refused, and that not one byte of it changes; what is allowed works.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
+use crate::support::{scratch, skipped};
+
+const SIZE: u64 = 32 << 20;
+
+/// plimsoll on a device, quickly.
+fn on_device(arguments: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["disk", "--only", "disk.io", "--samples", "1", "--sample-time", "10ms", "--store", "none"]);
+    command.args(["--quiet", "--json", "-"]).args(arguments).output().unwrap()
+}
+
+/// A run that would destroy what is on the device.
+fn destroying(device: &str) -> Output {
+    let consent = format!("{device}:{SIZE}");
+    on_device(&["--target", device, "--destroy-data-on", &consent, "--op", "write", "--size", "8M"])
+}
+
+/// Asserts that writing is refused with these words, and that the device stays as it is.
+#[track_caller]
+fn refused(device: &Loop, says: &[&str]) {
+    let before = device.bytes();
+    one_line(&destroying(&device.device), 3, says);
+    assert!(device.bytes() == before, "the refused device was written to");
+}
+
+fn run(program: &str, arguments: &[&str]) -> bool {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    let ran = Command::new(program).args(arguments).env("PATH", path).output();
+    ran.is_ok_and(|ran| ran.status.success())
+}
+
+/// A mount, taken down again.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    fn new(device: &str, place: &'a Path) -> Self {
+        std::fs::create_dir_all(place).unwrap();
+        assert!(run("mount", &[device, place.to_str().unwrap()]));
+        Mounted(place)
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
+    let dir = scratch();
+    let Some(device) = Loop::new("a mounted device", dir.path(), SIZE, &[]) else { return };
+    assert!(run("mkfs.ext4", &["-q", &device.device]));
+    let place = dir.path().join("mnt");
+    let mounted = Mounted::new(&device.device, &place);
+    std::fs::write(place.join("file"), "precious").unwrap();
+    assert!(run("sync", &["-f", place.to_str().unwrap()]));
+    refused(&device, &["is mounted on", "/mnt", "nothing was written"]);
+    // A link to it is the same device.
+    let link = dir.path().join("by-id");
+    std::os::unix::fs::symlink(&device.device, &link).unwrap();
+    let before = device.bytes();
+    one_line(&destroying(link.to_str().unwrap()), 3, &["by-id is mounted on", "/mnt"]);
+    assert!(device.bytes() == before);
+    // Reading is no harm.
+    let (out, _) = with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
+    assert_eq!(measurements(&out)[0]["status"], "ok");
+    drop(mounted);
+    refused(&device, &["an ext2, ext3 or ext4 file system", "wipefs"]);
+}
+
+#[test]
+fn a_device_mounted_where_nobody_here_sees_it_is_refused_by_the_kernel() {
+    let dir = scratch();
+    let Some(device) = Loop::new("mounted in another namespace", dir.path(), SIZE, &[]) else { return };
+    if !possible("mounted in another namespace", &["unshare", "mkfs.ext4"]) {
+        return;
+    }
+    assert!(run("mkfs.ext4", &["-q", &device.device]));
+    let place = dir.path().join("mnt");
+    std::fs::create_dir(&place).unwrap();
+    // It mounts, says so, and holds the mount until its standard input ends.
+    let mut holder = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-euc",
+            "mount \"$1\" \"$2\"; echo mounted; read -r _",
+        ])
+        .args(["sh", &device.device])
+        .arg(&place)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 7];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+    refused(&device, &["EBUSY", "namespace", "nothing was written"]);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+}
+
+#[test]
+fn each_mark_and_user_of_a_device_is_named() {
+    let dir = scratch();
+    let Some(device) = Loop::new("marks of a device", dir.path(), SIZE, &["--partscan"]) else { return };
+    let name = device.device.as_str();
+    let mut missing = Vec::new();
+    let makers: [(&str, Vec<&str>, &str); 3] = [
+        ("mkfs.xfs", vec!["-q", "-f"], "xfs"),
+        ("mkswap", vec![], "swap"),
+        ("mkfs.ext4", vec!["-q", "-F"], "ext4"),
+    ];
+    for (program, mut arguments, says) in makers {
+        arguments.push(name);
+        // A small xfs is refused by its maker; then there is nothing to find.
+        if run(program, &arguments) {
+            refused(&device, &[says, "wipefs"]);
+        } else {
+            missing.push(program);
+        }
+        assert!(run("wipefs", &["-a", name]));
+    }
+    assert!(missing.len() < 3, "{missing:?}");
+    assert!(run("mkswap", &[name]));
+    if run("swapon", &[name]) {
+        let before = device.bytes();
+        one_line(&destroying(name), 3, &["is in use as swap"]);
+        assert!(run("swapoff", &[name]));
+        assert!(device.bytes() == before);
+    } else {
+        skipped("a device in use as swap", "swapon is refused");
+    }
+    assert!(run("wipefs", &["-a", name]));
+    let second = Loop::on("a loop device on a loop device", Path::new(name), &[]);
+    if let Some(second) = second {
+        refused(&device, &["is what loop", "reads from"]);
+        drop(second);
+    }
+    let parted = Command::new("sh")
+        .args(["-c", "printf 'label: gpt\\n,,\\n' | PATH=$PATH:/usr/sbin:/sbin sfdisk -q \"$1\"", "sh", name])
+        .output();
+    if parted.is_ok_and(|parted| parted.status.success()) {
+        let first = format!("{0}/{0}p1", name.trim_start_matches("/dev/"));
+        if Path::new("/sys/block").join(first).exists() {
+            refused(&device, &["has partitions: loop"]);
+        } else {
+            skipped("a device whose partitions the kernel knows", "this kernel reads no GPT");
+            refused(&device, &["a partition table (GPT)"]);
+        }
+    } else {
+        skipped("a device with partitions", "no sfdisk");
+    }
+    skipped(
+        "a device held by device mapper or RAID",
+        "tested on saved trees; this needs a kernel with dm or md",
+    );
+}
+
+#[test]
+fn consent_is_for_one_device_and_its_serial() {
+    let dir = scratch();
+    let Some(device) = Loop::new("consent", dir.path(), SIZE, &[]) else { return };
+    let name = device.device.as_str();
+    let before = device.bytes();
+    let with = |consent: &str| on_device(&["--target", name, "--destroy-data-on", consent, "--op", "write"]);
+    one_line(&with(&format!("{name}:12345")), 3, &["does not have the size in bytes", "12345", "lsblk"]);
+    one_line(&with(&format!("/dev/null:{SIZE}")), 3, &["/dev/null", "same device"]);
+    one_line(&with(name), 2, &["DEVICE:SERIAL"]);
+    one_line(&on_device(&["--target", name, "--op", "write"]), 3, &["--destroy-data-on=", "destroy"]);
+    // Without an operation the reads run, and the writes say why they do not.
+    let (out, _) = with_code(&on_device(&["--target", name]), 0);
+    let all = measurements(&out);
+    assert_eq!(all.iter().filter(|m| m["status"] == "ok").count(), 3);
+    let skipped = all.iter().find(|m| m["status"] == "skipped").unwrap();
+    assert!(skipped["reason"].as_str().unwrap().contains("only read unless"), "{skipped}");
+    assert!(device.bytes() == before, "what was only read has changed");
+    // Neither a plan nor the environment can consent.
+    let plan = dir.path().join("plan.toml");
+    for text in ["destroy-data-on = \"/dev/sda:1\"\n", "target = \"/dev/sda\"\n"] {
+        std::fs::write(&plan, format!("{text}[[group]]\nbenchmark = [\"disk.io\"]\n")).unwrap();
+        let ran = Command::new(PROGRAM).args(["run", "--store", "none"]).arg(&plan).output().unwrap();
+        one_line(&ran, 2, &["line 1"]);
+    }
+    let ran = Command::new(PROGRAM).args(["run", "--target", name]).output().unwrap();
+    one_line(&ran, 2, &["--target"]);
+}
+
+#[test]
+fn with_consent_a_device_is_filled_written_and_verified() {
+    let dir = scratch();
+    let Some(device) = Loop::new("a device to be destroyed", dir.path(), SIZE, &[]) else { return };
+    let consent = format!("{}:{SIZE}", device.device);
+    let before = device.bytes();
+    let output = on_device(&[
+        "--destroy-data-on",
+        &consent,
+        "--op",
+        "read,write",
+        "--block",
+        "4K",
+        "--depth",
+        "4",
+        "--verify",
+    ]);
+    let (out, _) = with_code(&output, 0);
+    for measurement in measurements(&out) {
+        assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
+        assert_eq!(measurement["achieved"]["file_system"], "block device");
+        assert!(
+            device
+                .device
+                .ends_with(measurement["achieved"]["device"].as_str().unwrap().split(' ').next().unwrap())
+        );
+    }
+    assert!(device.bytes() != before);
+    // What it left bears no mark that would refuse the next run.
+    with_code(&destroying(&device.device), 0);
+    // More than there is.
+    let large = on_device(&["--target", &device.device, "--op", "read", "--size", "1G"]);
+    let (out, _) = with_code(&large, 4);
+    assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("more than"), "{out}");
+}
+
+#[test]
+fn sectors_of_4_kib_refuse_smaller_blocks_by_name() {
+    let dir = scratch();
+    let Some(device) = Loop::new("4 KiB sectors", dir.path(), SIZE, &["--sector-size", "4096"]) else {
+        return;
+    };
+    let consent = format!("{}:{SIZE}", device.device);
+    let output = on_device(&["--destroy-data-on", &consent, "--op", "write", "--block", "512,4K"]);
+    let (out, _) = with_code(&output, 0);
+    let all = measurements(&out);
+    assert_eq!(all[0]["status"], "skipped");
+    assert!(all[0]["reason"].as_str().unwrap().contains("4 KiB"), "{}", all[0]["reason"]);
+    assert_eq!(all[1]["status"], "ok", "{}", all[1]["reason"]);
+}
+
+#[test]
+fn what_is_no_usable_device_is_told_in_a_line() {
+    let dir = scratch();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "data").unwrap();
+    let file = file.to_str().unwrap();
+    let target = |path: &str| on_device(&["--target", path, "--op", "read"]);
+    one_line(&target(file), 2, &["not a block device", "--dir"]);
+    one_line(&target("/dev/null"), 2, &["not a block device"]);
+    one_line(&target("/dev/nowhere"), 2, &["does not exist"]);
+    let Some(device) = Loop::new("a read-only device", dir.path(), SIZE, &["--read-only"]) else { return };
+    one_line(&destroying(&device.device), 3, &["read-only"]);
+    with_code(&target(&device.device), 0);
+    let fsync = Command::new(PROGRAM)
+        .args(["disk", "--only", "disk.fsync", "--store", "none", "--quiet", "--json", "-"])
+        .args(["--target", &device.device])
+        .output()
+        .unwrap();
+    let (out, _) = with_code(&fsync, 0);
+    assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("works on a file"), "{out}");
+}

@@ -1,0 +1,88 @@
+//! `--verify` on devices that lie: bytes changed underneath are found, with their place and without a figure.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+
+use super::{Loop, PROGRAM, QUICK, measurements, with_code};
+use crate::support::{ended, plimsoll, scratch};
+
+#[test]
+fn on_an_honest_disk_everything_is_as_it_was_written() {
+    let dir = scratch();
+    let read = QUICK.iter().map(|argument| if *argument == "read" { "read,write" } else { argument });
+    let arguments: Vec<&str> = read.chain(["--verify"]).collect();
+    let (out, _) = ended(plimsoll(dir.path()).args(arguments), 0);
+    let all = measurements(&out);
+    assert_eq!(all.len(), 2);
+    for measurement in all.iter().filter(|measurement| measurement["status"] != "skipped") {
+        assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
+        assert_eq!(measurement["case"]["params"]["verify"], "on");
+    }
+}
+
+#[test]
+fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure() {
+    const SIZE: u64 = 16 << 20;
+    for op in ["read", "write"] {
+        let dir = scratch();
+        let Some(device) = Loop::new("bytes changed underneath", dir.path(), SIZE, &[]) else { return };
+        let image = std::fs::File::options().write(true).open(&device.image).unwrap();
+        let events = dir.path().join("events");
+        assert!(Command::new("mkfifo").arg(&events).status().unwrap().success());
+        let mut run = Command::new(PROGRAM)
+            .args(["disk", "--op", op, "--pattern", "random", "--block", "4K", "--depth", "4", "--verify"])
+            .args(["--samples", "200", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
+            .args(["--destroy-data-on", &format!("{}:{SIZE}", device.device), "--events"])
+            .arg(&events)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(std::fs::File::open(&events).unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("sampled")), "{op}: it ended before it was sampled");
+        // In the last sector of one block of every other megabyte: writes put it right again, but not all of them.
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            let image = &image;
+            scope.spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    for at in (0..SIZE / (2 << 20)).map(|n| (n * (2 << 20)) + 4095) {
+                        image.write_all_at(b"!", at).unwrap();
+                    }
+                }
+            });
+            // The run must end by itself; what it says is not read before.
+            lines.for_each(drop);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let mut out = String::new();
+        run.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        assert_eq!(run.wait().unwrap().code(), Some(4), "{op}");
+        let measurement = &measurements(&out)[0];
+        assert_eq!(measurement["status"], "failed");
+        assert_eq!(measurement["metrics"].as_array().unwrap().len(), 0, "a speed for corrupt data");
+        let reason = measurement["reason"].as_str().unwrap();
+        assert!(reason.contains("verify failed at offset") && reason.contains("checksum"), "{op}: {reason}");
+        let digits: String =
+            reason.split("offset ").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
+        assert_eq!(digits.parse::<u64>().unwrap() % (2 << 20), 3584, "{reason}");
+    }
+}
+
+#[test]
+fn a_device_that_may_only_be_read_cannot_be_verified() {
+    let dir = scratch();
+    let Some(device) = Loop::new("verify without consent", dir.path(), 16 << 20, &[]) else { return };
+    let output = Command::new(PROGRAM)
+        .args([
+            "disk", "--op", "read", "--block", "4K", "--verify", "--store", "none", "--quiet", "--json", "-",
+        ])
+        .args(["--target", &device.device])
+        .output()
+        .unwrap();
+    let (out, _) = with_code(&output, 0);
+    let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("--verify knows only what it wrote"), "{reason}");
+}
