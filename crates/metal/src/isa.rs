@@ -19,8 +19,12 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, DQ, BW and VL: 512-bit vectors, fused multiply-add.
     Avx512,
+    /// Advanced Matrix Extensions: dot products of tiles of 16 rows of 64 bytes.
+    Amx,
     /// AArch64 Advanced SIMD: 128-bit vectors, fused multiply-add.
     Neon,
+    /// AArch64 matrix multiplication: dot products of matrices of 2 rows of 8 bytes, in 128-bit vectors.
+    Mmla,
 }
 
 /// What a processor may have beyond its vector instruction set, and some kernels need.
@@ -35,11 +39,37 @@ pub enum Feature {
     Avx512Vnni,
     /// AVX-512 BF16: dot products of bfloat16.
     Avx512Bf16,
+    /// AVX-512 FP16: arithmetic of binary16.
+    Avx512Fp16,
+    /// AMX-INT8: dot products of tiles of bytes.
+    AmxInt8,
+    /// AMX-BF16: dot products of tiles of bfloat16.
+    AmxBf16,
+    /// FEAT_DotProd: dot products of bytes.
+    DotProd,
+    /// FEAT_FP16: arithmetic of binary16.
+    Fp16,
+    /// FEAT_BF16: dot and matrix products of bfloat16.
+    Bf16,
+    /// FEAT_I8MM: matrix products of bytes.
+    I8mm,
 }
 
 impl Feature {
     /// Every feature that kernels need.
-    pub const ALL: [Self; 4] = [Self::Sse41, Self::AvxVnni, Self::Avx512Vnni, Self::Avx512Bf16];
+    pub const ALL: [Self; 11] = [
+        Self::Sse41,
+        Self::AvxVnni,
+        Self::Avx512Vnni,
+        Self::Avx512Bf16,
+        Self::Avx512Fp16,
+        Self::AmxInt8,
+        Self::AmxBf16,
+        Self::DotProd,
+        Self::Fp16,
+        Self::Bf16,
+        Self::I8mm,
+    ];
 
     /// Its name in /proc/cpuinfo.
     #[must_use]
@@ -49,6 +79,13 @@ impl Feature {
             Self::AvxVnni => "avx_vnni",
             Self::Avx512Vnni => "avx512_vnni",
             Self::Avx512Bf16 => "avx512_bf16",
+            Self::Avx512Fp16 => "avx512_fp16",
+            Self::AmxInt8 => "amx_int8",
+            Self::AmxBf16 => "amx_bf16",
+            Self::DotProd => "asimddp",
+            Self::Fp16 => "asimdhp",
+            Self::Bf16 => "bf16",
+            Self::I8mm => "i8mm",
         }
     }
 }
@@ -83,12 +120,19 @@ pub enum Absence {
 
 /// A text that names no instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown instruction set {0:?}: choose portable, sse2, avx2, avx512 or neon")]
+#[error("unknown instruction set {0:?}: choose portable, sse2, avx2, avx512, amx, neon or mmla")]
 pub struct UnknownIsa(pub String);
 
 impl Isa {
     /// Every instruction set, the better after the worse within an architecture.
-    pub const ALL: [Self; 5] = [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Neon];
+    pub const ALL: [Self; 7] =
+        [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Mmla];
+
+    /// Whether it has nothing but products of matrices, so that it goes beside a set of vectors.
+    #[must_use]
+    pub fn is_matrix(self) -> bool {
+        matches!(self, Self::Amx | Self::Mmla)
+    }
 
     /// Whether this processor has it.
     ///
@@ -101,10 +145,11 @@ impl Isa {
         }
     }
 
-    /// The best instruction set of this processor.
+    /// The best instruction set of vectors of this processor.
     #[must_use]
     pub fn best() -> Self {
-        Self::ALL.into_iter().rev().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
+        let vectors = Self::ALL.into_iter().rev().filter(|isa| !isa.is_matrix());
+        vectors.into_iter().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
     }
 
     /// Its name in cases and flags.
@@ -115,7 +160,9 @@ impl Isa {
             Self::Sse2 => "sse2",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Amx => "amx",
             Self::Neon => "neon",
+            Self::Mmla => "mmla",
         }
     }
 }
@@ -151,16 +198,18 @@ mod tests {
     fn the_best_is_available_and_nothing_better_is() {
         let best = Isa::best();
         assert_eq!(best.available(), Ok(()));
-        assert!(Isa::ALL.into_iter().all(|isa| isa <= best || isa.available().is_err()));
+        let better = |isa: &Isa| *isa > best && !isa.is_matrix();
+        assert!(Isa::ALL.into_iter().filter(better).all(|isa| isa.available().is_err()));
     }
 
     #[test]
     fn detection_agrees_with_the_kernel() {
         let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else { return };
-        let needs: [(Isa, &str, &[&str]); 4] = [
+        let needs: [(Isa, &str, &[&str]); 5] = [
             (Isa::Sse2, "flags", &["sse2"]),
             (Isa::Avx2, "flags", &["avx2", "fma"]),
             (Isa::Avx512, "flags", &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
+            (Isa::Amx, "flags", &["amx_tile"]),
             (Isa::Neon, "Features", &["asimd"]),
         ];
         for (isa, label, features) in needs {

@@ -6,6 +6,7 @@
 
 mod names;
 mod number;
+mod tile;
 mod vectors;
 
 use crate::arch::{native, reference};
@@ -13,6 +14,7 @@ use crate::isa::{Absence, Feature, Isa};
 
 pub use names::{Element, Op, UnknownName};
 pub use number::Number;
+pub(crate) use tile::Tile;
 pub(crate) use vectors::Vectors;
 
 /// What happens to an accumulator x in one step, with the two constants a and b of its lane, or with the accumulator
@@ -46,8 +48,29 @@ pub enum Recurrence {
     NextProduct,
     /// x ← x + the products of next and b, both cut into narrow integers: next unsigned where they are bytes.
     NextDot,
+    /// As `NextDot`, all of them signed.
+    NextSignedDot,
     /// x ← x + the products of a and b, both cut into narrow numbers. No sum is rounded, so their order is free.
     ExactDot,
+    /// x ← x + the products of a's row and b's column, both cut into narrow numbers: signed ones where they are integers;
+    /// as `ExactDot` where not.
+    Tile,
+    /// x ← b − x², rounded once. These and the rest are for binary16, whose steps are too coarse for those above.
+    SquareFrom,
+    /// x ← x − x·b, rounded once.
+    Flip,
+    /// x ← b − next.
+    NextFrom,
+    /// x ← next·a for every second accumulator, beginning with the first, and next·b for the others.
+    NextScale,
+    /// As `NextFrom` for every second accumulator, beginning with the first, and x ← next² for the others.
+    NextFromOrSquare,
+    /// x ← b ÷ x.
+    QuotientFrom,
+    /// x ← √(b − x²), square and difference rounded once.
+    FusedCircle,
+    /// x ← √(b − x²), the square rounded before the difference.
+    RoundedCircle,
 }
 
 /// Instructions of one kind in one turn of a kernel's loop. A test compares them with the disassembly.
@@ -111,10 +134,13 @@ impl Kernel {
     /// # Errors
     /// [`Absence`] with the first missing feature.
     pub fn available(&self) -> Result<(), Absence> {
-        self.isa.available()?;
+        let isa = self.isa.available();
+        // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
         match self.needs.filter(|feature| !native::has(*feature)) {
-            Some(feature) => Err(Absence::Kernel { kernel: self.name, feature: feature.name() }),
-            None => Ok(()),
+            Some(feature) if !matches!(isa, Err(Absence::Architecture { .. })) => {
+                Err(Absence::Kernel { kernel: self.name, feature: feature.name() })
+            }
+            _ => isa,
         }
     }
 

@@ -20,10 +20,15 @@ struct Instruction {
     operands: String,
 }
 
+/// Debian's disassembler of AArch64 for other architectures.
+const CROSS_OBJDUMP: &str = "/usr/bin/aarch64-linux-gnu-objdump";
+
 /// The whole disassembly of this test program, or why there is none.
 fn disassembly() -> Result<String, String> {
     let program = std::env::current_exe().unwrap();
-    let output = Command::new("objdump")
+    // Under an emulator the program is another architecture's than the tools are.
+    let cross = cfg!(target_arch = "aarch64") && std::path::Path::new(CROSS_OBJDUMP).exists();
+    let output = Command::new(if cross { CROSS_OBJDUMP } else { "objdump" })
         .args(["--disassemble", "--demangle", "--no-show-raw-insn", "--wide"])
         .arg(program)
         .env("LC_ALL", "C")
@@ -65,23 +70,32 @@ fn loop_start(instruction: &Instruction) -> Option<u64> {
 fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
     let stem = mnemonic.trim_start_matches('v');
     match stem {
-        "pdpbusd" => 2 * 4,
+        "pdpbusd" | "sdot" => 2 * 4,
+        "tdpbssd" => 2 * 64,
+        "tdpbf16ps" => 2 * 32,
+        "smmla" => 2 * 8,
+        "bfmmla" => 2 * 4,
+        "bfdot" => 2 * 2,
         "pdpwssd" | "dpbf16ps" => 2 * 2,
         _ if kernel.op == Op::Sqrt && !stem.contains("sqrt") => 0,
-        _ if stem.starts_with("fmadd") || stem == "fmla" => 2,
+        _ if ["fmadd", "fnmadd"].iter().any(|fused| stem.starts_with(fused)) => 2,
+        "fmla" | "fmls" => 2,
         _ => 1,
     }
 }
 
 /// Counts the arithmetic of the loop body by mnemonic, refusing what is not on registers of the kernel's own width.
 fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
-    let lanes = [(8, ".2d"), (4, ".4s"), (2, ".8h"), (1, ".16b")];
-    let lanes = lanes.iter().find(|(bytes, _)| *bytes == kernel.result().bytes()).unwrap().1;
-    let (registers, suffix) = match kernel.isa {
-        Isa::Sse2 => ("%xmm", ""),
-        Isa::Avx2 => ("%ymm", ""),
-        Isa::Avx512 => ("%zmm", ""),
-        Isa::Neon => ("v", lanes),
+    let arrangements = [(8, ".2d"), (4, ".4s"), (2, ".8h"), (1, ".16b")];
+    let arrangement = |bytes| arrangements.iter().find(|(of, _)| *of == bytes).unwrap().1;
+    // Of the accumulator, and of what is multiplied.
+    let (wide, narrow) = (arrangement(kernel.result().bytes()), arrangement(kernel.element.bytes()));
+    let (registers, suffixes) = match kernel.isa {
+        Isa::Sse2 => ("%xmm", ["", ""]),
+        Isa::Avx2 => ("%ymm", ["", ""]),
+        Isa::Avx512 => ("%zmm", ["", ""]),
+        Isa::Amx => ("%tmm", ["", ""]),
+        Isa::Neon | Isa::Mmla => ("v", [wide, narrow]),
         other => panic!("no rule to count {other}"),
     };
     let mut found = BTreeMap::new();
@@ -91,8 +105,11 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
             continue;
         }
         let text = format!("{}: {mnemonic} {}", kernel.name, instruction.operands);
-        let mut operands = instruction.operands.split(',').map(str::trim);
-        assert!(operands.all(|name| name.starts_with(registers) && name.ends_with(suffix)), "{text}");
+        let mut operands = instruction.operands.split(',').map(str::trim).enumerate();
+        let right = |(place, name): (usize, &str)| {
+            name.starts_with(registers) && name.ends_with(suffixes[usize::from(place > 0)])
+        };
+        assert!(operands.all(right), "{text}");
         *found.entry(mnemonic.to_owned()).or_insert(0) += 1;
     }
     assert_eq!(body.len() as u32, found.values().sum::<u32>() + 2, "{}: its loop's control", kernel.name);
@@ -134,13 +151,13 @@ fn declared_counts_are_those_of_the_machine_code() {
         let destinations: std::collections::HashSet<&str> = body
             .iter()
             .filter_map(|i| {
-                if kernel.isa == Isa::Neon {
+                if matches!(kernel.isa, Isa::Neon | Isa::Mmla) {
                     i.operands.split(',').next()
                 } else {
                     i.operands.rsplit(',').next()
                 }
             })
-            .filter(|operand| operand.contains("mm") || operand.starts_with('v'))
+            .filter(|operand| operand.contains("mm") && operand.starts_with('%') || operand.starts_with('v'))
             .collect();
         assert_eq!(destinations.len(), kernel.accumulators as usize, "{}: accumulators", kernel.name);
     }

@@ -143,7 +143,8 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
 fn measure(what: &What, common: &Common) -> Result<ExitCode, Failure> {
     let prepared = Prepared::new(what, common)?;
     if common.list || common.dry_run {
-        let text = if common.list { listed(&prepared) } else { foretold(&prepared) };
+        let text =
+            if common.list { listed(&prepared) + &kernels(&prepared, what) } else { foretold(&prepared) };
         return printed(&text);
     }
     let outputs = Outputs::open(common).map_err(|e| match &e {
@@ -161,6 +162,19 @@ fn listed(prepared: &Prepared) -> String {
         Err(why) => format!("{}  # not here: {why}\n", c.case),
     };
     prepared.candidates.iter().map(line).collect()
+}
+
+/// The kernels of `cpu.peak`, where `plimsoll cpu` would run it: those that are named, or all.
+fn kernels(prepared: &Prepared, what: &What) -> String {
+    let What::Subsystem { name, lists } = what else { return String::new() };
+    let peak = prepared.candidates.iter().any(|c| c.case.benchmark() == "cpu.peak");
+    if name != "cpu" || !peak {
+        return String::new();
+    }
+    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
+    let named = ["op", "type", "isa"].iter().any(|key| lists.contains_key(*key));
+    let named = named.then_some(prepared.candidates.as_slice());
+    format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
 }
 
 /// What would be done, for `--dry-run`.

@@ -48,8 +48,8 @@ const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
 /// Every parameter that a case may have. A new option is one row here.
 pub const KEYS: &[Key] = &[
     key("op", Kind::Word, "operation, as the benchmarks below name theirs; a wrong one lists them"),
-    key("type", Kind::Word, "type of number: f64, f32, bf16, i64, i32, i16, i8, all"),
-    key("isa", Kind::Word, "instruction set: best, all, or portable, sse2, avx2, avx512, neon"),
+    key("type", Kind::Word, "type of number: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
+    key("isa", Kind::Word, "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, mmla"),
     key("pattern", Kind::Word, "order of the blocks: sequential, random"),
     key("size", Kind::Size, "memory: bytes per thread over all arrays; disk: bytes of the file"),
     key("block", Kind::Sizes, "bytes of one transfer, or a mix by weight: 4K@60+64K@40"),

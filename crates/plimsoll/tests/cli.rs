@@ -145,12 +145,17 @@ fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
     );
     let dots = ["cpu", "--op", "dot", "--type", "i8", "--isa", "all", "--threads", "1", "--list"];
     let (list, _) = ended(plimsoll(dir.path()).args(dots), 0);
-    let ids: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let wanted = ["avx2", "avx512"].map(|isa| format!("cpu.peak/op=dot/type=i8/isa={isa}/threads=1"));
-    assert_eq!(ids, wanted);
+    let (cases, kernels) = list.split_once("\n\n").unwrap();
+    let ids: Vec<&str> = cases.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let isas = ["avx2", "avx512", "amx"];
+    assert_eq!(ids, isas.map(|isa| format!("cpu.peak/op=dot/type=i8/isa={isa}/threads=1")));
     let flags = fs::read_to_string("/proc/cpuinfo").unwrap();
-    for (line, feature) in list.lines().zip(["avx_vnni", "avx512_vnni"]) {
+    for (isa, feature) in isas.into_iter().zip(["avx_vnni", "avx512_vnni", "amx_int8"]) {
         let has = flags.split_whitespace().any(|flag| flag == feature);
-        assert_eq!(line.contains("not supported by this CPU: needs"), !has, "{line}");
+        let needs = format!("not supported by this CPU: needs {feature}");
+        for part in [cases, kernels] {
+            let line = part.lines().find(|line| line.contains(isa)).unwrap();
+            assert_eq!(line.contains(&needs), !has, "{line}");
+        }
     }
 }

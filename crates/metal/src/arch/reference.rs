@@ -4,7 +4,7 @@
 //! operations, and integers wrap, so it is exact to the bit.
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{Element, Kernel, Number, Op, Part, Recurrence, Tile, Vectors};
 
 /// Accumulators of the portable kernels: twelve 128-bit registers where the compiler vectorises for the baseline.
 const WIDE_F64: usize = 24;
@@ -41,6 +41,9 @@ const fn portable_row(
 
 /// Advances `vectors` as `turns` turns of `kernel` must.
 pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
+    if let (Recurrence::Tile, Some(tile)) = (kernel.recurrence, Tile::of(kernel.isa)) {
+        return advance_tiles(kernel, tile, turns, vectors);
+    }
     for lane in 0..vectors.lanes() {
         let constants = [vectors.operand(0, lane), vectors.operand(1, lane)];
         let mut numbers: Vec<u64> =
@@ -48,6 +51,7 @@ pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
         match kernel.result() {
             Element::F64 => advance_f64(kernel.recurrence, turns, constants, &mut numbers),
             Element::F32 => advance_f32(kernel.recurrence, turns, constants, &mut numbers),
+            Element::F16 => advance_f16(kernel.recurrence, turns, constants, &mut numbers),
             _ => advance_integers(kernel, turns, constants, &mut numbers),
         }
         for (which, bits) in numbers.into_iter().enumerate() {
@@ -75,8 +79,8 @@ macro_rules! recurrences {
                     Recurrence::FusedRoot => (0..steps).for_each(|_| x = x.mul_add(x, b).sqrt()),
                     Recurrence::RoundedRoot => (0..steps).for_each(|_| x = (x * x + b).sqrt()),
                     Recurrence::ExactDot => (0..steps).for_each(|_| x += dot),
-                    // Recurrences of integers: no row has them with this type, and the check of one that had would fail.
-                    Recurrence::NextSum | Recurrence::NextProduct | Recurrence::NextDot => x = <$float>::NAN,
+                    // Recurrences of others: no row has them with this type, and the check of one that had would fail.
+                    _ => x = <$float>::NAN,
                 }
                 *number = u64::from(x.to_bits());
             }
@@ -106,6 +110,9 @@ fn advance_integers(kernel: &Kernel, turns: u64, [_, b]: [u64; 2], numbers: &mut
                 sum.wrapping_add(product as u32)
             }) as u64
         }),
+        (Recurrence::NextSignedDot, Element::I8) => each_with_next(turns, numbers, |x, next| {
+            u64::from((x as u32).wrapping_add(signed_bytes(next, b)))
+        }),
         (Recurrence::NextDot, _) => each_with_next(turns, numbers, |x, next| {
             (0..2).fold(x as u32, |sum, half| {
                 let product = i32::from((next >> (16 * half)) as i16) * i32::from((b >> (16 * half)) as i16);
@@ -114,6 +121,64 @@ fn advance_integers(kernel: &Kernel, turns: u64, [_, b]: [u64; 2], numbers: &mut
         }),
         // As above: a row like that would fail its check.
         _ => numbers.fill(0),
+    }
+}
+
+/// The sum of the products of four signed bytes each.
+fn signed_bytes(first: u64, second: u64) -> u32 {
+    (0..4).fold(0, |sum: u32, byte| {
+        let [first, second] = [first, second].map(|word| i32::from((word >> (8 * byte)) as i8));
+        sum.wrapping_add((first * second) as u32)
+    })
+}
+
+/// Matrices: what each number is given by a turn is the same in every turn.
+fn advance_tiles(kernel: &Kernel, tile: Tile, turns: u64, vectors: &mut Vectors) {
+    for lane in 0..vectors.lanes() {
+        let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
+        let words: Vec<(u64, u64)> = words.collect();
+        for which in 0..vectors.accumulators() {
+            let start = vectors.accumulator(which, lane);
+            let end = if kernel.element == Element::I8 {
+                let sum = words.iter().fold(0_u32, |sum, (a, b)| sum.wrapping_add(signed_bytes(*a, *b)));
+                (start as u32).wrapping_add(sum.wrapping_mul(turns as u32))
+            } else {
+                let sum = words.iter().map(|(a, b)| pairs(*a, *b)).sum::<f64>() as f32;
+                (0..turns).fold(f32::from_bits(start as u32), |x, _| x + sum).to_bits()
+            };
+            vectors.set_accumulator(which, lane, u64::from(end));
+        }
+    }
+}
+
+/// The recurrences of binary16: computed in binary64, where sums and products of these numbers are exact and quotients and
+/// roots have more than twice the digits, so that rounding to binary16 is the only one that counts (Figueroa, "When is
+/// double rounding innocuous?", 1995).
+fn advance_f16(recurrence: Recurrence, turns: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
+    let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
+    let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());
+    let [a, b] = [first, second].map(number);
+    let mut values: Vec<f64> = numbers.iter().map(|bits| number(*bits)).collect();
+    for _ in 0..turns {
+        for which in 0..values.len() {
+            let (x, next) = (values[which], values[if which + 1 == values.len() { 0 } else { which + 1 }]);
+            let second = which % 2 == 1;
+            values[which] = rounded(match recurrence {
+                Recurrence::SquareFrom => b - x * x,
+                Recurrence::Flip => x - x * b,
+                Recurrence::NextScale => next * if second { b } else { a },
+                Recurrence::NextFromOrSquare if second => next * next,
+                Recurrence::NextFrom | Recurrence::NextFromOrSquare => b - next,
+                Recurrence::QuotientFrom => b / x,
+                Recurrence::FusedCircle => rounded(b - x * x).sqrt(),
+                Recurrence::RoundedCircle => rounded(b - rounded(x * x)).sqrt(),
+                // As above.
+                _ => f64::NAN,
+            });
+        }
+    }
+    for (bits, value) in numbers.iter_mut().zip(values) {
+        *bits = Number::nearest(Element::F16, value).bits();
     }
 }
 

@@ -31,6 +31,8 @@ pub enum Element {
     F64,
     /// IEEE 754 binary32.
     F32,
+    /// IEEE 754 binary16.
+    F16,
     /// The upper half of a binary32: 8 bits of mantissa.
     Bf16,
     /// Integers of 64 bits, modulo 2⁶⁴.
@@ -73,7 +75,8 @@ impl Op {
 
 impl Element {
     /// Every type that has kernels.
-    pub const ALL: [Self; 7] = [Self::F64, Self::F32, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
+    pub const ALL: [Self; 8] =
+        [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
     /// Its name in cases and flags.
     #[must_use]
@@ -81,6 +84,7 @@ impl Element {
         match self {
             Self::F64 => "f64",
             Self::F32 => "f32",
+            Self::F16 => "f16",
             Self::Bf16 => "bf16",
             Self::I64 => "i64",
             Self::I32 => "i32",
@@ -95,7 +99,7 @@ impl Element {
         match self {
             Self::F64 | Self::I64 => 8,
             Self::F32 | Self::I32 => 4,
-            Self::Bf16 | Self::I16 => 2,
+            Self::F16 | Self::Bf16 | Self::I16 => 2,
             Self::I8 => 1,
         }
     }
@@ -103,7 +107,7 @@ impl Element {
     /// Whether its operations are floating-point operations (FLOP), not integer ones (OP).
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F64 | Self::F32 | Self::Bf16)
+        matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16)
     }
 
     /// The type that `op` leaves its results in: a dot product sums narrow products in 32 bits.

@@ -21,6 +21,7 @@ impl Number {
         let bits = match element {
             Element::F64 => value.to_bits(),
             Element::F32 => u64::from((value as f32).to_bits()),
+            Element::F16 => u64::from(half_bits(value)),
             Element::Bf16 => u64::from((value as f32).to_bits() >> 16),
             Element::I64 => (value as i64) as u64,
             Element::I32 => u64::from((value as i32) as u32),
@@ -42,6 +43,7 @@ impl Number {
         match self.element {
             Element::F64 => f64::from_bits(self.bits),
             Element::F32 => f64::from(f32::from_bits(self.bits as u32)),
+            Element::F16 => half_value(self.bits as u16),
             Element::Bf16 => f64::from(f32::from_bits((self.bits as u32) << 16)),
             Element::I64 => (self.bits as i64) as f64,
             Element::I32 => f64::from(self.bits as i32),
@@ -51,6 +53,36 @@ impl Number {
     }
 }
 
+/// The value of a binary16: 1 bit of sign, 5 of exponent (bias 15), 10 of mantissa (IEEE 754-2019, 3.4).
+fn half_value(bits: u16) -> f64 {
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => mantissa * (-24.0_f64).exp2(),
+        0x1f if mantissa == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        _ => (1024.0 + mantissa) * f64::from(exponent - 25).exp2(),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// The nearest binary16, ties to even.
+fn half_bits(value: f64) -> u16 {
+    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+    let size = value.abs();
+    if size.is_nan() {
+        return 0x7e00;
+    }
+    // Half of the last step above the largest number, 65504, is rounded to infinity.
+    if size >= 65_520.0 {
+        return sign | 0x7c00;
+    }
+    // Below the smallest normal number, 2⁻¹⁴, steps stay as they are there.
+    let exponent = if size > 0.0 { ((size.to_bits() >> 52) as i32 - 1023).max(-14) } else { -14 };
+    let steps = (size * f64::from(10 - exponent).exp2()).round_ties_even();
+    // The leading bit of the steps adds one to the exponent; rounded up to a power of two, they add two, as they should.
+    sign | ((((exponent + 14) as u16) << 10) + steps as u16)
+}
+
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.element {
@@ -58,5 +90,28 @@ impl fmt::Display for Number {
             element if element.is_float() => write!(f, "{:e}", self.value()),
             _ => write!(f, "{:.0}", self.value()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_comes_back_and_what_lies_between_goes_to_the_nearest() {
+        for bits in 0..0x7c00_u16 {
+            for sign in [0, 0x8000] {
+                assert_eq!(half_bits(half_value(sign | bits)), sign | bits, "{bits:#x}");
+            }
+            let next = if bits == 0x7bff { 65_536.0 } else { half_value(bits + 1) };
+            let middle = (half_value(bits) + next) / 2.0;
+            assert_eq!(half_bits(middle), bits + bits % 2, "a tie at {middle}");
+            assert_eq!(half_bits(middle.next_up()), bits + 1);
+            assert_eq!(half_bits(middle.next_down()), bits);
+        }
+        assert_eq!(half_value(0x3c00), 1.0);
+        assert_eq!(half_value(0xc248), -3.140625);
+        assert_eq!([f64::INFINITY, 1e300, f64::NAN].map(half_bits), [0x7c00, 0x7c00, 0x7e00]);
+        assert!(half_value(0x7e00).is_nan() && half_value(0xfc00) == f64::NEG_INFINITY);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Row 0 and row 1 are the two constant operands, the rest are the accumulators.
 
-use super::{Element, Kernel, Number, Recurrence};
+use super::{Element, Kernel, Number, Recurrence, Tile};
 
 /// Rows before the accumulators.
 const OPERANDS: usize = 2;
@@ -171,32 +171,49 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         Recurrence::FusedRoot | Recurrence::RoundedRoot => {
             nearest(addend, (-15.0_f64).exp2() * (0.6 + part / 2.0))
         }
-        Recurrence::NextSum | Recurrence::NextProduct | Recurrence::NextDot => {
-            Constants { a: random(2 * lane as u64), b: random(2 * lane as u64 + 1) }
+        Recurrence::ExactDot => cancelling_pairs([lane, lane]),
+        Recurrence::Tile if kernel.result().is_float() => {
+            cancelling_pairs(Tile::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
         }
-        Recurrence::ExactDot => cancelling_pairs(lane),
+        Recurrence::NextSum
+        | Recurrence::NextProduct
+        | Recurrence::NextDot
+        | Recurrence::NextSignedDot
+        | Recurrence::Tile => Constants { a: random(2 * lane as u64), b: random(2 * lane as u64 + 1) },
+        // x ← b − x² is chaotic near b = 2, and numbers below b stay there.
+        Recurrence::SquareFrom | Recurrence::NextFromOrSquare => nearest(addend, 1.8 + 0.15 * part),
+        Recurrence::Flip => nearest(addend, 2.0),
+        Recurrence::NextFrom | Recurrence::QuotientFrom => nearest(addend, 3.0 + 0.04 * part),
+        // Their product is −1 to within half a step of the largest number, so it comes back.
+        Recurrence::NextScale => nearest(1.5, -1.0 / 1.5),
+        Recurrence::FusedCircle | Recurrence::RoundedCircle => nearest(addend, 4.5 + 0.1 * part),
     }
 }
 
 /// Two pairs of bfloat16 with mantissas of 8 bits: the sum of their products is (m² − (m² − 16))·2⁻²², which is 2⁻¹⁸.
-fn cancelling_pairs(lane: usize) -> Constants {
-    let middle = 133.0 + 7.0 * lane as f64;
+/// `which` numbers the pair of each: what is multiplied must have the same number.
+fn cancelling_pairs(which: [usize; 2]) -> Constants {
     let unit = (-11.0_f64).exp2();
     let pair = |low: f64, high: f64| {
         let [low, high] = [low, high].map(|value| Number::nearest(Element::Bf16, value * unit).bits());
         high << 16 | low
     };
-    Constants { a: pair(middle, 4.0 - middle), b: pair(middle, middle + 4.0) }
+    let [first, second] = which.map(|which| 133.0 + 7.0 * which as f64);
+    Constants { a: pair(first, 4.0 - first), b: pair(second, second + 4.0) }
 }
 
 /// Where an accumulator's lane begins.
 fn start(kernel: &Kernel, place: usize, places: usize) -> u64 {
-    let value = 1.05 + 0.9 * place as f64 / places as f64;
+    let widest = match kernel.recurrence {
+        Recurrence::SquareFrom | Recurrence::NextFromOrSquare => 0.6,
+        _ => 0.9,
+    };
+    let value = 1.05 + widest * place as f64 / places as f64;
     match kernel.recurrence {
         Recurrence::NextProduct => random(place as u64) | 1,
         _ if !kernel.result().is_float() => random(place as u64),
         // On the grid of the products, so that their sums are exact.
-        Recurrence::ExactDot => {
+        Recurrence::ExactDot | Recurrence::Tile => {
             let grid = 22.0_f64.exp2();
             Number::nearest(kernel.result(), (value * grid).round() / grid).bits()
         }

@@ -64,6 +64,25 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     Ok(limit)
 }
 
+/// What one core can do with a kernel in a cycle.
+pub struct PerCycle {
+    /// Instructions started.
+    pub instructions: f64,
+    /// Operations.
+    pub operations: f64,
+}
+
+/// What a core like CPU `number` can do with a kernel.
+///
+/// # Errors
+/// Why it is not known.
+pub fn per_cycle(cpu: &Cpu, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
+    compiled_by_us(kernel)?;
+    let units = units(cpu, &[number].into_iter().collect(), kernel)?;
+    let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
+    Ok(PerCycle { instructions: units.per_cycle, operations })
+}
+
 /// What bounds the kernel in the core.
 struct Units {
     row: &'static Microarchitecture,
@@ -83,13 +102,17 @@ fn kernel(case: &Case) -> Result<&'static Kernel, Unknown> {
     let (Ok(op), Ok(element), Ok(isa)) = (op, element, isa) else {
         return Err(Unknown(format!("this version has no kernel for {case}")));
     };
-    if isa == Isa::Portable {
-        return Err(Unknown(
-            "the compiler chose the instructions of the portable kernel; name an instruction set (--isa)"
-                .to_owned(),
-        ));
+    let kernel = kernel::find(op, element, isa);
+    let kernel = kernel.ok_or_else(|| Unknown(format!("this version has no kernel for {case}")))?;
+    compiled_by_us(kernel).map(|()| kernel)
+}
+
+fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
+    if kernel.isa != Isa::Portable {
+        return Ok(());
     }
-    kernel::find(op, element, isa).ok_or_else(|| Unknown(format!("this version has no kernel for {case}")))
+    let why = "the compiler chose the instructions of the portable kernel; name an instruction set (--isa)";
+    Err(Unknown(why.to_owned()))
 }
 
 /// The units of the cores that the threads are on, which must be alike.
@@ -132,12 +155,16 @@ fn work(kernel: &Kernel) -> Option<Work> {
         (Op::Mul, Element::I16) => Work::MultiplyI16,
         (Op::Mul, Element::I32) => Work::MultiplyI32,
         (Op::Mul, Element::I64) => Work::MultiplyI64,
+        (Op::Dot, Element::Bf16) if kernel.isa.is_matrix() => Work::MatrixBf16,
+        (Op::Dot, _) if kernel.isa.is_matrix() => Work::MatrixI8,
         (Op::Dot, Element::Bf16) => Work::DotBf16,
         (Op::Dot, _) => Work::DotInteger,
         (Op::Div, Element::F64) => Work::DivideF64,
         (Op::Div, Element::F32) => Work::DivideF32,
+        (Op::Div, Element::F16) => Work::DivideF16,
         (Op::Sqrt, Element::F64) => Work::RootF64,
         (Op::Sqrt, Element::F32) => Work::RootF32,
+        (Op::Sqrt, Element::F16) => Work::RootF16,
         _ => return None,
     })
 }
@@ -226,10 +253,10 @@ mod tests {
         assert_eq!(value("div", "f64", "avx2").0, 4.0 / 5.0);
         let dot = value("dot", "i8", "avx512");
         assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
-        // Every kernel has a rate in the row of the machine at hand's kind.
-        for kernel in
-            kernel::kernels().filter(|k| k.isa != Isa::Portable && k.needs != Some(Feature::AvxVnni))
-        {
+        // Every kernel that these chips can run has a rate in their row.
+        let lacking = [Feature::AvxVnni, Feature::Avx512Fp16, Feature::AmxInt8, Feature::AmxBf16];
+        let lacks = |kernel: &&Kernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature));
+        for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
             value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
         }
     }

@@ -40,6 +40,7 @@ pub struct Microarchitecture {
     pub name: String,
     chip: Chip,
     core_kind: Option<String>,
+    #[serde(default)]
     fma: Widths,
     #[serde(default)]
     units_512_by_name: Vec<ByName>,
@@ -64,13 +65,21 @@ pub struct Microarchitecture {
     #[serde(default)]
     dot_bf16: Widths,
     #[serde(default)]
+    matrix_i8: Widths,
+    #[serde(default)]
+    matrix_bf16: Widths,
+    #[serde(default)]
     divide_f64_cycles: Widths,
     #[serde(default)]
     divide_f32_cycles: Widths,
     #[serde(default)]
+    divide_f16_cycles: Widths,
+    #[serde(default)]
     root_f64_cycles: Widths,
     #[serde(default)]
     root_f32_cycles: Widths,
+    #[serde(default)]
+    root_f16_cycles: Widths,
     /// Load-to-use latency of the level-1 data cache, in cycles, at best.
     pub l1_latency: Option<f64>,
     /// The same for level 2.
@@ -163,9 +172,15 @@ impl Microarchitecture {
                 identity(cpu)
             )));
         }
-        // On a chip of one kind, or with the other kinds hidden, the row holds for all.
         let Some(kind) = cpu.kinds.iter().find(|kind| kind.cpus.contains(number)) else {
-            return rows.first().copied().ok_or_else(|| Unknown(identity(cpu)));
+            // On a chip of one kind the row holds for all; where a hypervisor hides the kinds, nothing tells.
+            return match rows.as_slice() {
+                [only] => Ok(only),
+                _ => Err(Unknown(format!(
+                    "{} has cores of several kinds, and this system does not tell which they are",
+                    identity(cpu)
+                ))),
+            };
         };
         let row = rows.iter().find(|row| row.core_kind.as_deref().is_none_or(|wanted| wanted == kind.name));
         row.copied().ok_or_else(|| {
@@ -213,10 +228,14 @@ impl Microarchitecture {
             Work::MultiplyI64 => self.multiply_i64,
             Work::DotInteger => self.dot_integer,
             Work::DotBf16 => self.dot_bf16,
+            Work::MatrixI8 => self.matrix_i8,
+            Work::MatrixBf16 => self.matrix_bf16,
             Work::DivideF64 => self.divide_f64_cycles.inverse(),
             Work::DivideF32 => self.divide_f32_cycles.inverse(),
+            Work::DivideF16 => self.divide_f16_cycles.inverse(),
             Work::RootF64 => self.root_f64_cycles.inverse(),
             Work::RootF32 => self.root_f32_cycles.inverse(),
+            Work::RootF16 => self.root_f16_cycles.inverse(),
         }
     }
 
@@ -281,12 +300,12 @@ mod tests {
             assert!(named.into_iter().all(|units| [1.0, 2.0].contains(&units)), "{name}");
             for work in Work::ALL {
                 let rates = row.rates(work);
-                let widths = [rates.bits_128, rates.bits_256, rates.bits_512];
+                let widths = [rates.bits_128, rates.bits_256, rates.bits_512, rates.bits_8192];
                 let quick = !matches!(work.name(), "divisions" | "square roots");
                 for rate in widths.into_iter().flatten() {
-                    let whole = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0].contains(&rate);
+                    let whole = [1.0 / 16.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0].contains(&rate);
                     assert!(
-                        if quick { whole } else { (0.02..0.5).contains(&rate) },
+                        if quick { whole } else { (0.01..0.6).contains(&rate) },
                         "{name} {work:?}: {rate}"
                     );
                 }
@@ -294,6 +313,7 @@ mod tests {
                 assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {work:?}");
             }
             assert!(row.fma.bits_128.is_some() || row.multiply_add.bits_128.is_some(), "{name}");
+            assert!(row.add.bits_128.is_some() && row.multiply.bits_128.is_some(), "{name}");
             assert!(row.l1_latency.is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
             assert!(row.l2_latency.is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
             assert!(
@@ -317,8 +337,14 @@ mod tests {
         for (vendor, family) in [(AMD, 0x17), (AMD, 0x19), (AMD, 0x1a), (INTEL, 6)] {
             for model in 0..=0xff {
                 let cpu = x86(vendor, family, model, 3);
-                let rows = table.microarchitecture.iter().filter(|row| row.chip.is(&cpu)).count();
-                assert!(rows <= 1, "{vendor} {family} {model}");
+                let rows = table.microarchitecture.iter().filter(|row| row.chip.is(&cpu));
+                let kinds: Vec<_> = rows.map(|row| &row.core_kind).collect();
+                let distinct: std::collections::HashSet<_> = kinds.iter().collect();
+                let told = kinds.len() == 1 || kinds.iter().all(|kind| kind.is_some());
+                assert!(
+                    kinds.is_empty() || told && distinct.len() == kinds.len(),
+                    "{vendor} {family} {model}"
+                );
                 assert!(table.memory.iter().filter(|row| row.chip.is(&cpu)).count() <= 1);
             }
         }
@@ -340,6 +366,8 @@ mod tests {
             (AMD, 26, 17, "Zen 5"),
             (AMD, 26, 68, "Zen 5"),
             (AMD, 26, 36, "Zen 5 (256-bit)"),
+            (AMD, 25, 160, "Zen 4"),
+            (INTEL, 6, 62, "Ivy Bridge"),
             (INTEL, 6, 63, "Haswell"),
             (INTEL, 6, 79, "Broadwell"),
             (INTEL, 6, 158, "Skylake"),
@@ -347,6 +375,9 @@ mod tests {
             (INTEL, 6, 106, "Ice Lake-SP"),
             (INTEL, 6, 126, "Ice Lake"),
             (INTEL, 6, 143, "Sapphire Rapids"),
+            (INTEL, 6, 173, "Granite Rapids"),
+            (INTEL, 6, 175, "Sierra Forest"),
+            (INTEL, 6, 190, "Alder Lake-N"),
         ] {
             assert_eq!(name(&x86(vendor, family, model, 1)), wanted);
         }
@@ -402,8 +433,13 @@ mod tests {
         let kinds = vec![kind("cpu_core", "0-3"), kind("cpu_atom", "4-7")];
         let cpu = Cpu { kinds, ..x86(INTEL, 6, 151, 2) };
         assert_eq!(Microarchitecture::of(&cpu, 2).unwrap().name, "Golden Cove");
-        let error = Microarchitecture::of(&cpu, 5).unwrap_err().to_string();
-        assert!(error.contains("no row for cores of kind cpu_atom"), "{error}");
+        assert_eq!(Microarchitecture::of(&cpu, 5).unwrap().name, "Gracemont");
+        let other = Cpu { kinds: vec![kind("cpu_lowpower", "0-7")], ..cpu.clone() };
+        let error = Microarchitecture::of(&other, 5).unwrap_err().to_string();
+        assert!(error.contains("no row for cores of kind cpu_lowpower"), "{error}");
+        let hidden = Cpu { kinds: Vec::new(), ..cpu };
+        let error = Microarchitecture::of(&hidden, 0).unwrap_err().to_string();
+        assert!(error.contains("does not tell which"), "{error}");
     }
 
     #[test]

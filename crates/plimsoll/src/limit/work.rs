@@ -27,19 +27,27 @@ pub enum Work {
     DotInteger,
     /// Dot product of bfloat16.
     DotBf16,
+    /// Product of matrices of 8-bit integers.
+    MatrixI8,
+    /// Product of matrices of bfloat16.
+    MatrixBf16,
     /// Division of binary64.
     DivideF64,
     /// Division of binary32.
     DivideF32,
+    /// Division of binary16.
+    DivideF16,
     /// Square root of binary64.
     RootF64,
     /// Square root of binary32.
     RootF32,
+    /// Square root of binary16.
+    RootF16,
 }
 
 impl Work {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::Fma,
         Self::Add,
         Self::Multiply,
@@ -51,10 +59,14 @@ impl Work {
         Self::MultiplyI64,
         Self::DotInteger,
         Self::DotBf16,
+        Self::MatrixI8,
+        Self::MatrixBf16,
         Self::DivideF64,
         Self::DivideF32,
+        Self::DivideF16,
         Self::RootF64,
         Self::RootF32,
+        Self::RootF16,
     ];
 
     /// As in a formula: what is started in a cycle.
@@ -68,8 +80,9 @@ impl Work {
             }
             Self::MultiplyAndAdd => "multiplications and additions",
             Self::DotInteger | Self::DotBf16 => "dot products",
-            Self::DivideF64 | Self::DivideF32 => "divisions",
-            Self::RootF64 | Self::RootF32 => "square roots",
+            Self::MatrixI8 | Self::MatrixBf16 => "matrix products",
+            Self::DivideF64 | Self::DivideF32 | Self::DivideF16 => "divisions",
+            Self::RootF64 | Self::RootF32 | Self::RootF16 => "square roots",
         }
     }
 
@@ -99,6 +112,9 @@ pub(super) struct Widths {
     pub(super) bits_256: Option<f64>,
     #[serde(rename = "512")]
     pub(super) bits_512: Option<f64>,
+    /// A tile of AMX.
+    #[serde(rename = "8192")]
+    pub(super) bits_8192: Option<f64>,
 }
 
 impl Widths {
@@ -107,14 +123,19 @@ impl Widths {
             128 => self.bits_128,
             256 => self.bits_256,
             512 => self.bits_512,
+            8192 => self.bits_8192,
             _ => None,
         }
     }
 
     /// Cycles for each as so many a cycle.
     pub(super) fn inverse(self) -> Self {
-        let [bits_128, bits_256, bits_512] =
-            [self.bits_128, self.bits_256, self.bits_512].map(|cycles| cycles.map(f64::recip));
-        Self { bits_128, bits_256, bits_512 }
+        let each = |cycles: Option<f64>| cycles.map(f64::recip);
+        Self {
+            bits_128: each(self.bits_128),
+            bits_256: each(self.bits_256),
+            bits_512: each(self.bits_512),
+            bits_8192: each(self.bits_8192),
+        }
     }
 }

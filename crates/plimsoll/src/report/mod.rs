@@ -4,6 +4,7 @@ mod context;
 mod group;
 pub mod history;
 pub mod json;
+pub mod kernels;
 mod label;
 pub mod machine;
 mod out;

@@ -48,15 +48,27 @@ pub(crate) fn prefetch<T>(place: *const T) {
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     match isa {
         Isa::Portable => Ok(()),
-        Isa::Neon if is_aarch64_feature_detected!("neon") => Ok(()),
-        Isa::Neon => Err(Absence::Feature { isa, feature: "asimd" }),
+        Isa::Neon | Isa::Mmla if is_aarch64_feature_detected!("neon") => Ok(()),
+        Isa::Neon | Isa::Mmla => Err(Absence::Feature { isa, feature: "asimd" }),
         _ => Err(Absence::Architecture { isa }),
     }
 }
 
-/// Whether this processor has `feature`: all of them are x86-64's.
-pub(crate) fn has(_: Feature) -> bool {
-    false
+/// Whether this processor has `feature`.
+pub(crate) fn has(feature: Feature) -> bool {
+    match feature {
+        Feature::DotProd => is_aarch64_feature_detected!("dotprod"),
+        Feature::Fp16 => is_aarch64_feature_detected!("fp16"),
+        Feature::Bf16 => is_aarch64_feature_detected!("bf16"),
+        Feature::I8mm => is_aarch64_feature_detected!("i8mm"),
+        Feature::Sse41
+        | Feature::AvxVnni
+        | Feature::Avx512Vnni
+        | Feature::Avx512Bf16
+        | Feature::Avx512Fp16
+        | Feature::AmxInt8
+        | Feature::AmxBf16 => false,
+    }
 }
 
 /// Additions in one turn of [`add_chain`]'s loop.

@@ -1,30 +1,32 @@
 //! NEON kernels: 128-bit vectors, operands and accumulators in registers throughout.
 //!
 //! FMLA only accumulates, so its recurrence is a sum of products. Twenty-four accumulators: four cycles of latency on
-//! four pipes (Neoverse V1, V2) need sixteen. The table is read as that of x86-64, with the arrangement of the lanes.
+//! four pipes (Neoverse V1, V2) need sixteen. The table is read as that of x86-64, with the arrangement of the lanes: of
+//! the accumulator's, and of the other operands' where these are narrower. Matrix products are an instruction set of their
+//! own, because an operation of a type has one kernel in each.
 
-use crate::isa::Isa;
+use crate::isa::{Feature, Isa};
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants.
 macro_rules! operand {
-    ($lanes:literal $i:literal $next:literal x) => {
-        concat!("v", $i, $lanes)
+    (($wide:literal $narrow:literal) $i:literal $next:literal x) => {
+        concat!("v", $i, $wide)
     };
-    ($lanes:literal $i:literal $next:literal n) => {
-        concat!("v", $next, $lanes)
+    (($wide:literal $narrow:literal) $i:literal $next:literal n) => {
+        concat!("v", $next, $narrow)
     };
-    ($lanes:literal $i:literal $next:literal a) => {
-        concat!("v0", $lanes)
+    (($wide:literal $narrow:literal) $i:literal $next:literal a) => {
+        concat!("v0", $narrow)
     };
-    ($lanes:literal $i:literal $next:literal b) => {
-        concat!("v1", $lanes)
+    (($wide:literal $narrow:literal) $i:literal $next:literal b) => {
+        concat!("v1", $narrow)
     };
 }
 
 /// The text of one accumulator's step.
 macro_rules! step {
-    ($lanes:literal $i:literal $next:literal [$($mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
+    ($lanes:tt $i:literal $next:literal [$($mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
         concat!($(
             $mnemonic, " ", operand!($lanes $i $next $first), $(", ", operand!($lanes $i $next $more),)+ "\n",
         )+)
@@ -33,7 +35,7 @@ macro_rules! step {
 
 /// The steps of all accumulators, two by two.
 macro_rules! turn {
-    ($lanes:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
+    ($lanes:tt $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(step!($lanes $i $j $even), step!($lanes $j $k $odd),)+)
     };
 }
@@ -54,14 +56,14 @@ macro_rules! parts {
 
 /// v0, v1 = constants, v2 to v25 = accumulators.
 macro_rules! body {
-    ($name:ident $lanes:literal $even:tt) => {
-        body!($name $lanes $even $even);
+    ($name:ident $features:literal $lanes:tt $even:tt) => {
+        body!($name $features $lanes $even $even);
     };
-    ($name:ident $lanes:literal $even:tt $odd:tt) => {
+    ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
         /// # Safety
-        /// Needs NEON, `turns` > 0 and the vectors of the kernel's row.
+        /// Needs what the kernel's row says, `turns` > 0 and the vectors of that row.
         #[inline(never)]
-        #[target_feature(enable = "neon")]
+        #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
             // SAFETY: the caller grants the instruction set and 26 aligned rows of 16 bytes; all registers are named.
             unsafe {
@@ -89,46 +91,89 @@ macro_rules! body {
     };
 }
 
-/// Rows and functions of a table. Each line: name, operation, type, arrangement, recurrence, the step, and optionally a
-/// second step for every second accumulator.
+/// What a row needs beyond its instruction set.
+macro_rules! needs {
+    ("neon") => {
+        None
+    };
+    ("neon,fp16") => {
+        Some(Feature::Fp16)
+    };
+    ("neon,bf16") => {
+        Some(Feature::Bf16)
+    };
+    ("neon,i8mm") => {
+        Some(Feature::I8mm)
+    };
+    ("neon,dotprod") => {
+        Some(Feature::DotProd)
+    };
+}
+
+/// Rows and functions of a table. Each line: name, operation, type, arrangements, recurrence, the step, and optionally a
+/// second step for every second accumulator. Each block: instruction set and features.
 macro_rules! kernels {
-    ($($name:ident $op:ident $element:ident $lanes:literal $recurrence:ident $even:tt $(/ $odd:tt)?;)+) => {
-        pub(crate) static KERNELS: &[Kernel] = &[$(
+    ($($isa:ident $features:tt {$(
+        $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
+    )+})+) => {
+        pub(crate) static KERNELS: &[Kernel] = &[$($(
             Kernel {
                 name: stringify!($name),
                 op: Op::$op,
                 element: Element::$element,
-                isa: Isa::Neon,
-                needs: None,
+                isa: Isa::$isa,
+                needs: needs!($features),
                 lanes: (16 / Element::$element.summed_by(Op::$op).bytes()) as u32,
                 accumulators: 24,
                 recurrence: Recurrence::$recurrence,
                 parts: parts!($even $($odd)?),
                 function: $name,
             },
-        )+];
-        $(body!($name $lanes $even $($odd)?);)+
+        )+)+];
+        $($(body!($name $features $lanes $even $($odd)?);)+)+
     };
 }
 
 kernels! {
-    fma_f64_neon Fma F64 ".2d" FusedSum ["fmla" 2 x a b;];
-    add_f64_neon Add F64 ".2d" Sum ["fadd" 1 x x a;];
-    mul_f64_neon Mul F64 ".2d" Product ["fmul" 1 x x b;];
-    mix_f64_neon Mix F64 ".2d" SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-    div_f64_neon Div F64 ".2d" Quotient ["fdiv" 1 x x b;];
-    sqrt_f64_neon Sqrt F64 ".2d" RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
-    fma_f32_neon Fma F32 ".4s" FusedSum ["fmla" 2 x a b;];
-    add_f32_neon Add F32 ".4s" Sum ["fadd" 1 x x a;];
-    mul_f32_neon Mul F32 ".4s" Product ["fmul" 1 x x b;];
-    mix_f32_neon Mix F32 ".4s" SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-    div_f32_neon Div F32 ".4s" Quotient ["fdiv" 1 x x b;];
-    sqrt_f32_neon Sqrt F32 ".4s" RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
-    add_i64_neon Add I64 ".2d" NextSum ["add" 1 x x n;];
-    add_i32_neon Add I32 ".4s" NextSum ["add" 1 x x n;];
-    add_i16_neon Add I16 ".8h" NextSum ["add" 1 x x n;];
-    add_i8_neon Add I8 ".16b" NextSum ["add" 1 x x n;];
-    mul_i32_neon Mul I32 ".4s" NextProduct ["mul" 1 x x n;];
-    mul_i16_neon Mul I16 ".8h" NextProduct ["mul" 1 x x n;];
-    mul_i8_neon Mul I8 ".16b" NextProduct ["mul" 1 x x n;];
+    Neon "neon" {
+        fma_f64_neon Fma F64 (".2d" ".2d") FusedSum ["fmla" 2 x a b;];
+        add_f64_neon Add F64 (".2d" ".2d") Sum ["fadd" 1 x x a;];
+        mul_f64_neon Mul F64 (".2d" ".2d") Product ["fmul" 1 x x b;];
+        mix_f64_neon Mix F64 (".2d" ".2d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_neon Div F64 (".2d" ".2d") Quotient ["fdiv" 1 x x b;];
+        sqrt_f64_neon Sqrt F64 (".2d" ".2d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        fma_f32_neon Fma F32 (".4s" ".4s") FusedSum ["fmla" 2 x a b;];
+        add_f32_neon Add F32 (".4s" ".4s") Sum ["fadd" 1 x x a;];
+        mul_f32_neon Mul F32 (".4s" ".4s") Product ["fmul" 1 x x b;];
+        mix_f32_neon Mix F32 (".4s" ".4s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_neon Div F32 (".4s" ".4s") Quotient ["fdiv" 1 x x b;];
+        sqrt_f32_neon Sqrt F32 (".4s" ".4s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        add_i64_neon Add I64 (".2d" ".2d") NextSum ["add" 1 x x n;];
+        add_i32_neon Add I32 (".4s" ".4s") NextSum ["add" 1 x x n;];
+        add_i16_neon Add I16 (".8h" ".8h") NextSum ["add" 1 x x n;];
+        add_i8_neon Add I8 (".16b" ".16b") NextSum ["add" 1 x x n;];
+        mul_i32_neon Mul I32 (".4s" ".4s") NextProduct ["mul" 1 x x n;];
+        mul_i16_neon Mul I16 (".8h" ".8h") NextProduct ["mul" 1 x x n;];
+        mul_i8_neon Mul I8 (".16b" ".16b") NextProduct ["mul" 1 x x n;];
+    }
+    Neon "neon,fp16" {
+        fma_f16_neon Fma F16 (".8h" ".8h") Flip ["fmls" 2 x x b;];
+        add_f16_neon Add F16 (".8h" ".8h") NextFrom ["fsub" 1 x b n;];
+        mul_f16_neon Mul F16 (".8h" ".8h") NextScale ["fmul" 1 x n a;] / ["fmul" 1 x n b;];
+        mix_f16_neon Mix F16 (".8h" ".8h") NextFromOrSquare ["fsub" 1 x b n;] / ["fmul" 1 x n n;];
+        div_f16_neon Div F16 (".8h" ".8h") QuotientFrom ["fdiv" 1 x b x;];
+        sqrt_f16_neon Sqrt F16 (".8h" ".8h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x x;];
+    }
+    Neon "neon,dotprod" {
+        dot_i8_neon Dot I8 (".4s" ".16b") NextSignedDot ["sdot" 8 x n b;];
+    }
+    Neon "neon,bf16" {
+        dot_bf16_neon Dot Bf16 (".4s" ".8h") ExactDot ["bfdot" 4 x a b;];
+    }
+    Mmla "neon,i8mm" {
+        dot_i8_mmla Dot I8 (".4s" ".16b") Tile ["smmla" 16 x a b;];
+    }
+    Mmla "neon,bf16" {
+        dot_bf16_mmla Dot Bf16 (".4s" ".8h") Tile ["bfmmla" 8 x a b;];
+    }
 }

@@ -3,6 +3,7 @@
 #[macro_use]
 mod body;
 
+mod amx;
 mod avx2;
 mod avx512;
 mod gemm_avx2;
@@ -26,7 +27,8 @@ use crate::lu::narrow::Narrow;
 pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&[Kernel]; 4] = [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS];
+pub(crate) static KERNELS: [&[Kernel]; 5] =
+    [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS];
 
 /// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
 pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F64];
@@ -56,7 +58,8 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
             ("avx512bw", is_x86_feature_detected!("avx512bw")),
             ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ],
-        Isa::Neon => return Err(Absence::Architecture { isa }),
+        Isa::Amx => &[("amx_tile", amx::tiles())],
+        Isa::Neon | Isa::Mmla => return Err(Absence::Architecture { isa }),
     };
     match features.iter().find(|(_, present)| !present) {
         Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),
@@ -71,6 +74,10 @@ pub(crate) fn has(feature: Feature) -> bool {
         Feature::AvxVnni => is_x86_feature_detected!("avxvnni"),
         Feature::Avx512Vnni => is_x86_feature_detected!("avx512vnni"),
         Feature::Avx512Bf16 => is_x86_feature_detected!("avx512bf16"),
+        Feature::Avx512Fp16 => is_x86_feature_detected!("avx512fp16"),
+        Feature::AmxInt8 => amx::int8(),
+        Feature::AmxBf16 => amx::bf16(),
+        Feature::DotProd | Feature::Fp16 | Feature::Bf16 | Feature::I8mm => false,
     }
 }
 

@@ -1,0 +1,117 @@
+//! The kernels of `cpu.peak` as a table: what each computes, what its limit assumes, and why some cannot run here.
+
+use plimsoll_metal::kernel::{self, Kernel};
+
+use crate::bench::Candidate;
+use crate::limit::cpu::per_cycle;
+use crate::machine::Machine;
+use crate::quantity::format::significant;
+use crate::quantity::{Quantity, Unit};
+
+const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "operations/cycle", "limit of one core here"];
+
+/// The kernels that the candidates name, or all of this architecture; `clock_hz` as measured just now.
+pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
+    let kernels: Vec<&Kernel> = match named {
+        None => kernel::kernels().collect(),
+        Some(candidates) => named_by(candidates),
+    };
+    let rows: Vec<[String; 5]> = kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)).collect();
+    let widest = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([HEADER[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..4).map(widest).collect();
+    let line = |cells: [&str; 5]| {
+        let [kernel, lanes, each, operations, limit] = cells;
+        let line = format!(
+            "{kernel:<0$}  {lanes:>1$}  {each:>2$}  {operations:>3$}  {limit}",
+            widths[0], widths[1], widths[2], widths[3]
+        );
+        line.trim_end().to_owned() + "\n"
+    };
+    let body = rows.iter().map(|row| line([&row[0], &row[1], &row[2], &row[3], &row[4]]));
+    let at = clock_hz.map_or("the core clock could not be measured".to_owned(), |hertz| {
+        format!("at {}, measured just now on one CPU", Quantity::new(hertz, Unit::Hertz))
+    });
+    format!("{}{}({at})\n", line(HEADER), body.collect::<String>())
+}
+
+/// Each kernel once, in order.
+fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
+    let mut named: Vec<&Kernel> = Vec::new();
+    for case in candidates.iter().map(|candidate| &candidate.case) {
+        let word = |key| case.word(key).unwrap_or_default();
+        let (op, element, isa) = (word("op").parse(), word("type").parse(), word("isa").parse());
+        let (Ok(op), Ok(element), Ok(isa)) = (op, element, isa) else { continue };
+        if let Some(kernel) = kernel::find(op, element, isa)
+            && !named.iter().any(|other| std::ptr::eq(*other, kernel))
+        {
+            named.push(kernel);
+        }
+    }
+    named
+}
+
+fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5] {
+    let name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
+    let first = machine.cpu.allowed.iter().next().unwrap_or(0);
+    let rates = per_cycle(&machine.cpu, first, kernel);
+    let (each, operations) = match &rates {
+        Ok(rates) => (significant(rates.instructions, 3), significant(rates.operations, 4)),
+        Err(_) => Default::default(),
+    };
+    let unit = if kernel.element.is_float() { Unit::FlopPerSecond } else { Unit::OpPerSecond };
+    let limit = match (kernel.available(), rates, clock_hz) {
+        // The name stands in front already.
+        (Err(absence), ..) => match absence.to_string().split_once(" is ") {
+            Some((_, why)) => why.to_owned(),
+            None => absence.to_string(),
+        },
+        (Ok(()), Err(why), _) => format!("unknown: {why}"),
+        (Ok(()), Ok(_), None) => "unknown without a clock".to_owned(),
+        (Ok(()), Ok(rates), Some(hertz)) => Quantity::new(rates.operations * hertz, unit).to_string(),
+    };
+    [name, kernel.lanes.to_string(), each, operations, limit]
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_metal::isa::Isa;
+
+    use super::*;
+    use crate::machine::fixture::Fixture;
+
+    #[test]
+    fn every_kernel_has_a_line_with_its_limit_or_the_reason() {
+        if kernel::find(kernel::Op::Fma, kernel::Element::F64, Isa::Avx512).is_none() {
+            return;
+        }
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        let text = table(&machine, None, Some(3.7e9));
+        assert_eq!(text.lines().count(), kernel::kernels().count() + 2, "{text}");
+        let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        let words = |start: &str| line(start).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        // Whether it can run is the affair of this processor, what it could do of that of the fixture.
+        assert_eq!(words("fma   f64   avx512")[..6], ["fma", "f64", "avx512", "8", "1.00", "16.00"]);
+        assert_eq!(words("add   i8    sse2")[3..], ["16", "4.00", "64.00", "237", "GOP/s"]);
+        assert!(line("fma   f64   portable").contains("unknown: the compiler chose"), "{text}");
+        if kernel::find(kernel::Op::Dot, kernel::Element::I8, Isa::Amx)
+            .is_some_and(|kernel| kernel.available().is_err())
+        {
+            assert!(line("dot   i8    amx").ends_with("not supported by this CPU: needs amx_int8"), "{text}");
+        }
+        assert!(table(&machine, None, None).contains("unknown without a clock"));
+    }
+
+    #[test]
+    fn candidates_name_their_kernels_once() {
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        let case = |threads: u32| Candidate {
+            case: format!("cpu.peak/op=fma/type=f32/isa=portable/threads={threads}").parse().unwrap(),
+            feasible: Ok(()),
+        };
+        let text = table(&machine, Some(&[case(1), case(2)]), None);
+        assert_eq!(text.lines().count(), 3, "{text}");
+    }
+}
