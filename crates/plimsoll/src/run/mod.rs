@@ -3,6 +3,8 @@
 //! It knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
 //! from a [`Clock`], and all that happens leaves as [`Event`]s.
 
+mod rounds;
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -140,7 +142,7 @@ impl Harness<'_> {
         let begun = self.clock.now();
         let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
         let amount = self.calibrated(prepared.as_mut()).map_err(End::Cannot)?;
-        let rule = self.rule(allowed);
+        let rule = self.rule(case, allowed);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let ending = loop {
@@ -159,18 +161,20 @@ impl Harness<'_> {
         };
         prepared.verify().map_err(End::Wrong)?;
         taken.facts = prepared.facts();
+        if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
+            taken.keep_last_rounds(ending, metric, seed);
+        }
         let cpus = self.maker.machine.cpu.allowed.len();
         taken.remark(ending, self.sampling.precision, cpus > 0 && case.threads() > cpus);
         Ok(())
     }
 
-    fn rule(&self, allowed: Option<f64>) -> StopRule {
+    fn rule(&self, case: &Case, allowed: Option<f64>) -> StopRule {
+        let budget = allowed.map_or(Duration::MAX, seconds);
         match self.sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
+            most if rounds::until_steady(case) => StopRule::Steady { most, budget },
             Some(n) => StopRule::Exactly(n),
-            None => StopRule::Converge {
-                precision: self.sampling.precision,
-                budget: allowed.map_or(Duration::MAX, seconds),
-            },
+            None => StopRule::Converge { precision: self.sampling.precision, budget },
         }
     }
 
@@ -225,7 +229,11 @@ impl Taken {
                 self.facts.warnings.push(Warning::NotConverged { reached, wanted });
             }
             _ if n < MIN_FOR_INTERVAL => self.facts.warnings.push(Warning::FewSamples { n }),
-            Ending::NotConverged { half_width: None } | Ending::Fixed | Ending::Converged => {}
+            Ending::NotConverged { half_width: None }
+            | Ending::Fixed
+            | Ending::Converged
+            | Ending::Steady
+            | Ending::NotSteady { .. } => {}
         }
         // The first that was seen is the nearest to the cause; threads that share a CPU interrupt each other.
         let own = if crowded { &LOSSES[..2] } else { LOSSES };

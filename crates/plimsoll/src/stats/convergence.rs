@@ -7,7 +7,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::{Samples, Seed, Summary};
+use super::{MOST_ROUNDS, Samples, Seed, Steadiness, Summary};
 
 /// Samples taken at least, unless the user fixed the number.
 pub const MIN_SAMPLES: usize = 6;
@@ -25,6 +25,13 @@ pub enum StopRule {
         precision: f64,
         /// Wall time for this case. When it is used up sampling ends at [`MIN_SAMPLES`]; at twice the budget it
         /// ends with what there is, so that a case whose single sample outlasts its budget holds nobody for six.
+        budget: Duration,
+    },
+    /// Rounds until the last five are steady by [`Steadiness`], at most `most` of them.
+    Steady {
+        /// Rounds after which it is not steady; `None`: [`MOST_ROUNDS`].
+        most: Option<NonZeroUsize>,
+        /// Wall time after which it is not steady.
         budget: Duration,
     },
 }
@@ -50,6 +57,13 @@ pub enum Outcome {
         /// The relative half-width reached; none with too few samples or a median of zero.
         half_width: Option<f64>,
     },
+    /// The last five rounds are steady.
+    Steady,
+    /// They are not, and the most rounds were made.
+    NotSteady {
+        /// How far they are from it; none with fewer than five rounds.
+        reached: Option<Steadiness>,
+    },
 }
 
 impl StopRule {
@@ -61,6 +75,18 @@ impl StopRule {
             StopRule::Exactly(_) => Decision::Continue,
             StopRule::Converge { precision, budget } => {
                 converge(samples, seed, precision, spent(used, budget))
+            }
+            StopRule::Steady { most, budget } => {
+                let reached = Steadiness::of_last(samples.points());
+                if reached.is_some_and(|reached| reached.is_steady()) {
+                    return Decision::Stop(Outcome::Steady);
+                }
+                match most.map_or(MOST_ROUNDS, NonZeroUsize::get) {
+                    most if samples.count() >= most || used >= budget => {
+                        Decision::Stop(Outcome::NotSteady { reached })
+                    }
+                    _ => Decision::Continue,
+                }
             }
         }
     }
@@ -105,6 +131,30 @@ mod tests {
 
     fn steady(n: usize) -> Samples {
         Samples::new((0..n).map(|i| 100.0 + 0.01 * (i % 3) as f64).collect()).unwrap()
+    }
+
+    #[test]
+    fn rounds_end_when_the_last_five_are_steady_or_there_are_enough() {
+        let decide = |values: &[f64], most: Option<usize>| {
+            let rule = StopRule::Steady { most: most.and_then(NonZeroUsize::new), budget: BUDGET };
+            let samples = Samples::new(values.to_vec()).unwrap();
+            rule.decide(&samples, Seed::new(1, "case", "rate"), Duration::ZERO)
+        };
+        let falling: Vec<f64> = (0..25).map(|i| 1000.0 * 0.8_f64.powi(i)).collect();
+        assert_eq!(decide(&[100.0; 4], None), Decision::Continue);
+        assert_eq!(decide(&[100.0; 5], None), Decision::Stop(Outcome::Steady));
+        assert_eq!(decide(&falling[..24], None), Decision::Continue);
+        assert!(matches!(decide(&falling, None), Decision::Stop(Outcome::NotSteady { reached: Some(_) })));
+        assert!(matches!(
+            decide(&falling[..3], Some(3)),
+            Decision::Stop(Outcome::NotSteady { reached: None })
+        ));
+        let rule = StopRule::Steady { most: None, budget: BUDGET };
+        let samples = Samples::new(falling[..6].to_vec()).unwrap();
+        let late = rule.decide(&samples, Seed::new(1, "case", "rate"), BUDGET);
+        assert!(matches!(late, Decision::Stop(Outcome::NotSteady { .. })));
+        let settled = [&falling[..10], &[100.0; 5]].concat();
+        assert_eq!(decide(&settled, None), Decision::Stop(Outcome::Steady));
     }
 
     fn noisy(n: usize) -> Samples {

@@ -10,6 +10,7 @@ mod outlier;
 mod samples;
 mod scaling;
 mod seed;
+mod steady;
 mod summary;
 mod usl;
 
@@ -20,5 +21,6 @@ pub use outlier::{lag1_autocorrelation, outlier_count};
 pub use samples::{NotSamples, Samples};
 pub use scaling::{Rate, Scaling, scaling};
 pub use seed::Seed;
+pub use steady::{MOST_ROUNDS, Steadiness, WINDOW};
 pub use summary::Summary;
 pub use usl::{Coefficient, Load, Usl};

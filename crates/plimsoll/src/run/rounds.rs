@@ -1,0 +1,129 @@
+//! Rounds until a device is steady (`--steady`): the figure is that of the last five; how it got there is kept beside it.
+
+use super::Taken;
+use crate::bench::{Better, Metric};
+use crate::case::Case;
+use crate::quantity::{Quantity, percent};
+use crate::stats::{Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
+use crate::warning::Warning;
+
+/// A fall to less than this share of the first level is told.
+const FALL: f64 = 0.9;
+
+/// Whether the case is measured in rounds until it is steady.
+pub(super) fn until_steady(case: &Case) -> bool {
+    case.word("steady") == Some("on")
+}
+
+impl Taken {
+    /// Keeps the last five rounds as the samples, all of them in `achieved`, and says what they show.
+    pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
+        let rounds = self.headline.len();
+        self.facts.achieved.insert("rounds".to_owned(), rounds.into());
+        self.facts.achieved.insert("round_values".to_owned(), self.headline.clone().into());
+        if let Ending::NotSteady { reached } = ending {
+            self.facts.warnings.push(not_steady(rounds, reached));
+        }
+        let timed = self.samples.iter().zip(&self.headline);
+        let series: Vec<Timed> = timed.map(|(sample, value)| Timed { t: sample.at, value: *value }).collect();
+        self.facts.warnings.extend(burst(&segments(&series, seed), metric));
+        let before = rounds.saturating_sub(WINDOW);
+        self.samples.drain(..before);
+        self.headline.drain(..before);
+    }
+}
+
+fn not_steady(rounds: usize, reached: Option<Steadiness>) -> Warning {
+    let how = reached.map_or_else(
+        || format!("it takes {WINDOW} to tell"),
+        |Steadiness { range, excursion }| {
+            format!(
+                "the last {WINDOW} spread by {} of their mean (20 % is steady) and drift by {} (10 %)",
+                percent(range, 2),
+                percent(excursion, 2)
+            )
+        },
+    );
+    Warning::Other {
+        code: "not-steady".to_owned(),
+        text: format!(
+            "not steady after {rounds} rounds: {how}; allow more rounds with --samples or longer ones with --sample-time"
+        ),
+    }
+}
+
+/// A device that was quick at first: it had credit, or a cache to write to.
+fn burst(levels: &[Segment], metric: Metric) -> Option<Warning> {
+    let (first, last) = (levels.first()?, levels.last()?);
+    let share = match metric.better {
+        Better::Higher => last.median / first.median,
+        Better::Lower => first.median / last.median,
+    };
+    let value = |value| Quantity { value, unit: metric.unit };
+    (levels.len() > 1 && share < FALL).then(|| Warning::Other {
+        code: "burst-credit".to_owned(),
+        text: format!(
+            "the first {:.1} s gave {}, and then only {}: burst credit or a write cache was used up; the figure is that of the last {WINDOW} rounds",
+            levels[1].from - first.from,
+            value(first.median),
+            value(last.median)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::Unit;
+    use crate::sample::Sample;
+
+    const RATE: Metric = Metric { name: "rate", unit: Unit::IoPerSecond, better: Better::Higher };
+
+    fn taken(values: &[f64]) -> Taken {
+        let samples = (0..values.len()).map(|i| Sample { at: i as f64, ..Sample::default() }).collect();
+        Taken { samples, headline: values.to_vec(), ..Taken::default() }
+    }
+
+    fn told(values: &[f64], ending: Ending) -> (Taken, Vec<String>) {
+        let mut taken = taken(values);
+        taken.keep_last_rounds(ending, RATE, Seed::new(1, "case", "rate"));
+        let codes = taken.facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+        (taken, codes)
+    }
+
+    #[test]
+    fn the_last_five_are_the_samples_and_all_are_kept() {
+        let values = [90.0, 110.0, 100.0, 101.0, 99.0, 100.0, 100.0];
+        let (taken, codes) = told(&values, Ending::Steady);
+        assert_eq!(codes, Vec::<String>::new());
+        assert_eq!(taken.headline, values[2..]);
+        assert_eq!((taken.samples.len(), taken.samples[0].at), (5, 2.0));
+        assert_eq!(taken.facts.achieved["rounds"], 7);
+        assert_eq!(taken.facts.achieved["round_values"], serde_json::json!(values));
+    }
+
+    #[test]
+    fn a_device_that_ran_on_credit_is_found_out() {
+        let noise = |level: f64, i: usize| level * (1.0 + 0.004 * (i * 7 % 5) as f64);
+        let fast = (0..8).map(|i| noise(3000.0, i));
+        let values: Vec<f64> = fast.chain((0..12).map(|i| noise(300.0, i))).collect();
+        let (taken, codes) = told(&values, Ending::Steady);
+        assert_eq!(codes, ["burst-credit"]);
+        let text = taken.facts.warnings[0].to_string();
+        assert!(text.contains("the first 8.0 s gave 3.0") && text.contains("kIO/s"), "{text}");
+        // A device that becomes quicker had no credit.
+        let rising: Vec<f64> = values.iter().rev().copied().collect();
+        assert_eq!(told(&rising, Ending::Steady).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_not_steady_says_by_how_much() {
+        let reached = Some(Steadiness { range: 0.34, excursion: 0.12 });
+        let (taken, codes) = told(&[100.0, 60.0, 100.0, 70.0, 90.0, 60.0], Ending::NotSteady { reached });
+        assert_eq!(codes, ["not-steady"]);
+        let text = taken.facts.warnings[0].to_string();
+        assert!(text.contains("after 6 rounds") && text.contains("34") && text.contains("12"), "{text}");
+        let few = told(&[1.0, 2.0], Ending::NotSteady { reached: None }).0.facts.warnings[0].to_string();
+        assert!(few.contains("after 2 rounds: it takes 5 to tell"), "{few}");
+    }
+}
