@@ -5,6 +5,7 @@
 //! that width each; larger ones are whole cache lines, worked on by the kernels of [`stream`](crate::stream). All that
 //! was done is checked afterwards: that every block was worked on, and what came of it.
 
+mod check;
 mod permutation;
 mod units;
 
@@ -15,7 +16,7 @@ use crate::stream::{self, ELEMENT, LoadedStream, StreamOp};
 
 pub use permutation::Permutation;
 use permutation::mix;
-use units::{BYTES, PAIRS, QUADS, Unit, Units, WORDS};
+use units::{BYTES, PAIRS, QUADS, Unit, Units, WORDS, units_of, units_of_mut};
 
 /// Blocks above 8 bytes are whole lines of this many bytes.
 pub const LINE: usize = 64;
@@ -223,6 +224,12 @@ impl Region {
         Ok(made)
     }
 
+    /// Regions that are worked on at once: see [`BlockOp::regions`].
+    #[must_use]
+    pub fn regions(&self) -> u64 {
+        self.shape.op.regions() as u64
+    }
+
     /// Blocks in the region.
     #[must_use]
     pub fn blocks(&self) -> u64 {
@@ -375,109 +382,6 @@ impl Region {
             self.sum = self.sum.wrapping_add(sum);
         }
     }
-
-    /// Checks all that was done since the region was made. What is drawn and not worked on is forgotten.
-    ///
-    /// # Errors
-    /// [`WrongBlocks`].
-    pub fn verify(&self) -> Result<(), WrongBlocks> {
-        let (passes, rest) = (self.done / self.count, self.done % self.count);
-        let order = (self.shape.order == Order::Random).then(|| self.order_of(passes));
-        let visited = |number: u64| self.place(order.as_ref(), number);
-        let wrong = |what: String| Err(WrongBlocks { what, blocks: self.done });
-        match self.shape.op {
-            BlockOp::Read => {
-                let partly = self.sum_of((0..rest).map(visited));
-                let wanted = self.pass_sum.wrapping_mul(passes).wrapping_add(partly);
-                match self.sum == wanted {
-                    true => Ok(()),
-                    false => wrong(format!("what was read adds up to {:#x} and not {wanted:#x}", self.sum)),
-                }
-            }
-            BlockOp::Write => {
-                let new = |place: u64| self.holds(place, passes);
-                let old = |place: u64| match passes.checked_sub(1) {
-                    Some(pass) => self.holds(place, pass),
-                    None => self.target_block(place).iter().all(|byte| *byte == 0),
-                };
-                // Those visited are all new; as many as they are new in all, hence no other is; and the others are old.
-                let visited_new = (0..rest).map(visited).all(new);
-                let is_new = (0..self.count).filter(|place| new(*place)).count() as u64;
-                let is_old = (0..self.count).filter(|place| old(*place)).count() as u64;
-                match visited_new && is_new == rest && is_old == self.count - rest {
-                    true => Ok(()),
-                    false => wrong(format!(
-                        "{is_new} blocks are written of {rest} in this pass, and {is_old} untouched of {}",
-                        self.count - rest
-                    )),
-                }
-            }
-            BlockOp::ReadWrite => {
-                let all = if passes > 0 { self.count } else { rest };
-                let visited = |number| if passes > 0 { number } else { visited(number) };
-                let differs = |place: &u64| self.source_block(*place) != self.target_block(*place);
-                match (0..all).map(visited).find(differs) {
-                    None => Ok(()),
-                    Some(place) => wrong(format!("block {place} is not equal to what it was copied from")),
-                }
-            }
-        }
-    }
-
-    fn source_block(&self, place: u64) -> &[u8] {
-        let start = place as usize * self.shape.block;
-        &self.buffer.bytes()[start..start + self.shape.block]
-    }
-
-    fn target_block(&self, place: u64) -> &[u8] {
-        let start = self.target + place as usize * self.shape.block;
-        &self.buffer.bytes()[start..start + self.shape.block]
-    }
-
-    /// Whether the block holds what that pass writes.
-    fn holds(&self, place: u64, pass: u64) -> bool {
-        let block = self.target_block(place);
-        if self.shape.block > ELEMENT {
-            let value = line_value(pass).to_bits();
-            return block.chunks(ELEMENT).all(|chunk| word_of(chunk) == value);
-        }
-        let unused = u64::BITS - 8 * self.shape.block as u32;
-        word_of(block) == unit_value(pass) << unused >> unused
-    }
-
-    /// The sum of the units, or of the words of the lines, of these blocks.
-    fn sum_of(&self, places: impl Iterator<Item = u64>) -> u64 {
-        places
-            .flat_map(|place| self.target_block(place).chunks(ELEMENT))
-            .map(word_of)
-            .fold(0, u64::wrapping_add)
-    }
-
-    /// [`sum_of`](Self::sum_of) for all blocks, and quicker.
-    fn sum_of_all(&self) -> u64 {
-        let bytes = &self.buffer.bytes()[self.target..];
-        let length = self.count as usize;
-        match self.shape.block {
-            1 => sum(units_of::<u8>(bytes, length)),
-            2 => sum(units_of::<u16>(bytes, length)),
-            4 => sum(units_of::<u32>(bytes, length)),
-            block => sum(units_of::<u64>(bytes, length * block / ELEMENT)),
-        }
-    }
-}
-
-fn sum<T: Unit>(units: &[T]) -> u64 {
-    units.iter().fold(0, |sum: u64, unit| sum.wrapping_add((*unit).into()))
-}
-
-/// The number of 1, 2, 4 or 8 bytes.
-fn word_of(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => u64::from(a),
-        [a, b] => u64::from(u16::from_ne_bytes([a, b])),
-        [a, b, c, d] => u64::from(u32::from_ne_bytes([a, b, c, d])),
-        _ => bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)),
-    }
 }
 
 /// What a pass writes to units: odd multiples, so that their low bytes differ from pass to pass, and from zero at first.
@@ -485,22 +389,11 @@ fn unit_value(pass: u64) -> u64 {
     pass.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What a pass writes to lines, in every element.
+/// What a pass writes to lines, in every element: eight equal bytes, as `rep stosb` needs, another from pass to pass,
+/// and never zero or a NaN.
 fn line_value(pass: u64) -> f64 {
-    pass.wrapping_add(1) as f64
-}
-
-/// The first `length` units of these bytes.
-fn units_of<T: Unit>(bytes: &[u8], length: usize) -> &[T] {
-    // SAFETY: every bit pattern is such an integer.
-    let (_, units, _) = unsafe { bytes.align_to::<T>() };
-    &units[..length]
-}
-
-fn units_of_mut<T: Unit>(bytes: &mut [u8], length: usize) -> &mut [T] {
-    // SAFETY: every bit pattern is such an integer, and of such an integer.
-    let (_, units, _) = unsafe { bytes.align_to_mut::<T>() };
-    &mut units[..length]
+    let byte = 1 + (pass % 0x7f) as u8;
+    f64::from_bits(u64::from_ne_bytes([byte; ELEMENT]))
 }
 
 #[cfg(test)]

@@ -47,6 +47,19 @@ pub(super) struct Units<T> {
     pub(super) copy_at: unsafe fn(&[T], &mut [T], &[u64]),
 }
 
+/// The first `length` units of these bytes.
+pub(super) fn units_of<T: Unit>(bytes: &[u8], length: usize) -> &[T] {
+    // SAFETY: every bit pattern is such an integer.
+    let (_, units, _) = unsafe { bytes.align_to::<T>() };
+    &units[..length]
+}
+
+pub(super) fn units_of_mut<T: Unit>(bytes: &mut [u8], length: usize) -> &mut [T] {
+    // SAFETY: every bit pattern is such an integer, and of such an integer.
+    let (_, units, _) = unsafe { bytes.align_to_mut::<T>() };
+    &mut units[..length]
+}
+
 #[inline(always)]
 fn load<T: Unit>(unit: &T) -> T {
     // SAFETY: a reference can be read from.

@@ -29,6 +29,7 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &cpu::CoreToCore,
     &memory::Bandwidth,
     &memory::Latency,
+    &memory::Block,
     &disk::io::DiskIo,
     &disk::fsync::DiskFsync,
     &network::Tcp,

@@ -25,6 +25,7 @@ pub(super) fn label(case: &Case) -> String {
         "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
         "cpu.core-to-core" => words.word("core to core").these(&["op"]),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
+        "memory.block" => words.pattern().these(&["op", "block"]).word("of").these(&["size"]).times(),
         "memory.latency" => words.word("latency").these(&["size"]),
         "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
         "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),
@@ -128,6 +129,12 @@ mod tests {
             "triad 512 MiB nt"
         );
         assert_eq!(of("memory.bandwidth/op=read/size=64M/variant=best/threads=2"), "read 64 MiB ×2");
+        assert_eq!(
+            of(
+                "memory.block/op=read-write/pattern=random/block=8K/size=256M/pages=thp/threads=2/volume=100G/scaling=strong"
+            ),
+            "random read-write 8 KiB of 256 MiB ×2 volume 100 GiB scaling strong"
+        );
         assert_eq!(of("memory.latency/size=64M/pages=4k"), "latency 64 MiB pages 4k");
         assert_eq!(
             of("disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1"),

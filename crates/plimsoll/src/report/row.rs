@@ -43,7 +43,8 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
+        let mut details: Vec<String> = level(measurement).into_iter().collect();
+        details.extend(headline.and_then(tail));
         details.extend(headline.into_iter().flat_map(between));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
@@ -90,6 +91,13 @@ fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
     let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
     chosen.join(" ")
+}
+
+/// Where a block's region lives: it decides what was measured.
+fn level(measurement: &Measurement) -> Option<String> {
+    let level =
+        (measurement.case.benchmark() == "memory.block").then(|| measurement.achieved.get("level"))??;
+    Some(format!("in {}", level.as_str()?))
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -147,6 +155,8 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
 /// Further metrics that say more than the headline does: benchmark, metric, words before and after the figure.
 const ALSO: &[(&str, &str, &str, &str)] = &[
     ("memory.bandwidth", "bus", "with write-allocate", ""),
+    ("memory.block", "latency", "", "per block"),
+    ("memory.block", "latency_per_byte", "", "per byte"),
     ("disk.io", "latency", "latency", ""),
     ("network.tcp", "cpu", "CPU", "per byte"),
     ("network.udp", "jitter", "jitter", ""),
@@ -168,7 +178,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
         Some(percentiles) => said(percentiles, metric.unit, &["p50", "p99"])?,
         None => human(value, metric.unit),
     };
-    Some([*before, &figure, *after].join(" ").trim_end().to_owned())
+    Some([*before, &figure, *after].join(" ").trim().to_owned())
 }
 
 #[cfg(test)]

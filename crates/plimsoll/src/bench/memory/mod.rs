@@ -3,6 +3,9 @@
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
 mod bandwidth;
+mod batches;
+mod block;
+mod home;
 mod latency;
 mod passes;
 
@@ -12,6 +15,7 @@ use plimsoll_metal::team::{Team, TeamError};
 use serde_json::Value as Json;
 
 pub use bandwidth::Bandwidth;
+pub use block::Block;
 pub use latency::Latency;
 pub(crate) use latency::first_cpu;
 

@@ -323,7 +323,7 @@ impl Prepared for Passes {
     }
 }
 
-fn note_threads(facts: &mut Facts, machine: &Machine, threads: usize) {
+pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, threads: usize) {
     let cpus = machine.cpu.allowed.len();
     if threads > cpus {
         facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus });

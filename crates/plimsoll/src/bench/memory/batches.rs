@@ -1,0 +1,478 @@
+//! Batches of blocks on every thread: the prepared case of `memory.block`.
+//!
+//! Which blocks come next is drawn before each batch, outside the time, while no thread works; then all start together.
+//! A batch lasts until the slowest thread is done, and one in which a thread was off its CPU is set aside.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
+use plimsoll_metal::buffer::Resident;
+use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
+use plimsoll_metal::team::{Member, Team};
+use serde_json::Value as Json;
+
+use super::home::home;
+use super::passes::note_threads;
+use super::{broken, note_caches, note_pages, pages_of, seed, team};
+use crate::bench::fixed::{Scaling, share};
+use crate::bench::{Context, Prepared};
+use crate::case::Case;
+use crate::quantity::{Quantity, Unit};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::warning::Warning;
+
+/// Batches with each kernel when the best is looked for; the quickest counts.
+const TRIALS: usize = 3;
+/// What a batch lasts at least, where as many blocks can be drawn at once.
+const BATCH_SECONDS: f64 = 2e-3;
+/// Batches from one order to the threads to the next: about so long.
+const ROUND_SECONDS: f64 = 0.2;
+const MOST_BATCHES: u64 = 4096;
+/// Share of a batch that a thread may be off its CPU: above it there was more than an interrupt.
+const OFF_CPU: f64 = 0.02;
+/// The longest that one sample of a fixed amount may take.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The amount of each sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fixed {
+    pub(super) blocks: u64,
+    /// Whether each thread does so many, or all together.
+    pub(super) scaling: Scaling,
+}
+
+/// Regions on every thread, and the kernel that works on their blocks.
+pub(super) struct Batches {
+    team: Team,
+    fields: Vec<Field>,
+    kernel: Option<Chosen>,
+    random: bool,
+    bytes_per_block: u64,
+    fixed: Option<Fixed>,
+    /// Whether each thread has a CPU of its own.
+    alone: bool,
+    /// What reading the clock adds to each batch, in seconds.
+    overhead: f64,
+    /// The longest that a sample may take.
+    longest: Duration,
+    drawn: Drawn,
+    cut: Option<Cut>,
+    facts: Facts,
+}
+
+#[derive(Clone, Copy)]
+struct Chosen {
+    kernel: BlockKernel,
+    /// What a block took in its quickest batch.
+    block_seconds: f64,
+}
+
+/// What it cost to draw blocks, outside the time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawn {
+    seconds: f64,
+    blocks: u64,
+}
+
+/// A sample that was ended before its amount was done; in blocks.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    done: u64,
+    wanted: u64,
+}
+
+/// One thread's own.
+struct Field {
+    region: Region,
+    clock: Option<CoreClock>,
+}
+
+/// One thread's part in a batch.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    blocks: u64,
+    start: Instant,
+    end: Instant,
+    /// Share of it off the CPU.
+    off_cpu: f64,
+    /// What drawing took before it.
+    drawing: Duration,
+}
+
+/// A batch of all threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Batch {
+    blocks: u64,
+    seconds: f64,
+    /// The largest share that a thread was off its CPU.
+    off_cpu: f64,
+}
+
+/// What one thread did in a round.
+struct Turn {
+    parts: Vec<Part>,
+    clock_hz: Option<f64>,
+}
+
+/// What counts of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counted {
+    blocks: u64,
+    seconds: f64,
+    all_seconds: f64,
+}
+
+impl Batch {
+    /// The parts of all threads. Where each has a CPU of its own, the slowest counts; where they take turns on one, what
+    /// counts is from the first start to the last end.
+    fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
+        let elapsed = |part: &Part| part.end.saturating_duration_since(part.start);
+        let time = match alone {
+            true => parts.iter().map(elapsed).max()?,
+            false => {
+                let (start, end) = (parts.iter().map(|p| p.start).min()?, parts.iter().map(|p| p.end).max()?);
+                end.saturating_duration_since(start)
+            }
+        };
+        Some(Self {
+            blocks: parts.iter().map(|part| part.blocks).sum(),
+            seconds: (time.as_secs_f64() - overhead).max(0.0),
+            off_cpu: parts.iter().map(|part| part.off_cpu).fold(0.0, f64::max),
+        })
+    }
+}
+
+impl Counted {
+    /// Adds the batches in which no thread was off its CPU for more than `tolerated`; without any, the least disturbed.
+    fn add(&mut self, batches: &[Batch], tolerated: f64) {
+        let least = batches.iter().map(|batch| batch.off_cpu).fold(f64::INFINITY, f64::min);
+        for batch in batches {
+            self.all_seconds += batch.seconds;
+            if batch.off_cpu <= tolerated.max(least) {
+                self.blocks += batch.blocks;
+                self.seconds += batch.seconds;
+            }
+        }
+    }
+
+    fn set_aside(&self) -> f64 {
+        if self.all_seconds > 0.0 { (1.0 - self.seconds / self.all_seconds).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+impl Field {
+    fn work(
+        &mut self,
+        kernel: BlockKernel,
+        blocks: u64,
+        per_batch: u64,
+        batches: u64,
+        member: Member<'_>,
+    ) -> Turn {
+        let mut left = blocks;
+        let mut parts = Vec::new();
+        for _ in 0..batches {
+            let mine = left.min(per_batch);
+            left -= mine;
+            let begin = Instant::now();
+            self.region.draw(mine);
+            let drawing = begin.elapsed();
+            member.barrier();
+            let (on_cpu, start) = (thread_cpu_time(), Instant::now());
+            let blocks = self.region.work(kernel);
+            let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
+            let elapsed = end.saturating_duration_since(start).as_secs_f64();
+            let on_cpu = on_cpu_at_end.saturating_sub(on_cpu).as_secs_f64();
+            let off_cpu = if elapsed > 0.0 { (1.0 - on_cpu / elapsed).clamp(0.0, 1.0) } else { 0.0 };
+            parts.push(Part { blocks, start, end, off_cpu, drawing });
+            // Nobody draws while another works: that would leave it the memory to itself.
+            member.barrier();
+        }
+        Turn { parts, clock_hz: self.clock.as_ref().and_then(CoreClock::probe) }
+    }
+}
+
+/// How many blocks take about `seconds`.
+fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
+    (seconds / block_seconds.max(1e-12)).ceil().clamp(1.0, 1e15) as u64
+}
+
+impl Batches {
+    /// Regions on every thread's own memory node, filled, and the kernel chosen.
+    pub(super) fn new(
+        op: BlockOp,
+        order: Order,
+        fixed: Option<Fixed>,
+        case: &Case,
+        cx: &Context<'_>,
+    ) -> Result<Self, CannotMeasure> {
+        let whole = |key| case.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let (block, pages, seed) = (whole("block"), pages_of(case), seed(cx, case));
+        let shape = Shape { op, order, block, bytes: whole("size"), pages, seed };
+        let threads = case.threads();
+        let mut team = team(cx.machine, threads)?;
+        let made = team.run(|member| {
+            let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
+            Ok(Field { region: Region::new(shape)?, clock: CoreClock::calibrate().ok() })
+        });
+        let fields: Result<Vec<Field>, BlockError> = made.map_err(broken)?.into_iter().collect();
+        let fields = fields.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let region = fields.first().map(|field| &field.region);
+        let bytes = region.map_or(0, Region::bytes);
+        let mut facts = Facts::default();
+        let resident: Vec<Resident> = fields.iter().filter_map(|f| f.region.resident().ok()).collect();
+        note_pages(&mut facts, pages, &resident);
+        note_caches(&mut facts, cx.machine);
+        note_threads(&mut facts, cx.machine, threads);
+        facts.achieved.insert("size".to_owned(), Json::from(bytes));
+        facts.achieved.insert("level".to_owned(), Json::from(home(cx.machine, team.cpus(), bytes)));
+        facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
+        let mut batches = Self {
+            bytes_per_block: region.map_or(1, Region::bytes_per_block),
+            team,
+            fields,
+            kernel: None,
+            random: order == Order::Random,
+            fixed,
+            alone: threads <= cx.machine.cpu.allowed.len(),
+            overhead: timer_overhead(),
+            longest: LONGEST,
+            drawn: Drawn::default(),
+            cut: None,
+            facts,
+        };
+        batches.choose(op, block)?;
+        Ok(batches)
+    }
+
+    /// Takes the kernel that is quickest.
+    fn choose(&mut self, op: BlockOp, block: usize) -> Result<(), CannotMeasure> {
+        let mut tried: Vec<Chosen> = kernels(op, block)
+            .into_iter()
+            .map(|kernel| Chosen { kernel, block_seconds: f64::INFINITY })
+            .collect();
+        let mut blocks = 1;
+        if let Some(first) = tried.first() {
+            // The first blocks are slow: nothing is known yet to caches and address translation.
+            for _ in 0..2 {
+                let took = self.quickest_block(first.kernel, blocks)?;
+                blocks = blocks_in(BATCH_SECONDS, took);
+            }
+        }
+        for _ in 0..TRIALS {
+            for one in &mut tried {
+                one.block_seconds = one.block_seconds.min(self.quickest_block(one.kernel, blocks)?);
+            }
+        }
+        let quickest = tried.into_iter().min_by(|a, b| a.block_seconds.total_cmp(&b.block_seconds));
+        let chosen = quickest.ok_or_else(|| CannotMeasure::not_here("no kernel works on such blocks"))?;
+        self.facts.achieved.insert("variant".to_owned(), Json::from(chosen.kernel.name()));
+        self.kernel = Some(chosen);
+        Ok(())
+    }
+
+    /// What a block takes on each thread, at best, when each does so many.
+    fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
+        let per_batch = self.per_batch(blocks);
+        let mut left = vec![blocks; self.fields.len()];
+        let round = self.round(kernel, &mut left, per_batch, blocks.div_ceil(per_batch).min(MOST_BATCHES))?;
+        let threads = self.fields.len() as f64;
+        let each = round.batches.iter().filter(|b| b.blocks > 0 && b.seconds > 0.0);
+        let least = each.map(|b| b.seconds * threads / b.blocks as f64).fold(f64::INFINITY, f64::min);
+        // A timer that stood still says nothing; a nanosecond is a guess that more blocks mend.
+        Ok(if least.is_finite() { least } else { 1e-9 })
+    }
+
+    fn per_batch(&self, wanted: u64) -> u64 {
+        if self.random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
+    }
+
+    /// Lets each thread do up to so many batches of what it has left.
+    fn round(
+        &mut self,
+        kernel: BlockKernel,
+        left: &mut [u64],
+        per_batch: u64,
+        batches: u64,
+    ) -> Result<Round, CannotMeasure> {
+        let shares: &[u64] = left;
+        let work = |member: Member<'_>, field: &mut Field| {
+            let blocks = shares.get(member.index).copied().unwrap_or(0);
+            field.work(kernel, blocks, per_batch, batches, member)
+        };
+        let turns = self.team.run_each(&mut self.fields, work).map_err(broken)?;
+        let mut round = Round { batches: Vec::new(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) };
+        for index in 0..batches as usize {
+            let parts: Vec<Part> = turns.iter().filter_map(|turn| turn.parts.get(index)).copied().collect();
+            round.batches.extend(Batch::of(&parts, self.alone, self.overhead));
+        }
+        for (turn, left) in turns.iter().zip(left) {
+            let done: u64 = turn.parts.iter().map(|part| part.blocks).sum();
+            *left -= done.min(*left);
+            self.drawn.blocks += done;
+            self.drawn.seconds += turn.parts.iter().map(|part| part.drawing.as_secs_f64()).sum::<f64>();
+        }
+        Ok(round)
+    }
+
+    /// What each thread has to do.
+    fn shares(&self, amount: Amount, block_seconds: f64) -> Vec<u64> {
+        let threads = self.fields.len() as u64;
+        match (amount, self.fixed) {
+            (Amount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.fields.len()],
+            (Amount::Work(_), Some(Fixed { blocks, scaling })) => {
+                (0..threads).map(|index| share(scaling, blocks, threads, index)).collect()
+            }
+            (Amount::Work(bytes), None) => {
+                let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
+                vec![each.round().clamp(1.0, 1e15) as u64; self.fields.len()]
+            }
+        }
+    }
+}
+
+/// What came of a round.
+struct Round {
+    batches: Vec<Batch>,
+    clock_hz: Option<f64>,
+}
+
+/// The mean, where all are known.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Option<Vec<f64>> = values.collect();
+    values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+impl Prepared for Batches {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Chosen { kernel, block_seconds } =
+            self.kernel.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
+        let mut left = self.shares(amount, block_seconds);
+        let total = |left: &[u64]| left.iter().fold(0_u64, |sum, blocks| sum.saturating_add(*blocks));
+        let wanted = total(&left);
+        let per_batch = self.per_batch(blocks_in(BATCH_SECONDS, block_seconds));
+        let in_a_round = (ROUND_SECONDS / (per_batch as f64 * block_seconds)).ceil().max(1.0) as u64;
+        let (begin, mut counted, mut clocks) = (Instant::now(), Counted::default(), Vec::new());
+        loop {
+            let most = left.iter().copied().max().unwrap_or(0);
+            if most == 0 || (!clocks.is_empty() && begin.elapsed() >= self.longest) {
+                break;
+            }
+            let batches = most.div_ceil(per_batch).min(in_a_round).min(MOST_BATCHES);
+            let round = self.round(kernel, &mut left, per_batch, batches)?;
+            counted.add(&round.batches, if self.alone { OFF_CPU } else { 1.0 });
+            clocks.push(round.clock_hz);
+        }
+        let done = wanted - total(&left);
+        if done < wanted {
+            self.cut = Some(Cut { done, wanted });
+        }
+        if counted.seconds <= 0.0 || counted.blocks == 0 {
+            let why = "the clock did not advance while blocks were worked on: choose larger blocks or a longer sample";
+            return Err(CannotMeasure::environment(why));
+        }
+        let latency = counted.seconds * self.fields.len() as f64 / counted.blocks as f64;
+        let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
+        let mut values = std::collections::BTreeMap::new();
+        values.insert("throughput".to_owned(), throughput);
+        values.insert("latency".to_owned(), latency);
+        let block = self.bytes_per_block / self.fields.first().map_or(1, |f| f.region.regions());
+        values.insert("latency_per_byte".to_owned(), latency / block as f64);
+        Ok(Sample {
+            elapsed: counted.all_seconds,
+            work: Some(done * self.bytes_per_block),
+            values,
+            conditions: Conditions {
+                clock_hz: mean(clocks.into_iter()),
+                set_aside: Some(counted.set_aside()),
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        let checked = self.team.run_each(&mut self.fields, |member, field| {
+            let told = |why| format!("thread {} on CPU {}: {why}", member.index, member.cpu);
+            field.region.verify().map_err(told)
+        });
+        let checked = checked.map_err(|e| WrongAnswer(e.to_string()))?;
+        checked.into_iter().collect::<Result<(), String>>().map_err(WrongAnswer)
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        if self.random && self.drawn.blocks > 0 {
+            let each = self.drawn.seconds / self.drawn.blocks as f64;
+            facts.achieved.insert("draw_seconds_per_block".to_owned(), Json::from(each));
+        }
+        if let Some(Cut { done, wanted }) = self.cut {
+            let human = |blocks: u64| {
+                Quantity::new(blocks as f64 * self.bytes_per_block as f64, Unit::Byte).to_string()
+            };
+            let text = format!(
+                "{} of {} were moved in the {} s that a sample may take; give a smaller --volume or --count, or larger \
+                 blocks",
+                human(done),
+                human(wanted),
+                self.longest.as_secs()
+            );
+            facts.warnings.push(Warning::Other { code: "volume-cut".to_owned(), text });
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Keep, Options};
+    use crate::machine::{Machine, Root};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn part(start: Instant, from: u32, to: u32, off_cpu: f64) -> Part {
+        Part { blocks: 10, start: start + MS * from, end: start + MS * to, off_cpu, drawing: MS }
+    }
+
+    #[test]
+    fn a_batch_is_as_long_as_its_slowest_thread_or_as_all_that_share_a_cpu() {
+        let now = Instant::now();
+        let parts = [part(now, 0, 5, 0.0), part(now, 4, 11, 0.3)];
+        let alone = Batch::of(&parts, true, 1e-3).unwrap();
+        assert_eq!((alone.blocks, alone.off_cpu), (20, 0.3));
+        assert!((alone.seconds - 6e-3).abs() < 1e-9, "{alone:?}");
+        let sharing = Batch::of(&parts, false, 1e-3).unwrap();
+        assert!((sharing.seconds - 10e-3).abs() < 1e-9, "{sharing:?}");
+        assert_eq!(Batch::of(&[], true, 0.0), None);
+    }
+
+    #[test]
+    fn disturbed_batches_are_set_aside_and_the_least_disturbed_one_never() {
+        let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, off_cpu };
+        let mut counted = Counted::default();
+        counted.add(&[batch(10, 1.0, 0.0), batch(10, 3.0, 0.5)], 0.02);
+        assert_eq!((counted.blocks, counted.seconds, counted.set_aside()), (10, 1.0, 0.75));
+        counted.add(&[batch(5, 1.0, 0.4), batch(5, 5.0, 0.5)], 0.02);
+        assert_eq!((counted.blocks, counted.seconds), (15, 2.0));
+        assert_eq!(Counted::default().set_aside(), 0.0);
+    }
+
+    #[test]
+    fn a_sample_that_takes_too_long_is_cut_and_said() {
+        let machine = Machine::discover(&Root::live());
+        let case = Case::of("memory.block").with_size("block", 64).with_size("size", 1 << 20);
+        let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+        let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
+        let mut batches = Batches::new(BlockOp::Write, Order::Random, fixed, &case, &cx).unwrap();
+        assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
+        batches.longest = Duration::ZERO;
+        let sample = batches.sample(Amount::Work(1)).unwrap();
+        assert!(sample.work.unwrap() < 64 << 40 && sample.values["throughput"] > 0.0);
+        batches.verify().unwrap();
+        let warning = batches.facts().warnings.pop().unwrap();
+        assert_eq!(warning.code(), "volume-cut");
+        assert!(warning.to_string().contains("of 64 TiB were moved in the 0 s"), "{warning}");
+    }
+}
