@@ -16,6 +16,7 @@ pub mod lu;
 pub mod residency;
 pub mod sliced;
 pub mod stream;
+pub mod tcp;
 pub mod team;
 pub mod uring;
 mod watch;

@@ -1,5 +1,7 @@
 //! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
 
+mod far_end;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +15,7 @@ use signal_hook::iterator::Signals;
 
 use crate::bench::disk::raw::{self, RawError, RawTarget};
 use crate::bench::disk::target::Cache;
-use crate::bench::{Candidate, Options, disk, network};
+use crate::bench::{Candidate, Options, disk};
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
@@ -30,6 +32,7 @@ use crate::resolve;
 use crate::run::{Harness, Ran, expected_seconds};
 use crate::sample::Cause;
 use crate::store::{Store, StoreError};
+use crate::wire::Key;
 use crate::worker::{self, Workers};
 
 /// Why nothing (more) can be done: one line, and the exit code.
@@ -75,14 +78,19 @@ impl Failure {
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     survive_file_size_limit();
     match typed {
-        Typed::Measure { what, common } => measure(&what, &common),
+        Typed::Measure { what, common, key } => {
+            let key = far_end::key(key.as_deref())?;
+            measure(&what, &common, key)
+        }
+        Typed::Serve(typed) => far_end::serve(&typed),
+        Typed::NewKey { file } => far_end::new_key(file.as_deref()),
         Typed::Machine { json } => show_machine(json),
         Typed::History { store, show } => history(store, show),
         Typed::Worker => {
             let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
-        Typed::FarEnd => far_end(),
+        Typed::FarEnd => far_end::private(),
     }
 }
 
@@ -93,6 +101,7 @@ struct Prepared {
     candidates: Vec<Candidate>,
     user_limits: UserLimits,
     target: Option<RawTarget>,
+    key: Option<Key>,
 }
 
 impl Prepared {
@@ -115,11 +124,11 @@ impl Prepared {
             None if uses_disk || common.dir.is_some() => plan.dir = checked_dir(&plan.dir, &candidates)?,
             None => {}
         }
-        Ok(Self { plan, machine, candidates, user_limits, target: common.target.clone() })
+        Ok(Self { plan, machine, candidates, user_limits, target: common.target.clone(), key: None })
     }
 
     fn options(&self) -> Options {
-        Options { dir: self.plan.dir.clone(), seed: self.plan.seed, target: self.target.clone() }
+        Options { dir: self.plan.dir.clone(), seed: self.plan.seed, target: self.target.clone(), key: self.key.clone() }
     }
 }
 
@@ -140,8 +149,8 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(what: &What, common: &Common) -> Result<ExitCode, Failure> {
-    let prepared = Prepared::new(what, common)?;
+fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
+    let prepared = Prepared { key, ..Prepared::new(what, common)? };
     if common.list || common.dry_run {
         let text =
             if common.list { listed(&prepared) + &kernels(&prepared, what) } else { foretold(&prepared) };
@@ -357,11 +366,6 @@ fn store_failure(error: &StoreError) -> Failure {
         _ => code::ENVIRONMENT,
     };
     Failure { line: error.to_string(), code }
-}
-
-fn far_end() -> Result<ExitCode, Failure> {
-    let served = network::serve(std::io::stdin(), std::io::stdout());
-    served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }
 
 /// The directory of the test files, if all of them fit there.

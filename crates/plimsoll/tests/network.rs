@@ -7,21 +7,28 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll::bench::Prepared;
-use plimsoll::bench::network::{Placement, RoundTrips, Stream};
+use plimsoll::bench::network::{Placement, RoundTrips, Setup, Streams};
 use plimsoll::case::Case;
 use plimsoll::sample::{Amount, Cause};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{ended, plimsoll, scratch};
 
-const ANYWHERE: Placement = Placement { near: None, far: None };
-
 fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"))
 }
 
-fn stream() -> Stream {
-    Stream::new(&program(), &Case::of("network.tcp").with_size("message", 1 << 16), 1, ANYWHERE).unwrap()
+/// A private far end, threads where the scheduler puts them.
+fn anywhere() -> Setup {
+    Setup::private(program(), Placement::default())
+}
+
+fn stream() -> Streams {
+    Streams::new(&anywhere(), &Case::of("network.tcp").with_size("message", 1 << 16), 1).unwrap()
+}
+
+fn round_trips(bytes: u64) -> RoundTrips {
+    RoundTrips::new(&anywhere(), &Case::of("network.latency").with_size("message", bytes), 1).unwrap()
 }
 
 fn signal(pid: u32, signal: Signal) {
@@ -70,7 +77,7 @@ fn a_run_over_loopback_is_whole_and_labelled() {
         metrics.iter().map(|metric| metric["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let [tcp, latency] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
-    assert_eq!(tcp["case"]["id"], "network.tcp/message=64K/streams=1/direction=up");
+    assert_eq!(tcp["case"]["id"], "network.tcp/message=128K/streams=1/direction=up");
     assert_eq!(names(tcp), ["goodput", "messages", "loss", "cpu"]);
     assert_eq!(names(latency), ["rtt", "rate", "goodput", "loss"]);
     for measurement in [tcp, latency] {
@@ -89,11 +96,11 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     let sample = stream.sample(Amount::Work(100)).unwrap();
     assert_eq!(sample.values["loss"], 0.0);
     let per_second = sample.values["messages"];
-    assert!((per_second * sample.elapsed - 100.0).abs() < 1e-6, "exactly the 100 messages were counted");
+    let counted = per_second * sample.elapsed;
+    assert!(counted <= 100.0 + 1e-6 && counted >= 89.0, "{counted} of 100: all but the first piece");
     assert!((sample.values["goodput"] / (per_second * 65536.0 * 8.0) - 1.0).abs() < 1e-12);
     stream.verify().unwrap();
-    let case = Case::of("network.latency").with_size("message", 1000);
-    let mut trips = RoundTrips::new(&program(), &case, 1, ANYWHERE).unwrap();
+    let mut trips = round_trips(1000);
     let sample = trips.sample(Amount::Work(50)).unwrap();
     let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!((counted, sample.values["loss"]), (50, 0.0));
@@ -104,7 +111,7 @@ fn the_answer_is_verified_and_amounts_are_kept() {
 #[test]
 fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
     let mut stream = stream();
-    let pid = stream.far_end_pid();
+    let pid = stream.far_end_pid().unwrap();
     let killer = std::thread::spawn(move || {
         until("a busy far end", || ticks(pid).is_none_or(|t| t > 0));
         signal(pid, Signal::KILL);
@@ -121,9 +128,8 @@ fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
 
 #[test]
 fn a_far_end_that_stops_answering_is_given_up() {
-    let case = Case::of("network.latency").with_size("message", 1);
-    let mut trips = RoundTrips::new(&program(), &case, 1, ANYWHERE).unwrap();
-    let pid = trips.far_end_pid();
+    let mut trips = round_trips(1);
+    let pid = trips.far_end_pid().unwrap();
     signal(pid, Signal::STOP);
     let error = trips.sample(Amount::Seconds(3600.0)).unwrap_err();
     assert_eq!(error.cause, Cause::FarEnd);
@@ -170,7 +176,7 @@ fn far_end_by_hand() -> (Child, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let orders = format!("{{\"token\":\"{}\",\"cpu\":null}}", "0f".repeat(16));
+    let orders = format!("{{\"key\":\"{}\",\"cpus\":[]}}", "0f".repeat(32));
     writeln!(child.stdin.as_mut().unwrap(), "{orders}").unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

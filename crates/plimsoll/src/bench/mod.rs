@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::wire::Key;
 
 pub mod cpu;
 pub mod disk;
@@ -157,6 +158,9 @@ pub struct Options {
     /// A block device to be measured itself, in the place of a file in `dir`; from the command line alone.
     #[serde(default)]
     pub target: Option<disk::raw::RawTarget>,
+    /// The key of the server that network benchmarks name.
+    #[serde(default)]
+    pub key: Option<Key>,
 }
 
 /// Values kept alive from one case to the next in the same worker, by name and type.

@@ -2,12 +2,16 @@
 //!
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
+mod serve;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+pub use serve::Serve;
 
 use crate::bench::BENCHMARKS;
 use crate::bench::disk::raw::{Consent, RawTarget};
@@ -23,6 +27,15 @@ pub enum Typed {
         what: What,
         /// How.
         common: Box<Common>,
+        /// File with the key of the server that is named.
+        key: Option<PathBuf>,
+    },
+    /// Serve network benchmarks.
+    Serve(Box<Serve>),
+    /// Make a key.
+    NewKey {
+        /// Into this new file; none prints it.
+        file: Option<PathBuf>,
     },
     /// Print what was discovered.
     Machine {
@@ -185,7 +198,15 @@ fn subsystem(name: &'static str) -> Command {
             _ => flag.value_name("VALUE,…"),
         }
     });
-    let command = Common::augment_args(Command::new(name).args(flags).allow_negative_numbers(true));
+    let secret = (name == "network").then(|| {
+        Arg::new("key")
+            .long("key")
+            .alias("key-file")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
+    });
+    let command = Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
     let command = if name == "disk" { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
     command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
@@ -220,8 +241,24 @@ pub fn command() -> Command {
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
     root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
-        .subcommands([machine, history])
+        .subcommands([far_end(), key(), machine, history])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
+}
+
+fn far_end() -> Command {
+    Serve::augment_args(Command::new("serve")).about("Serve network benchmarks to those who know the key")
+}
+
+fn key() -> Command {
+    let file = Arg::new("file")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("A new file, readable by its owner alone; without it the key is printed");
+    let new = Command::new("new").about("Make one").arg(file);
+    Command::new("key")
+        .about("Make a key for `serve` and `network --server`")
+        .subcommand_required(true)
+        .subcommand(new)
 }
 
 /// Reads the command line.
@@ -241,6 +278,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
             store: m.get_one::<PathBuf>("store").cloned(),
             show: m.subcommand_matches("show").and_then(|m| m.get_one::<String>("run").cloned()),
         }),
+        Some(("serve", m)) => Ok(Typed::Serve(Box::new(Serve::from_arg_matches(m)?))),
+        Some(("key", m)) => Ok(Typed::NewKey {
+            file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
+        }),
         Some(("worker", _)) => Ok(Typed::Worker),
         Some(("far-end", _)) => Ok(Typed::FarEnd),
         Some((name, m)) => {
@@ -253,13 +294,14 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
             if name == "disk" {
                 common.target = Device::from_arg_matches(m)?.target();
             }
-            Ok(Typed::Measure { what, common: Box::new(common) })
+            let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
+            Ok(Typed::Measure { what, common: Box::new(common), key })
         }
     }
 }
 
 fn measure(what: What, matches: &ArgMatches) -> Result<Typed, clap::Error> {
-    Ok(Typed::Measure { what, common: Box::new(Common::from_arg_matches(matches)?) })
+    Ok(Typed::Measure { what, common: Box::new(Common::from_arg_matches(matches)?), key: None })
 }
 
 /// What clap has to say about a wrong command line, in one line.

@@ -1,32 +1,35 @@
-//! Network benchmarks. Both ends are ours: the far end is a second process (`far_end`), so that what is reported
-//! is what the receiver saw.
+//! Network benchmarks. Both ends are ours, so that what is reported is what the receiver saw.
 //!
-//! The far end is on this machine for now, and every result is labelled so: over loopback it is the kernel and
-//! memory that are measured, not a link.
+//! Without `--server` the far end is a second process on this machine, and every result is labelled so: over loopback
+//! it is the kernel and memory that are measured, not a link.
 
-mod far_end;
 mod latency;
 mod near_end;
-mod pin;
-mod protocol;
+mod process;
+mod server;
+mod setup;
 mod tcp;
+mod told;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-pub use far_end::{FarEndError, serve};
 pub use latency::{Latency, RoundTrips};
-pub use near_end::FarEnd;
-pub use tcp::{Stream, Tcp};
+pub use near_end::{FarEnd, Place};
+pub use server::Address;
+pub use setup::Setup;
+pub use tcp::{Streams, Tcp};
 
 use crate::bench::{Better, Metric, place};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{CannotMeasure, Facts};
+use crate::sample::Facts;
+use crate::traffic::{Cpus, Fnv};
 use crate::warning::Warning;
 
 const fn metric(name: &'static str, unit: Unit, better: Better) -> Metric {
@@ -41,7 +44,7 @@ fn own_program() -> PathBuf {
 /// The message sizes asked for, or the default.
 fn message_sizes(group: &Group, default: u64) -> Result<Vec<u64>, String> {
     let sizes = group.numbers("message", &[default]);
-    let most = u64::from(protocol::MAX_MESSAGE);
+    let most = u64::from(crate::wire::MAX_MESSAGE);
     match sizes.iter().find(|bytes| !(1..=most).contains(*bytes)) {
         Some(bytes) => {
             Err(format!("message: {bytes} is out of range; write a size from 1 to {}", format_size(most)))
@@ -53,7 +56,7 @@ fn message_sizes(group: &Group, default: u64) -> Result<Vec<u64>, String> {
 /// The message size of a case, held to what both ends can keep.
 fn message_of(case: &Case, default: u64) -> u32 {
     let bytes = case.number("message").unwrap_or(default);
-    u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, protocol::MAX_MESSAGE)
+    u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, crate::wire::MAX_MESSAGE)
 }
 
 /// Refuses every value but the one that this version measures.
@@ -74,47 +77,45 @@ fn only_word(group: &Group, key: &str, only: &str) -> Result<(), String> {
 
 /// Bytes that nothing can compress, the same for the same seed and case.
 fn random_bytes(count: usize, seed: u64, case: &Case) -> Vec<u8> {
-    let hash = protocol::Fnv(seed).with(case.id().as_str().as_bytes());
+    let hash = Fnv(seed).with(case.id().as_str().as_bytes());
     let mut bytes = vec![0; count];
     ChaCha8Rng::seed_from_u64(hash.0).fill_bytes(&mut bytes);
     bytes
 }
 
-/// Where the two ends run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the two ends' threads run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The CPU of the near end; `None` where none is known.
-    pub near: Option<usize>,
-    /// The CPU of the far end.
-    pub far: Option<usize>,
+    /// The CPUs of the near end, in turn.
+    pub near: Cpus,
+    /// Those of a private far end; empty where the far end is elsewhere, and places its threads itself.
+    pub far: Cpus,
 }
 
 impl Placement {
-    /// On two cores where the machine has them, else on the one CPU that is allowed.
-    pub fn new(machine: &Machine) -> Self {
-        let cpus = place(machine, 2);
-        Placement { near: cpus.first().copied(), far: cpus.get(1).copied() }
+    /// Both ends on this machine: each stream's sender and receiver on cores of their own, where there are enough.
+    pub fn together(machine: &Machine) -> Self {
+        let cpus = place(machine, machine.cpu.allowed.len());
+        let every_second = |first: usize| Cpus(cpus.iter().copied().skip(first).step_by(2).collect());
+        let (near, far) = (every_second(0), every_second(1));
+        Placement { far: if far.0.is_empty() { near.clone() } else { far }, near }
     }
 
-    fn pin_near(self) -> Result<Option<pin::Pinned>, CannotMeasure> {
-        let pinned = self.near.map(|cpu| {
-            let refused = |e| {
-                CannotMeasure::environment(format!(
-                    "cannot pin the near end to CPU {cpu}: {e}; see taskset or cpuset"
-                ))
-            };
-            pin::Pinned::to(cpu).map_err(refused)
-        });
-        pinned.transpose()
+    /// The far end elsewhere: all CPUs are this end's.
+    pub fn apart(machine: &Machine) -> Self {
+        Placement { near: Cpus(place(machine, machine.cpu.allowed.len())), far: Cpus::default() }
     }
 
-    /// The label of every figure over loopback, and the CPUs used.
-    fn facts(self) -> Facts {
+    /// What lies between the ends, and the CPUs used.
+    fn facts(&self, link: &str, far: SocketAddr) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.insert("link".to_owned(), "loopback".into());
-        facts.achieved.insert("near_end_cpu".to_owned(), self.near.into());
-        facts.achieved.insert("far_end_cpu".to_owned(), self.far.into());
-        if let (Some(near), true) = (self.near, self.near == self.far) {
+        facts.achieved.insert("link".to_owned(), link.into());
+        facts.achieved.insert("far_end".to_owned(), far.to_string().into());
+        facts.achieved.insert("near_end_cpus".to_owned(), self.near.0.clone().into());
+        facts.achieved.insert("far_end_cpus".to_owned(), self.far.0.clone().into());
+        if let ([near], [far]) = (self.near.0.as_slice(), self.far.0.as_slice())
+            && near == far
+        {
             facts.warnings.push(Warning::Other {
                 code: "ends-share-cpu".to_owned(),
                 text: format!(

@@ -1,251 +1,296 @@
-//! The near end: starts the far end as a second process, connects to it, and sends it transfers.
+//! The near end: opens a session with a far end (its own private one, or a server), joins streams to it, and asks for
+//! transfers.
 //!
-//! Every wait has a deadline. When the far end fails, the error says how it ended; dropping this ends the process
-//! and collects it, whatever state it is in.
+//! Every wait has a deadline. When a private far end fails, the error says how it ended; dropping this ends its
+//! process and collects it, whatever state it is in.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::far_end::{Orders, Ready};
-use super::protocol::{Header, PHASE, Report, STALL, Token, WELCOME, first_byte, read_exact_by, thread_cpu};
-use crate::sample::{Amount, CannotMeasure};
+use super::process::Process;
+use super::server::Address;
+use crate::machine::Root;
+use crate::sample::CannotMeasure;
+use crate::traffic::account::Ledger;
+use crate::traffic::socket::dial;
+use crate::traffic::tcp::{Means, Outcome, transfer};
+use crate::traffic::{Cpus, End, Lost, route};
+use crate::wire::handshake::HandshakeError;
+use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Key, Message, Sockets, Tcp, Welcome, WireError};
 
-/// Longest line that a far end writes.
-const MAX_LINE: u64 = 4096;
-/// The time is looked at after this many bytes, or after each message if it is larger.
-const LOOK: u64 = 64 << 10;
+/// How long this end waits in all while other clients measure.
+const QUEUE: Duration = Duration::from_secs(90);
 
-/// A far end in a process of its own, connected and admitted.
+/// Where a far end is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// To be started for this run: `program far-end`, its threads on `cpus`.
+    Private {
+        /// The program.
+        program: PathBuf,
+        /// Its CPUs.
+        cpus: Cpus,
+    },
+    /// A server.
+    Server {
+        /// Its name or address, and port.
+        address: Address,
+        /// Its key.
+        key: Key,
+    },
+}
+
+/// A session with a far end.
 #[derive(Debug)]
 pub struct FarEnd {
-    stream: TcpStream,
-    process: Process,
-}
-
-/// The far end's process; it is killed and collected on drop.
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    /// Kept open: its end tells the far end that its parent is gone.
-    _orders: Option<ChildStdin>,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself already; collecting it is what matters.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Process {
-    fn spawn(program: &Path, token: Token, cpu: Option<usize>) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .arg0("plimsoll")
-            .arg("far-end")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pipe = child.stdin.take();
-        let mut process = Process { child, _orders: pipe };
-        let orders = serde_json::to_string(&Orders { token: token.to_hex(), cpu })?;
-        if let Some(pipe) = &mut process._orders {
-            // If it has ended already, the missing answer will say so.
-            let _ = writeln!(pipe, "{orders}");
-        }
-        Ok(process)
-    }
-
-    /// Waits for the line that names the port.
-    fn port(&mut self) -> Result<u16, CannotMeasure> {
-        let (sender, line) = crossbeam_channel::bounded(1);
-        let output = self.child.stdout.take();
-        // A pipe has no read timeout; this thread ends with the far end's process at the latest.
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            if let Some(output) = output {
-                let _ = BufReader::new(io::Read::take(output, MAX_LINE)).read_line(&mut line);
-            }
-            let _ = sender.send(line);
-        });
-        let line = line.recv_timeout(PHASE).unwrap_or_default();
-        match serde_json::from_str(&line) {
-            Ok(Ready::Port(port)) => Ok(port),
-            Ok(Ready::Error(why)) => Err(CannotMeasure::far_end(crate::text::shown(&why))),
-            Err(_) => Err(CannotMeasure::far_end(format!(
-                "the far end did not say where it listens within {} s{}; is the loopback interface up?",
-                PHASE.as_secs(),
-                self.end()
-            ))),
-        }
-    }
-
-    /// `": it was killed (signal 9)"` if the process is gone or going, else nothing.
-    fn end(&mut self) -> String {
-        let deadline = Instant::now() + Duration::from_millis(200);
-        // A broken connection comes a moment before the process can be collected.
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    return match (status.signal(), status.code()) {
-                        (Some(signal), _) => format!(": it was killed (signal {signal})"),
-                        (None, code) => format!(": it ended (exit {})", code.unwrap_or_default()),
-                    };
-                }
-                Ok(None) => std::thread::yield_now(),
-                Err(_) => break,
-            }
-        }
-        String::new()
-    }
-}
-
-/// What one transfer came to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Transfer {
-    /// Messages sent.
-    pub(super) messages: u64,
-    /// CPU time of the sending thread while it sent.
-    pub(super) cpu: Duration,
-    /// Wall time of sending.
-    pub(super) elapsed: Duration,
-    /// What the far end counted.
-    pub(super) report: Report,
-}
-
-/// When to stop sending.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Until {
-    /// After this many messages.
-    Messages(u64),
-    /// After this time.
-    Elapsed(Duration),
-}
-
-impl Until {
-    /// At least one message, at most a day.
-    pub(super) fn new(amount: Amount) -> Self {
-        const DAY: f64 = 86_400.0;
-        match amount {
-            Amount::Work(messages) => Until::Messages(messages.max(1)),
-            Amount::Seconds(s) if s > 0.0 => Until::Elapsed(Duration::from_secs_f64(s.min(DAY))),
-            Amount::Seconds(_) => Until::Messages(1),
-        }
-    }
-
-    /// Whether the message with this number (from 0) should be the last. The clock is read at every `stride`-th.
-    pub(super) fn ends_with(self, number: u64, stride: u64, started: Instant) -> bool {
-        match self {
-            Until::Messages(n) => number + 1 >= n,
-            Until::Elapsed(time) => number.is_multiple_of(stride) && started.elapsed() >= time,
-        }
-    }
+    channel: Channel,
+    address: SocketAddr,
+    key: Key,
+    welcome: Welcome,
+    streams: Vec<TcpStream>,
+    process: Option<Process>,
+    ledger: Ledger,
 }
 
 impl FarEnd {
-    /// Starts `program far-end`, pinned to `cpu`, and connects to it.
+    /// Opens a session, from the address `from` if given.
     ///
     /// # Errors
-    /// It does not start, listen or admit within `PHASE` each.
-    pub fn start(program: &Path, cpu: Option<usize>) -> Result<Self, CannotMeasure> {
-        let token = Token::random();
-        let mut process = Process::spawn(program, token, cpu).map_err(|e| {
-            CannotMeasure::environment(format!("cannot start the far end's process: {e}; see `ulimit -u`"))
-        })?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, process.port()?));
-        match connect(address, &token) {
-            Ok(stream) => Ok(FarEnd { stream, process }),
-            Err(e) => Err(CannotMeasure::far_end(format!(
-                "no session with the far end on {address}: {}{}; is the loopback interface up?",
-                plain(&e),
-                process.end()
-            ))),
+    /// The far end cannot be started or reached, refuses the key, or is busy for too long.
+    pub fn open(place: &Place, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+        let (mut process, key, addresses) = match place {
+            Place::Private { program, cpus } => {
+                let key = Key::random();
+                let mut process = Process::start(program, &key, cpus)?;
+                let address = process.address()?;
+                (Some(process), key, vec![address])
+            }
+            Place::Server { address, key } => (None, key.clone(), address.resolve()?),
+        };
+        let opened = reach(&addresses, from).map_err(CannotMeasure::far_end).and_then(|(address, stream)| {
+            let opened = open_session(stream, &key, None);
+            opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
+                let end = process.as_mut().map(Process::end).unwrap_or_default();
+                CannotMeasure::far_end(format!("no session with the far end at {address}{end}: {why}"))
+            })
+        });
+        let (address, channel, welcome) = opened?;
+        let interface = route::interface(&Root::live(), address.ip());
+        let ledger = Ledger::new(Root::live(), interface);
+        Ok(FarEnd { channel, address, key, welcome, streams: Vec::new(), process, ledger })
+    }
+
+    /// Another session with the same far end, whose work may run beside this one's: a load, or what is measured
+    /// under it.
+    ///
+    /// # Errors
+    /// As [`FarEnd::open`].
+    pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+        let failed =
+            |why: String| CannotMeasure::far_end(format!("no second session with {}: {why}", self.address));
+        let (address, stream) = reach(&[self.address], from).map_err(CannotMeasure::far_end)?;
+        let (channel, welcome) =
+            open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
+        let interface = route::interface(&Root::live(), address.ip());
+        let (key, ledger) = (self.key.clone(), Ledger::new(Root::live(), interface));
+        Ok(FarEnd { channel, address, key, welcome, streams: Vec::new(), process: None, ledger })
+    }
+
+    /// A private far end's process id.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// Where the far end listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it allows.
+    pub const fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// What this end's machine does meanwhile.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The streams that have joined, in the order of their numbers.
+    pub fn streams(&self) -> &[TcpStream] {
+        &self.streams
+    }
+
+    /// The control connection.
+    pub const fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    /// Joins `count` streams to the session.
+    ///
+    /// # Errors
+    /// The far end allows fewer, refuses an option, or is gone.
+    pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
+        if count > self.welcome.max_streams {
+            return Err(CannotMeasure::far_end(format!(
+                "{count} streams are more than the {} that the far end at {} allows; take fewer, or start it with a higher --max-streams",
+                self.welcome.max_streams, self.address
+            )));
         }
+        for stream in 0..count {
+            match self.joined(stream, sockets, from) {
+                Ok(socket) => self.streams.push(socket),
+                Err(e) => return Err(self.lost("the opening of a stream", &e)),
+            }
+        }
+        Ok(())
     }
 
-    /// The far end's process id.
-    pub fn pid(&self) -> u32 {
-        self.process.child.id()
+    fn joined(&self, stream: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<TcpStream, Lost> {
+        let socket = dial(self.address, from, sockets, HANDSHAKE).map_err(WireError::from)?;
+        let mut channel = Channel::connect(socket, &self.key)?;
+        let join = Join { session: self.welcome.session, stream, sockets: sockets.clone() };
+        match channel.ask(&Message::Join(join))? {
+            Message::Joined => {}
+            Message::Refused(why) => return Err(Lost::Refused(crate::text::shown(&why))),
+            _ => return Err(WireError::OutOfTurn.into()),
+        }
+        let stream = channel.into_stream();
+        // The handshake wanted its small messages to leave at once.
+        stream.set_nodelay(sockets.nodelay).map_err(Lost::Here)?;
+        stream.set_read_timeout(None).map_err(Lost::Here)?;
+        Ok(stream)
     }
 
-    /// The connection.
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    /// Asks for work, and waits in the queue while others measure; the far end is ready when this returns.
+    ///
+    /// # Errors
+    /// It refuses, is busy for too long, or is gone.
+    pub fn begin(&mut self, request: &Message) -> Result<(), CannotMeasure> {
+        self.answer(request).and_then(|answer| match answer {
+            Message::Ready => Ok(()),
+            _ => Err(self.lost("a request", &WireError::OutOfTurn.into())),
+        })
     }
 
-    /// Sends messages of `buffer`'s size, its first byte overwritten, until `until`, and returns what both ends saw.
-    pub(super) fn send(
-        &mut self,
-        header: Header,
-        buffer: &mut [u8],
-        until: Until,
-    ) -> Result<Transfer, CannotMeasure> {
-        self.try_send(header, buffer, until).map_err(|e| self.lost("a transfer", &e))
-    }
-
-    fn try_send(&mut self, header: Header, buffer: &mut [u8], until: Until) -> io::Result<Transfer> {
-        let stride = (LOOK / (buffer.len() as u64).max(1)).max(1);
-        let (started, cpu) = (Instant::now(), thread_cpu());
-        self.stream.write_all(&header.encode())?;
-        let mut number = 0;
+    /// Asks for work, waits in the queue while others measure, and returns the first other answer.
+    ///
+    /// # Errors
+    /// It refuses, is busy for too long, or is gone.
+    pub fn answer(&mut self, request: &Message) -> Result<Message, CannotMeasure> {
+        let patience = Instant::now() + QUEUE;
         loop {
-            let last = until.ends_with(number, stride, started);
-            if let Some(first) = buffer.first_mut() {
-                *first = first_byte(number, last);
-            }
-            self.stream.write_all(buffer)?;
-            number += 1;
-            if last {
-                break;
+            match self.channel.ask(request) {
+                Ok(Message::Busy { seconds }) if Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_secs(u64::from(seconds.clamp(1, 5))));
+                }
+                Ok(Message::Busy { seconds }) => return Err(self.busy(seconds)),
+                Ok(Message::Refused(why)) => {
+                    let why = crate::text::shown_within(&why, 300);
+                    return Err(CannotMeasure::far_end(format!(
+                        "the far end at {} refused: {why}",
+                        self.address
+                    )));
+                }
+                Ok(message) => return Ok(message),
+                Err(e) => return Err(self.lost("a request", &e.into())),
             }
         }
-        let (cpu, elapsed) = (thread_cpu().saturating_sub(cpu), started.elapsed());
-        let report = self.report()?;
-        Ok(Transfer { messages: number, cpu, elapsed, report })
     }
 
-    /// Waits for the far end's report on the transfer that was just ended.
-    pub(super) fn report(&mut self) -> io::Result<Report> {
-        let mut bytes = [0; Report::SIZE];
-        read_exact_by(&mut self.stream, &mut bytes, Instant::now() + STALL)?;
-        Ok(Report::decode(&bytes))
-    }
-
-    /// Why there is no figure, after the connection failed `during` something.
-    pub(super) fn lost(&mut self, during: &str, error: &io::Error) -> CannotMeasure {
+    fn busy(&self, seconds: u32) -> CannotMeasure {
         CannotMeasure::far_end(format!(
-            "the far end was lost during {during}{}: {}; run the case again, and see `dmesg` if it was killed",
-            self.process.end(),
-            plain(error)
+            "the far end at {} is busy with another client for more than {} s: try again in {seconds} s, or start it with --parallel",
+            self.address,
+            QUEUE.as_secs()
+        ))
+    }
+
+    /// Does one TCP transfer over all streams.
+    ///
+    /// # Errors
+    /// The far end refuses, is busy for too long, or is lost.
+    pub fn transfer(&mut self, work: &Tcp, message: &[u8], cpus: &Cpus) -> Result<Outcome, CannotMeasure> {
+        self.begin(&Message::Tcp(work.clone()))?;
+        let means = Means {
+            end: End::Near,
+            sockets: &self.streams,
+            cpus,
+            message,
+            most: self.welcome.max_rate as f64,
+            longest: Duration::from_nanos(self.welcome.max_nanos),
+            ledger: &self.ledger,
+        };
+        let done = transfer(&mut self.channel, work, &means);
+        done.map_err(|e| self.lost("a transfer", &e))
+    }
+
+    /// Why there is no figure, after something failed `during` something.
+    pub fn lost(&mut self, during: &str, error: &Lost) -> CannotMeasure {
+        let end = self.process.as_mut().map(Process::end).unwrap_or_default();
+        let (what, remedy) = match error {
+            Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
+            Lost::Refused(why) => {
+                return CannotMeasure::far_end(format!("the far end at {} refused: {why}", self.address));
+            }
+            _ if self.process.is_some() => {
+                ("the far end", "run the case again, and see `dmesg` if it was killed")
+            }
+            _ => ("the far end", "see whether it still runs, and its messages"),
+        };
+        CannotMeasure::far_end(format!(
+            "{what} at {} was lost during {during}{end}: {error}; {remedy}",
+            self.address
         ))
     }
 }
 
-/// Connects, shows the token and waits to be welcomed, all within [`PHASE`].
-pub(super) fn connect(address: SocketAddr, token: &Token) -> io::Result<TcpStream> {
-    let deadline = Instant::now() + PHASE;
-    let mut stream = TcpStream::connect_timeout(&address, PHASE)?;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(STALL))?;
-    stream.write_all(token.bytes())?;
-    let mut welcome = [0; WELCOME.len()];
-    read_exact_by(&mut stream, &mut welcome, deadline)?;
-    if welcome != WELCOME {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it is not a far end of this version"));
+/// Connects to the first address that answers.
+fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), String> {
+    let mut tried = Vec::new();
+    let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
+    for address in addresses.iter().filter(family) {
+        match dial(*address, from, &Sockets::default(), HANDSHAKE) {
+            Ok(stream) => return Ok((*address, stream)),
+            Err(e) => tried.push(format!("{address}: {}", plain(&e))),
+        }
     }
-    Ok(stream)
+    if tried.is_empty() {
+        return Err(
+            "the far end has no address of the family of --bind; name one of the same family".to_owned()
+        );
+    }
+    Err(format!(
+        "no far end could be reached ({}); is `plimsoll serve` running there, and its port open?",
+        tried.join("; ")
+    ))
 }
 
-/// An error in words for people: what std says of timeouts and ends is about system calls.
+fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<(Channel, Welcome), String> {
+    let refused = |e: WireError| match e {
+        WireError::Handshake(HandshakeError::Refused) => {
+            "the key was refused, or it is no plimsoll server; give its key with --key FILE or PLIMSOLL_KEY"
+                .to_owned()
+        }
+        WireError::Silent => "it did not answer; it is no plimsoll server, or is overloaded".to_owned(),
+        other => other.to_string(),
+    };
+    let mut channel = Channel::connect(stream, key).map_err(refused)?;
+    match channel.ask(&Message::Open { beside }).map_err(|e| e.to_string())? {
+        Message::Welcome(welcome) => Ok((channel, welcome)),
+        Message::Busy { seconds } => {
+            Err(format!("it has as many sessions as it allows (--max-sessions); try again in {seconds} s"))
+        }
+        _ => Err(WireError::OutOfTurn.to_string()),
+    }
+}
+
+/// An error in words for people: what std says of timeouts is about system calls.
 fn plain(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it was silent for too long".to_owned(),
-        ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),
         _ => error.to_string(),
     }
 }

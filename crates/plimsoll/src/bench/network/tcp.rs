@@ -1,26 +1,31 @@
-//! `network.tcp`: what one TCP stream carries, as the receiver counted it.
+//! `network.tcp`: what TCP streams carry, as the receiver counted it.
 //!
-//! A sample is one transfer: messages are written one by one until the time is over, and the far end reports the bytes
-//! it received and the time from the transfer's announcement to its last byte, by its own clock. So goodput is what
-//! arrived, never what was handed to a socket buffer, and the start and end of a transfer count against it.
+//! A sample is one transfer over streams that stay connected: messages are written one by one, each stream by a
+//! thread of its own, and the receiver reports the bytes that arrived and the time they took by its own clock. So
+//! goodput is what arrived, never what was handed to a socket buffer.
 
-use std::path::Path;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use super::near_end::{FarEnd, Transfer, Until};
-use super::protocol::{Fnv, Header, MAX_MESSAGE, Op, first_byte};
-use super::{Placement, message_sizes, metric, only_number, only_word, random_bytes};
+use super::near_end::FarEnd;
+use super::setup::{Setup, direction, on, socket_options};
+use super::{Placement, message_of, message_sizes, metric, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::traffic::tcp::Outcome;
+use crate::traffic::{Fnv, nanos};
+use crate::wire::{self, Direction, Received, Receiving, Report, Sending, Sent};
 
-/// Bytes of a message where none is named.
-const MESSAGE: u64 = 64 << 10;
-/// About how many bytes the check after timing sends.
+/// Bytes of a message where none is named: what iperf3 takes.
+const MESSAGE: u64 = 128 << 10;
+/// About how many bytes the check after timing sends on each stream.
 const CHECKED: u64 = 4 << 20;
+/// Most streams that can be asked for.
+const STREAMS: u64 = 64;
 
 /// The benchmark itself.
 #[derive(Debug)]
@@ -32,11 +37,25 @@ impl Benchmark for Tcp {
     }
 
     fn about(&self) -> &'static str {
-        "throughput of a TCP stream, as received"
+        "throughput of TCP streams, as received"
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["message", "streams", "direction"]
+        &[
+            "message",
+            "streams",
+            "direction",
+            "server",
+            "omit",
+            "zerocopy",
+            "discard",
+            "nodelay",
+            "congestion",
+            "window",
+            "mss",
+            "dscp",
+            "bind",
+        ]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
@@ -49,121 +68,199 @@ impl Benchmark for Tcp {
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        only_number(group, "streams", 1)?;
-        only_word(group, "direction", "up")?;
-        let case = |bytes| {
-            Case::of(self.name())
-                .with_size("message", bytes)
-                .with_count("streams", 1)
-                .with_word("direction", "up")
-        };
         let sizes = message_sizes(group, MESSAGE)?;
-        Ok(sizes.into_iter().map(|bytes| Candidate { case: case(bytes), feasible: Ok(()) }).collect())
+        let mut cases = Vec::new();
+        for message in sizes {
+            for streams in super::setup::streams(group, STREAMS)? {
+                for way in super::setup::directions(group)? {
+                    let case = Case::of(self.name())
+                        .with_size("message", message)
+                        .with_count("streams", streams)
+                        .with_word("direction", &way);
+                    cases.push(case);
+                }
+            }
+        }
+        let cases = super::setup::with_options(cases, group, self.keys())?;
+        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let placement = Placement::new(cx.machine);
-        Ok(Box::new(Stream::new(&super::own_program(), case, cx.options.seed, placement)?))
+        Ok(Box::new(Streams::new(&Setup::of(case, cx)?, case, cx.options.seed)?))
     }
 }
 
-/// A stream to a far end of its own.
+/// Streams to a far end.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Streams {
     far_end: FarEnd,
     placement: Placement,
-    message: u32,
-    buffer: Vec<u8>,
+    work: wire::Tcp,
+    message: Vec<u8>,
+    link: String,
 }
 
-impl Stream {
-    /// Starts `program far-end` and connects to it.
+impl Streams {
+    /// Opens a session and joins the case's streams.
     ///
     /// # Errors
-    /// The far end cannot be started or reached.
-    pub fn new(program: &Path, case: &Case, seed: u64, placement: Placement) -> Result<Self, CannotMeasure> {
-        let message = super::message_of(case, MESSAGE);
+    /// The far end cannot be started or reached, or refuses.
+    pub fn new(setup: &Setup, case: &Case, seed: u64) -> Result<Self, CannotMeasure> {
+        let message = message_of(case, MESSAGE);
+        let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+        let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+        far_end.join(streams, &socket_options(case, on(case, "nodelay")), setup.from)?;
+        let omit = match case.get("omit") {
+            Some(crate::case::Value::Time(omit)) => nanos(*omit),
+            _ => 0,
+        };
+        let work = wire::Tcp {
+            streams,
+            message,
+            direction: direction(case),
+            amount: wire::Amount::Messages(u64::from(streams)),
+            omit,
+            sending: if on(case, "zerocopy") { Sending::ZeroCopy } else { Sending::Copy },
+            receiving: if on(case, "discard") { Receiving::Discard } else { Receiving::Copy },
+        };
         // Random, so that nothing on the way can make it smaller.
-        let buffer = random_bytes(message as usize, seed, case);
-        let far_end = FarEnd::start(program, placement.far)?;
-        Ok(Stream { far_end, placement, message, buffer })
+        let message = random_bytes(message as usize, seed, case);
+        let link = setup.link(far_end.address().ip());
+        Ok(Streams { far_end, placement: setup.placement.clone(), work, message, link })
     }
 
-    /// The far end's process id.
-    pub fn far_end_pid(&self) -> u32 {
+    /// The private far end's process id.
+    pub fn far_end_pid(&self) -> Option<u32> {
         self.far_end.pid()
     }
 
-    fn read(&self, transfer: &Transfer) -> Result<Sample, CannotMeasure> {
-        let report = transfer.report;
-        let sent = transfer.messages * u64::from(self.message);
-        if report.bytes > sent || report.nanos == 0 {
-            return Err(CannotMeasure::far_end(format!(
-                "the far end reports {} bytes in {} ns of the {sent} that were sent, which cannot be; both ends must be of one build",
-                report.bytes, report.nanos
-            )));
+    fn transfer(&mut self, work: &wire::Tcp) -> Result<Outcome, CannotMeasure> {
+        self.far_end.transfer(work, &self.message, &self.placement.near)
+    }
+
+    fn amount(&self, amount: Amount) -> wire::Amount {
+        match amount {
+            Amount::Work(messages) => wire::Amount::Messages(messages.max(u64::from(self.work.streams))),
+            Amount::Seconds(s) if s > 0.0 => {
+                wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
+            }
+            Amount::Seconds(_) => wire::Amount::Messages(u64::from(self.work.streams)),
         }
-        let seconds = Duration::from_nanos(report.nanos).as_secs_f64();
-        let (near_cpu, far_cpu) =
-            (transfer.cpu.as_secs_f64(), Duration::from_nanos(report.cpu_nanos).as_secs_f64());
-        let (bytes, sent) = (report.bytes as f64, sent as f64);
-        let values = [
-            ("goodput", bytes * 8.0 / seconds),
-            ("messages", bytes / f64::from(self.message) / seconds),
-            ("loss", (sent - bytes) / sent),
-            ("cpu", (near_cpu + far_cpu) / bytes),
-        ];
-        let shares = [
-            ("near_cpu", near_cpu / transfer.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)),
-            ("far_cpu", far_cpu / seconds),
-        ];
-        Ok(Sample {
-            elapsed: seconds,
-            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
-            conditions: Conditions {
-                more: shares.map(|(name, share)| (name.to_owned(), share)).into(),
-                ..Conditions::default()
-            },
-            ..Sample::default()
-        })
     }
 }
 
-impl Prepared for Stream {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let _pinned = self.placement.pin_near()?;
-        let header = Header { op: Op::Stream, message: self.message };
-        let transfer = self.far_end.send(header, &mut self.buffer, Until::new(amount))?;
-        self.read(&transfer)
+/// One direction of a transfer: what its sender and its receiver say.
+struct Way<'a> {
+    sent: &'a Sent,
+    received: &'a Received,
+}
+
+impl Way<'_> {
+    fn seconds(&self) -> f64 {
+        Duration::from_nanos(self.received.nanos).as_secs_f64()
     }
 
-    /// Sends a few million bytes more and compares the far end's hash of them with our own.
+    fn bits_per_second(&self) -> f64 {
+        self.received.counted as f64 * 8.0 / self.seconds().max(1e-9)
+    }
+
+    /// Whether the receiver's figures can be: all that was sent arrived, and not much faster than it was sent.
+    fn possible(&self, omitted: u64) -> bool {
+        const SHORT: u64 = 10_000_000;
+        let (sent, received) = (self.sent, self.received);
+        let sending = sent.nanos.saturating_sub(omitted);
+        received.bytes == sent.bytes
+            && received.counted <= received.bytes
+            && received.nanos > 0
+            && (sending < SHORT || received.nanos >= sending / 2)
+    }
+}
+
+fn ways<'a>(here: &'a Report, there: &'a Report) -> Vec<Way<'a>> {
+    let way = |sent: &'a Option<Sent>, received: &'a Option<Received>| {
+        Some(Way { sent: sent.as_ref()?, received: received.as_ref()? })
+    };
+    [way(&here.sent, &there.received), way(&there.sent, &here.received)].into_iter().flatten().collect()
+}
+
+/// The figures of one transfer.
+fn sample_of(work: &wire::Tcp, outcome: &Outcome) -> Result<Sample, CannotMeasure> {
+    let impossible = || {
+        CannotMeasure::far_end(
+            "the far end's figures cannot be: it reports other bytes or times than this end saw; both ends must be of one build",
+        )
+    };
+    let there = outcome.there.as_ref().ok_or_else(impossible)?;
+    let ways = ways(&outcome.here, there);
+    let wanted = if work.direction == Direction::Both { 2 } else { 1 };
+    if ways.len() != wanted || !ways.iter().all(|way| way.possible(work.omit)) {
+        return Err(impossible());
+    }
+    if ways.iter().any(|way| way.received.counted == 0) {
+        return Err(CannotMeasure::environment(
+            "nothing arrived after the time to --omit; take a longer --sample-time, or omit less",
+        ));
+    }
+    let goodput: f64 = ways.iter().map(Way::bits_per_second).sum();
+    let total = |field: fn(&Way<'_>) -> u64| ways.iter().map(field).sum::<u64>() as f64;
+    let (sent, received) = (total(|w| w.sent.bytes), total(|w| w.received.bytes));
+    let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
+    let values = [
+        ("goodput", goodput),
+        ("messages", goodput / 8.0 / f64::from(work.message)),
+        ("loss", ((sent - received) / sent).max(0.0)),
+        ("cpu", cpu / received),
+    ];
+    Ok(Sample {
+        elapsed: ways.iter().map(Way::seconds).fold(0.0, f64::max),
+        values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+        conditions: Conditions {
+            more: super::told::conditions(work, outcome, there),
+            ..Conditions::default()
+        },
+        ..Sample::default()
+    })
+}
+
+impl Prepared for Streams {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let work = wire::Tcp { amount: self.amount(amount), ..self.work.clone() };
+        let outcome = self.transfer(&work)?;
+        sample_of(&work, &outcome)
+    }
+
+    /// Sends a few million bytes more and compares the receiver's hash of them with the sender's.
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        let count = CHECKED.div_ceil(u64::from(self.message)).min(1 << 16);
-        let header = Header { op: Op::Checked, message: self.message };
-        let transfer = self
-            .far_end
-            .send(header, &mut self.buffer, Until::Messages(count))
-            .map_err(|cannot| WrongAnswer(cannot.reason))?;
-        let mut hash = Fnv::EMPTY;
-        for number in 0..count {
-            self.buffer[0] = first_byte(number, number + 1 == count);
-            hash = hash.with(&self.buffer);
-        }
-        let (report, sent) = (transfer.report, count * u64::from(self.message));
-        if report.bytes != sent || report.hash != hash.0 {
-            return Err(WrongAnswer(format!(
-                "the far end received {} of {sent} bytes, or other bytes than were sent; the network path corrupts data",
-                report.bytes
-            )));
+        let streams = u64::from(self.work.streams);
+        let each = CHECKED.div_ceil(u64::from(self.work.message)).min(1 << 12).div_ceil(streams);
+        let work = wire::Tcp {
+            amount: wire::Amount::Messages(each * streams),
+            direction: Direction::Up,
+            omit: 0,
+            receiving: Receiving::Hash,
+            ..self.work.clone()
+        };
+        let outcome = self.transfer(&work).map_err(|cannot| WrongAnswer(cannot.reason))?;
+        let expected = (0..each).fold(Fnv::EMPTY, |hash, _| hash.with(&self.message));
+        let hashes = outcome.there.and_then(|report| report.received).map(|received| received.hashes);
+        let hashes = hashes.unwrap_or_default();
+        if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
+            return Err(WrongAnswer(
+                "the far end received other bytes than were sent; the network path corrupts data".to_owned(),
+            ));
         }
         Ok(())
     }
 
     fn facts(&self) -> Facts {
-        self.placement.facts()
+        self.placement.facts(&self.link, self.far_end.address())
     }
 }
 
+/// Where packets leave from, if the case says so.
+pub(super) fn bound(case: &Case) -> Option<IpAddr> {
+    case.word("bind").and_then(|word| word.parse().ok())
+}
+
 /// Messages are held at both ends.
-const _: () = assert!(MESSAGE <= MAX_MESSAGE as u64);
+const _: () = assert!(MESSAGE <= wire::MAX_MESSAGE as u64);

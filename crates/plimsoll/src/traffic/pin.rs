@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The calling thread runs on one CPU until this is dropped; then it may run where it could before.
 #[derive(Debug)]
-pub(super) struct Pinned {
+pub struct Pinned {
     before: CpuSet,
 }
 
@@ -15,7 +15,7 @@ impl Pinned {
     ///
     /// # Errors
     /// The CPU does not exist or is not allowed.
-    pub(super) fn to(cpu: usize) -> io::Result<Self> {
+    pub fn to(cpu: usize) -> io::Result<Self> {
         if cpu >= CpuSet::MAX_CPU {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -1,0 +1,143 @@
+//! `plimsoll serve`, `plimsoll key` and the private far end: from what was typed to a server that runs.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{Failure, code};
+use crate::cli::Serve;
+use crate::machine::{Machine, Root};
+use crate::serve::{Caps, Happening, ServeError, Server, Settings, serve_private};
+use crate::traffic::Cpus;
+use crate::wire::Key;
+use crate::wire::key::KeyError;
+
+/// Where a key is looked for when no file is named.
+const VARIABLE: &str = "PLIMSOLL_KEY";
+
+/// The key of the server that a run names: of the file, else of the environment; none means an open server.
+///
+/// # Errors
+/// What is there is no key.
+pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
+    let usage = |e: KeyError| Failure::usage(e.to_string());
+    match (file, std::env::var(VARIABLE)) {
+        (Some(path), _) => Key::read(path).map(Some).map_err(usage),
+        (None, Ok(text)) => Key::from_hex(&text, VARIABLE).map(Some).map_err(usage),
+        (None, Err(_)) => Ok(None),
+    }
+}
+
+/// Makes a key: into a new file, or on stdout.
+///
+/// # Errors
+/// The file exists, or cannot be written.
+pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
+    let key = Key::random();
+    match file {
+        Some(path) => {
+            key.write_new(path).map_err(|e| Failure::environment(e.to_string()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => super::printed(&(key.to_hex() + "\n")),
+    }
+}
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// It may not or cannot.
+pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
+    if rustix::process::geteuid().is_root() && !typed.allow_root {
+        return Err(Failure {
+            line: "serve refuses to run as root: run it as another user (packaging/plimsoll-serve.service shows how), or type --allow-root".to_owned(),
+            code: code::REFUSED,
+        });
+    }
+    let key = match &typed.key {
+        Some(path) => Key::read(path).map_err(|e| Failure::usage(e.to_string()))?,
+        None if typed.open => Key::open(),
+        None => Key::random(),
+    };
+    let machine = Machine::discover(&Root::live());
+    let settings = Settings {
+        key,
+        caps: Caps {
+            max_rate: typed.max_rate,
+            max_duration: typed.max_duration,
+            max_streams: typed.max_streams,
+            max_sessions: usize::from(typed.max_sessions),
+        },
+        allow: typed.allow.clone(),
+        parallel: typed.parallel,
+        cpus: Cpus(crate::bench::place(&machine, machine.cpu.allowed.len())),
+    };
+    let refused = |e: ServeError| Failure { line: e.to_string(), code: code::FAR_END };
+    let (stop, stopped) = UnixStream::pair().map_err(|e| Failure::environment(e.to_string()))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let end = stop.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));
+        end.map_err(|e| Failure::environment(format!("cannot watch for signals: {e}")))?;
+    }
+    let server = match typed.bind.as_slice() {
+        [] => Server::bind_any(typed.port, settings.clone()),
+        some => {
+            let addresses: Vec<_> = some.iter().map(|ip| SocketAddr::new(*ip, typed.port)).collect();
+            Server::bind(&addresses, settings.clone())
+        }
+    }
+    .map_err(refused)?;
+    announce(typed, &server, &settings.key);
+    server.run(&stopped, &log).map_err(|e| Failure::environment(e.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says where it listens and what a client types.
+fn announce(typed: &Serve, server: &Server, key: &Key) {
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let host = Root::live().line("proc/sys/kernel/hostname").unwrap_or_else(|_| "HOST".to_owned());
+    let port = server.addresses().first().map_or(typed.port, SocketAddr::port);
+    let client = match &typed.key {
+        Some(_) => format!("plimsoll network --key FILE --server {host}:{port}"),
+        None if typed.open => format!("plimsoll network --server {host}:{port}"),
+        None => format!("PLIMSOLL_KEY={} plimsoll network --server {host}:{port}", key.to_hex()),
+    };
+    let mut text = format!("listening on {}; clients run\n  {client}\n", addresses.join(", "));
+    if typed.open {
+        text +=
+            "anybody who can reach this port can make this machine send and receive: see --key and --allow\n";
+    }
+    if std::io::stdout().is_terminal() {
+        text += "Ctrl-C ends it\n";
+    }
+    // A reader that has gone does not end the server.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A line for each happening, on stderr.
+fn log(happening: Happening) {
+    let line = match happening {
+        Happening::Began(peer) => format!("{peer}: session"),
+        Happening::Ended(peer, transfers, None) => format!("{peer}: ended after {transfers} transfers"),
+        Happening::Ended(peer, transfers, Some(why)) => {
+            format!("{peer}: aborted after {transfers} transfers: {why}")
+        }
+        Happening::Turned(n) => {
+            format!("{n} connections turned away: no key, another version, too slow, or not allowed")
+        }
+    };
+    let _ = writeln!(std::io::stderr(), "{} {line}", jiff::Timestamp::now().strftime("%FT%TZ"));
+}
+
+/// Is the private far end of a run over loopback.
+///
+/// # Errors
+/// It has no orders, or cannot listen.
+pub(super) fn private() -> Result<ExitCode, Failure> {
+    let served = serve_private(&std::io::stdin(), std::io::stdout());
+    served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
+}

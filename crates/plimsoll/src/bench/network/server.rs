@@ -1,0 +1,104 @@
+//! A server as it is named: `HOST[:PORT]`, of either family.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use crate::sample::CannotMeasure;
+use crate::wire::PORT;
+
+/// A host, by name or address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    host: String,
+    port: u16,
+}
+
+impl Address {
+    /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let bad = |why: &str| {
+            format!(
+                "'{}' names no server: {why}; write HOST, HOST:PORT or [ADDRESS]:PORT",
+                crate::text::shown(text)
+            )
+        };
+        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, rest)) => {
+                (host, Some(rest.strip_prefix(':').ok_or_else(|| bad("text after the ']'"))?))
+            }
+            None if text.parse::<IpAddr>().is_ok() => (text, None),
+            None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+        };
+        let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-' | b'%');
+        let first = host.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b':');
+        if !first || host.len() > 253 || !host.bytes().all(named) {
+            return Err(bad("the host is not a name or address"));
+        }
+        let port = match port {
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|p| *p > 0)
+                .ok_or_else(|| bad("the port is not a number from 1 to 65535"))?,
+            None => PORT,
+        };
+        Ok(Address { host: host.to_owned(), port })
+    }
+
+    /// All its addresses, as the system's resolver orders them.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, CannotMeasure> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        let none = |why: String| {
+            CannotMeasure::far_end(format!(
+                "the far end's name {} has no address: {why}; see `getent hosts {}`, or give its address",
+                self.host, self.host
+            ))
+        };
+        match found {
+            Ok(addresses) if addresses.is_empty() => Err(none("the resolver gave none".to_owned())),
+            Ok(addresses) => Ok(addresses),
+            Err(e) => Err(none(e.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_addresses_and_ports_are_read() {
+        let read = |text| Address::parse(text).map(|a| (a.host, a.port)).unwrap();
+        assert_eq!(read("far"), ("far".to_owned(), PORT));
+        assert_eq!(read("far.example:99"), ("far.example".to_owned(), 99));
+        assert_eq!(read("192.0.2.1:99"), ("192.0.2.1".to_owned(), 99));
+        assert_eq!(read("2001:db8::1"), ("2001:db8::1".to_owned(), PORT));
+        assert_eq!(read("[2001:db8::1]"), ("2001:db8::1".to_owned(), PORT));
+        assert_eq!(read("[::1]:99"), ("::1".to_owned(), 99));
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in
+            ["", "-h", ":99", "a:0", "a:65536", "a:b", "[::1]99", "[", "a b", "a;b", "a\u{1b}", "../x", "é"]
+        {
+            let error = Address::parse(text).unwrap_err();
+            assert!(error.contains("names no server") && !error.contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_a_far_end_failure() {
+        // Reserved for this (RFC 6761).
+        let error = Address::parse("no-such-host.invalid").unwrap().resolve().unwrap_err();
+        assert_eq!(error.cause, crate::sample::Cause::FarEnd);
+        assert!(error.reason.contains("no-such-host.invalid has no address"), "{error}");
+        assert!(Address::parse("127.0.0.1").unwrap().resolve().unwrap()[0].ip().is_loopback());
+    }
+}

@@ -1,0 +1,150 @@
+//! What the flags of network benchmarks come to: the far end's place, and how streams are set up.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::Placement;
+use super::near_end::Place;
+use super::server::Address;
+use crate::bench::Context;
+use crate::case::{Case, Value};
+use crate::machine::Root;
+use crate::plan::Group;
+use crate::sample::CannotMeasure;
+use crate::traffic::route;
+use crate::wire::{Direction, Key, Sockets};
+
+/// Where a case's two ends are.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The far end.
+    pub place: Place,
+    /// The address to send from.
+    pub from: Option<IpAddr>,
+    /// Where threads run.
+    pub placement: Placement,
+}
+
+impl Setup {
+    /// The setup of a case.
+    ///
+    /// # Errors
+    /// Its server's name is none.
+    pub fn of(case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let from = super::tcp::bound(case);
+        let key = cx.options.key.clone().unwrap_or_else(Key::open);
+        let setup = match case.word("server") {
+            Some(name) => {
+                let address = Address::parse(name).map_err(CannotMeasure::far_end)?;
+                let placement = Placement::apart(cx.machine);
+                Setup { place: Place::Server { address, key }, from, placement }
+            }
+            None => Setup::private(super::own_program(), Placement::together(cx.machine)),
+        };
+        Ok(setup)
+    }
+
+    /// A private far end, run by `program`.
+    pub fn private(program: PathBuf, placement: Placement) -> Self {
+        Setup { place: Place::Private { program, cpus: placement.far.clone() }, from: None, placement }
+    }
+
+    /// What lies between the ends: `loopback`, or the interface's name.
+    pub(super) fn link(&self, far: IpAddr) -> String {
+        if route::is_local(far) {
+            return "loopback".to_owned();
+        }
+        route::interface(&Root::live(), far).unwrap_or_else(|| "unknown".to_owned())
+    }
+}
+
+/// The stream counts asked for.
+pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
+    let counts = group.numbers("streams", &[1]);
+    match counts.iter().find(|n| !(1..=most).contains(*n)) {
+        Some(n) => Err(format!("streams: {n} is out of range; write a number from 1 to {most}")),
+        None => Ok(counts),
+    }
+}
+
+/// The directions asked for.
+pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
+    let words = group.words("direction", &["up"]);
+    match words.iter().find(|word| !["up", "down", "both"].contains(&word.as_str())) {
+        Some(word) => Err(format!(
+            "direction: '{}' is none; write up (this end sends), down or both",
+            crate::text::shown(word)
+        )),
+        None => Ok(words),
+    }
+}
+
+/// The direction of a case.
+pub(super) fn direction(case: &Case) -> Direction {
+    match case.word("direction") {
+        Some("down") => Direction::Down,
+        Some("both") => Direction::Both,
+        _ => Direction::Up,
+    }
+}
+
+/// Whether a switch of the case is on.
+pub(super) fn on(case: &Case, key: &str) -> bool {
+    case.word(key) == Some("on")
+}
+
+/// How the case's streams are set up.
+pub(super) fn socket_options(case: &Case, nodelay: bool) -> Sockets {
+    let narrow = |key| case.number(key);
+    Sockets {
+        nodelay,
+        window: narrow("window").and_then(|n| u32::try_from(n).ok()),
+        congestion: case.word("congestion").map(str::to_owned),
+        mss: narrow("mss").and_then(|n| u16::try_from(n).ok()),
+        dscp: narrow("dscp").and_then(|n| u8::try_from(n).ok()),
+    }
+}
+
+/// The parameters that are in a case only when they were asked for.
+const OPTIONAL: &[&str] =
+    &["server", "omit", "zerocopy", "discard", "nodelay", "congestion", "window", "mss", "dscp", "bind"];
+
+/// Each case with each value of the optional parameters among `keys` that were asked for.
+pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
+    let mut cases = cases;
+    for key in OPTIONAL.iter().filter(|key| keys.contains(key)) {
+        let Some(values) = group.lists.get(key) else { continue };
+        for value in values {
+            check(key, value).map_err(|why| format!("{key}: {why}"))?;
+        }
+        cases =
+            cases.iter().flat_map(|case| values.iter().map(|v| case.clone().with(key, v.clone()))).collect();
+    }
+    Ok(cases)
+}
+
+fn check(key: &str, value: &Value) -> Result<(), String> {
+    let within = |n: &u64, range: std::ops::RangeInclusive<u64>| match range.contains(n) {
+        true => Ok(()),
+        false => Err(format!("{n} is out of range; write {} to {}", range.start(), range.end())),
+    };
+    match (key, value) {
+        ("server", Value::Word(word)) => Address::parse(word).map(|_| ()),
+        ("bind", Value::Word(word)) => match word.parse::<IpAddr>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("'{}' is no address of this machine", crate::text::shown(word))),
+        },
+        ("congestion", Value::Word(word)) => {
+            let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+            match word.len() < 16 && word.bytes().all(named) {
+                true => Ok(()),
+                false => Err(format!("'{}' is no name of a congestion control", crate::text::shown(word))),
+            }
+        }
+        ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err("more than an hour".to_owned()),
+        ("window", Value::Size(n)) => within(n, 1024..=1 << 30),
+        ("mss", Value::Count(n)) => within(n, 88..=32_767),
+        ("dscp", Value::Count(n)) => within(n, 0..=63),
+        _ => Ok(()),
+    }
+}

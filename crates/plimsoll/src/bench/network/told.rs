@@ -1,0 +1,53 @@
+//! What both ends tell beside the figures: processor time, the fullest CPU, TCP's own account, drops.
+
+use std::collections::BTreeMap;
+
+use crate::traffic::tcp::Outcome;
+use crate::wire::{Report, Sent, Tcp};
+
+/// The conditions of one transfer, by name; shares are between 0 and 1, times in seconds.
+pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> BTreeMap<String, f64> {
+    let here = &outcome.here;
+    let mut more = BTreeMap::new();
+    let mut put = |name: &str, value: f64| {
+        if value.is_finite() {
+            more.insert(name.to_owned(), value);
+        }
+    };
+    for (end, report) in [("near", here), ("far", there)] {
+        let cpu = report.sent.as_ref().map_or(0, |s| s.cpu_nanos)
+            + report.received.as_ref().map_or(0, |r| r.cpu_nanos);
+        let bytes =
+            report.sent.as_ref().map_or(0, |s| s.bytes) + report.received.as_ref().map_or(0, |r| r.bytes);
+        let account = &report.account;
+        put(&format!("{end}_cpu"), cpu as f64 / account.nanos as f64);
+        put(&format!("{end}_cpu_per_byte"), cpu as f64 * 1e-9 / bytes as f64);
+        put(&format!("{end}_cpu_per_message"), cpu as f64 * 1e-9 * f64::from(work.message) / bytes as f64);
+        put(&format!("{end}_fullest_cpu"), f64::from(account.fullest_cpu));
+        put(&format!("{end}_fullest_cpu_busy"), f64::from(account.fullest_busy) * 1e-6);
+        put(&format!("{end}_nic_drops"), account.nic_drops as f64);
+        put(&format!("{end}_nic_errors"), account.nic_errors as f64);
+        put(&format!("{end}_tcp_retransmits"), account.tcp_retransmits as f64);
+    }
+    if let Some(sent) = here.sent.as_ref().or(there.sent.as_ref()) {
+        for (name, value) in of_sender(sent) {
+            put(name, value);
+        }
+    }
+    more
+}
+
+/// What TCP says of the sending side (`TCP_INFO`).
+fn of_sender(sent: &Sent) -> Vec<(&'static str, f64)> {
+    let busy = sent.busy_nanos as f64;
+    vec![
+        ("tcp_rtt", sent.rtt_nanos as f64 * 1e-9),
+        ("tcp_cwnd", sent.cwnd_bytes as f64),
+        ("tcp_retransmits", sent.retransmits as f64),
+        ("tcp_mss", f64::from(sent.mss)),
+        ("tcp_timestamps", f64::from(u8::from(sent.timestamps))),
+        ("tcp_receiver_limited", sent.receiver_limited_nanos as f64 / busy),
+        ("tcp_buffer_limited", sent.buffer_limited_nanos as f64 / busy),
+        ("copied_although_lent", sent.copied as f64 / sent.bytes as f64),
+    ]
+}

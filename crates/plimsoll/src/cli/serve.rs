@@ -1,0 +1,67 @@
+//! `plimsoll serve` and `plimsoll key`: only what was typed.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::quantity;
+use crate::serve::Net;
+use crate::wire::{MAX_STREAMS, PORT};
+
+fn net(text: &str) -> Result<Net, String> {
+    Net::parse(text).ok_or_else(|| "an address, or a prefix such as 192.0.2.0/24".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match quantity::parse_rate(text).map_err(|e| e.to_string())? {
+        rate if rate >= 1.0 && rate <= 1e15 => Ok(rate),
+        _ => Err("bit/s from 1 to 1e15, such as 10G".to_owned()),
+    }
+}
+
+fn longest(text: &str) -> Result<Duration, String> {
+    let time = quantity::parse_duration(text).map_err(|e| e.to_string())?;
+    let sensible = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
+    if sensible.contains(&time) { Ok(time) } else { Err("between 100ms and 24h, such as 60s".to_owned()) }
+}
+
+/// Flags of `plimsoll serve`.
+#[derive(Args, Clone, Debug)]
+pub struct Serve {
+    /// Addresses of this machine to listen on [default: all, IPv4 and IPv6]
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub bind: Vec<IpAddr>,
+    /// Port to listen on
+    #[arg(long, value_name = "PORT", default_value_t = PORT)]
+    pub port: u16,
+    /// File that holds the key which clients must know (`plimsoll key new FILE` makes one); without it a key is made
+    /// for this time and printed
+    #[arg(long, alias = "key-file", value_name = "FILE", conflicts_with = "open")]
+    pub key: Option<PathBuf>,
+    /// Serve everybody who can reach the port, without a key
+    #[arg(long)]
+    pub open: bool,
+    /// Serve these addresses only; may be repeated
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = net)]
+    pub allow: Vec<Net>,
+    /// Let clients measure at the same time; otherwise they queue
+    #[arg(long)]
+    pub parallel: bool,
+    /// Highest rate of a session, in bit/s
+    #[arg(long, value_name = "RATE", default_value = "100G", value_parser = rate)]
+    pub max_rate: f64,
+    /// Longest transfer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest)]
+    pub max_duration: Duration,
+    /// Most streams of a session
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]
+    pub max_streams: u16,
+    /// Most sessions at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub max_sessions: u16,
+    /// Serve although this is the superuser
+    #[arg(long)]
+    pub allow_root: bool,
+}

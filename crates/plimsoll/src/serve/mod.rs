@@ -1,0 +1,221 @@
+//! The far end: serves measuring sessions to those who know its key.
+//!
+//! One thread keeps the door ([`door`]): it lets nobody in before the handshake and reads nothing else of strangers.
+//! Each session has a thread of its own ([`session`]) and a place in the queue ([`queue`]): while one measures, the
+//! others are told when to ask again. Nothing here trusts what comes over the wire; see the caps.
+
+mod door;
+mod private;
+mod queue;
+mod rooms;
+mod session;
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub use private::{Orders, Ready, serve_private};
+pub use rooms::Rooms;
+
+use crate::traffic::Cpus;
+use crate::wire::Key;
+
+/// What a far end allows; always finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caps {
+    /// Highest rate of a session, in bit/s.
+    pub max_rate: f64,
+    /// Longest transfer.
+    pub max_duration: Duration,
+    /// Most streams of a session.
+    pub max_streams: u16,
+    /// Most sessions at once.
+    pub max_sessions: usize,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self { max_rate: 100e9, max_duration: Duration::from_secs(60), max_streams: 64, max_sessions: 32 }
+    }
+}
+
+/// How a far end serves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The secret that clients must know.
+    pub key: Key,
+    /// What they may ask for.
+    pub caps: Caps,
+    /// Whose connections are accepted; empty: anybody's.
+    pub allow: Vec<Net>,
+    /// Whether clients may measure at the same time.
+    pub parallel: bool,
+    /// Where the threads of transfers run.
+    pub cpus: Cpus,
+}
+
+/// What happens, for the one who prints.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// A session began.
+    Began(SocketAddr),
+    /// A session ended: after so many transfers, and why unless the client closed it.
+    Ended(SocketAddr, u64, Option<String>),
+    /// Connections that were closed since the last time: no key, another version, too slow, not allowed. Told at most
+    /// every ten seconds.
+    Turned(u64),
+}
+
+/// Why a far end cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Its address.
+    #[error("cannot listen on {address}: {source}; {}", remedy(source))]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Anything else.
+    #[error("the server cannot {what}: {source}")]
+    Io {
+        /// What it was doing.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Only with orders.
+    #[error(
+        "the far end got no valid orders on its standard input; it is started by `plimsoll network`, not by hand"
+    )]
+    Orders,
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "choose another with --port",
+        io::ErrorKind::AddrNotAvailable => "no interface has that address: see `ip address` and --bind",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need a right: choose another with --port",
+        _ => "see --bind and --port",
+    }
+}
+
+const fn failed(what: &'static str) -> impl Fn(io::Error) -> ServeError {
+    move |source| ServeError::Io { what, source }
+}
+
+/// A far end that listens.
+#[derive(Debug)]
+pub struct Server {
+    listeners: Vec<TcpListener>,
+    settings: Settings,
+}
+
+impl Server {
+    /// Listens on all of `addresses`.
+    ///
+    /// # Errors
+    /// One of them cannot be had.
+    pub fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, ServeError> {
+        let listen = |address: &SocketAddr| {
+            let failed = |source| ServeError::Listen { address: *address, source };
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            Ok(listener)
+        };
+        let listeners = addresses.iter().map(listen).collect::<Result<_, _>>()?;
+        Ok(Server { listeners, settings })
+    }
+
+    /// Listens on all addresses of this machine, of both families where there is IPv6.
+    ///
+    /// # Errors
+    /// The port cannot be had.
+    pub fn bind_any(port: u16, settings: Settings) -> Result<Self, ServeError> {
+        let any = |ip: IpAddr| [SocketAddr::new(ip, port)];
+        let both = Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone());
+        match both {
+            // Without IPv6 there is no such family, or no such address.
+            Err(ServeError::Listen { source, .. }) if source.kind() != io::ErrorKind::AddrInUse => {
+                Server::bind(&any(std::net::Ipv4Addr::UNSPECIFIED.into()), settings)
+            }
+            other => other,
+        }
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect()
+    }
+
+    /// Serves until `until` can be read or ends.
+    ///
+    /// # Errors
+    /// The system fails at what it was just doing for others.
+    pub fn run(
+        &self,
+        until: &(impl rustix::fd::AsFd + ?Sized),
+        tell: &(dyn Fn(Happening) + Sync),
+    ) -> Result<(), ServeError> {
+        raise_descriptors();
+        let spare = File::open("/dev/null").map_err(failed("open /dev/null"))?;
+        let rooms = Rooms::new(&self.settings);
+        std::thread::scope(|scope| {
+            let mut door = door::Door::new(self, &rooms, tell, spare);
+            let ended = door.keep(scope, until.as_fd());
+            // Sessions are not waited for longer than it takes them to notice.
+            rooms.close();
+            ended
+        })
+    }
+}
+
+/// As many descriptors as the system allows: each stream is one.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // What is refused stays as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Addresses that share their first bits, as `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net {
+    bits: u128,
+    mask: u128,
+}
+
+impl Net {
+    /// Reads `ADDRESS` or `ADDRESS/BITS`, of either family.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(width);
+        // IPv4 lies in the last 32 bits of its mapped form.
+        let host = width.checked_sub(bits)?;
+        let mask = u128::MAX.checked_shl(host).unwrap_or(0);
+        Some(Net { bits: mapped(address) & mask, mask: if width == 128 && bits == 0 { 0 } else { mask } })
+    }
+
+    /// Whether the address is one of these.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        mapped(address.to_canonical()) & self.mask == self.bits
+    }
+}
+
+fn mapped(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from_be_bytes(v4.to_ipv6_mapped().octets()),
+        IpAddr::V6(v6) => u128::from_be_bytes(v6.octets()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The far end that a run over loopback starts for itself: a second process with orders on its standard input.
+//!
+//! It listens on a loopback port that the kernel chooses, answers the port on its standard output, and ends when its
+//! standard input ends: its parent is gone, or done.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use rustix::fd::AsFd;
+use serde::{Deserialize, Serialize};
+
+use super::{Caps, ServeError, Server, Settings, failed};
+use crate::traffic::Cpus;
+use crate::wire::{Key, MAX_STREAMS};
+
+/// Longest first line.
+const MAX_LINE: u64 = 4096;
+
+/// First line to a private far end.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Orders {
+    /// Its key: it travels through a pipe, never through an argument list, which every user of the machine can read.
+    pub key: String,
+    /// CPUs that its threads are pinned to, in turn.
+    pub cpus: Vec<usize>,
+}
+
+/// Its only line: where it listens, or why it does not.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ready {
+    /// The port on 127.0.0.1.
+    Port(u16),
+    /// One line.
+    Error(String),
+}
+
+/// Serves as the near end orders on `input`, until that ends.
+///
+/// # Errors
+/// No valid orders, or the system failed.
+pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
+    let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
+    let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;
+    let key = Key::from_hex(&orders.key, "its orders").map_err(|_| ServeError::Orders)?;
+    let settings = Settings {
+        key,
+        caps: Caps {
+            max_rate: 1e15,
+            max_duration: Duration::from_secs(86_400),
+            max_streams: MAX_STREAMS,
+            max_sessions: 4,
+        },
+        allow: Vec::new(),
+        parallel: true,
+        cpus: Cpus(orders.cpus),
+    };
+    let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    let server = match Server::bind(&[address], settings) {
+        Ok(server) => server,
+        Err(error) => {
+            tell(&mut output, &Ready::Error(error.to_string()))?;
+            return Err(error);
+        }
+    };
+    let port = server.addresses().first().map_or(0, SocketAddr::port);
+    tell(&mut output, &Ready::Port(port))?;
+    server.run(input, &|_| ())
+}
+
+fn read_orders(input: impl Read) -> Option<Orders> {
+    let mut line = String::new();
+    BufReader::new(input.take(MAX_LINE)).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
+fn tell(output: &mut impl Write, ready: &Ready) -> Result<(), ServeError> {
+    let line =
+        serde_json::to_string(ready).map_err(std::io::Error::from).map_err(failed("write its port"))?;
+    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(failed("write its port"))
+}

@@ -1,0 +1,161 @@
+//! The sessions that there are: their streams that have joined, and whose turn it is.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::queue::Queue;
+use super::{Caps, Settings};
+use crate::traffic::Cpus;
+use crate::wire::{Hex128, Join};
+
+/// One session, as others see it.
+#[derive(Debug)]
+struct Room {
+    peer: IpAddr,
+    /// Whose turn its transfers take: its own, or that of the session it stands beside.
+    group: Hex128,
+    streams: BTreeMap<u16, TcpStream>,
+    /// The control connection once more, to end the session with.
+    control: Option<TcpStream>,
+}
+
+/// All sessions of a far end.
+#[derive(Debug)]
+pub struct Rooms {
+    caps: Caps,
+    parallel: bool,
+    cpus: Cpus,
+    rooms: Mutex<HashMap<Hex128, Room>>,
+    queue: Mutex<Queue>,
+}
+
+/// A session's hold on its room; dropping it frees all, also when its thread panics.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    rooms: &'a Rooms,
+    /// The session's name.
+    pub(super) session: Hex128,
+    group: Hex128,
+}
+
+/// A turn to measure; dropping it ends the turn.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    rooms: &'a Rooms,
+    group: Hex128,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panicking session left is whole: every change is one call.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Rooms {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Rooms {
+            caps: settings.caps.clone(),
+            parallel: settings.parallel,
+            cpus: settings.cpus.clone(),
+            rooms: Mutex::default(),
+            queue: Mutex::default(),
+        }
+    }
+
+    /// What is allowed.
+    pub(super) const fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// Where transfers run.
+    pub(super) const fn cpus(&self) -> &Cpus {
+        &self.cpus
+    }
+
+    /// Opens a session, beside another one of the same address if asked; `None` when there are as many as may be.
+    pub(super) fn open(
+        &self,
+        peer: SocketAddr,
+        beside: Option<Hex128>,
+        control: Option<TcpStream>,
+    ) -> Option<Lease<'_>> {
+        let mut rooms = locked(&self.rooms);
+        if rooms.len() >= self.caps.max_sessions {
+            return None;
+        }
+        let session = Hex128::random();
+        let other = beside.and_then(|other| rooms.get(&other)).filter(|room| room.peer == peer.ip());
+        let group = other.map_or(session, |room| room.group);
+        rooms.insert(session, Room { peer: peer.ip(), group, streams: BTreeMap::new(), control });
+        Some(Lease { rooms: self, session, group })
+    }
+
+    /// Adds a stream to its session, after `admit` has said so to the near end; false when there is no such session
+    /// of this address, or the stream is none of its.
+    pub(super) fn join(
+        &self,
+        peer: SocketAddr,
+        join: &Join,
+        admit: impl FnOnce() -> Option<TcpStream>,
+    ) -> bool {
+        let mut rooms = locked(&self.rooms);
+        let room = rooms.get_mut(&join.session).filter(|room| room.peer == peer.ip());
+        let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
+        match admit() {
+            Some(stream) => {
+                // A stream that joins again takes the place of the one before.
+                room.streams.insert(join.stream, stream);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Ends all sessions: their threads see their connections close.
+    pub(super) fn close(&self) {
+        for room in locked(&self.rooms).values() {
+            if let Some(control) = &room.control {
+                // One that has gone already is as it should be.
+                let _ = control.shutdown(std::net::Shutdown::Both);
+            }
+        }
+    }
+
+    /// Sessions that there are.
+    pub fn sessions(&self) -> usize {
+        locked(&self.rooms).len()
+    }
+}
+
+impl<'a> Lease<'a> {
+    /// The streams numbered below `count`, if all of them have joined.
+    pub(super) fn streams(&self, count: u16) -> Option<Vec<TcpStream>> {
+        let rooms = locked(&self.rooms.rooms);
+        let room = rooms.get(&self.session)?;
+        (0..count).map(|n| room.streams.get(&n)?.try_clone().ok()).collect()
+    }
+
+    /// Asks for a turn; or says in how many seconds to ask again.
+    pub(super) fn turn(&self) -> Result<Turn<'a>, u32> {
+        if !self.rooms.parallel {
+            locked(&self.rooms.queue).begin(self.group, Instant::now(), self.rooms.caps.max_duration)?;
+        }
+        Ok(Turn { rooms: self.rooms, group: self.group })
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        locked(&self.rooms.rooms).remove(&self.session);
+        if self.group == self.session {
+            locked(&self.rooms.queue).leave(self.group);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        locked(&self.rooms.queue).end(self.group, Instant::now());
+    }
+}

@@ -1,0 +1,150 @@
+//! What a machine did while bytes moved: how busy its CPUs were, what its interface dropped, what TCP sent again.
+//!
+//! From `/proc/stat` (proc(5)), `/proc/net/snmp` (RFC 1213 and 4113 names) and
+//! `/sys/class/net/NAME/statistics` (Linux `Documentation/ABI/testing/sysfs-class-net-statistics`). Missing files count
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::machine::Root;
+use crate::wire::Account;
+
+/// Where the numbers come from.
+#[derive(Debug)]
+pub struct Ledger {
+    root: Root,
+    interface: Option<String>,
+}
+
+/// The numbers at one time.
+#[derive(Clone, Debug)]
+pub struct Look {
+    at: Instant,
+    /// CPU → (busy, all), in ticks.
+    cpus: BTreeMap<u32, (u64, u64)>,
+    nic_drops: u64,
+    nic_errors: u64,
+    tcp_retransmits: u64,
+    udp_buffer_errors: u64,
+}
+
+impl Ledger {
+    /// Of this machine; `interface` is the one that the bytes take.
+    pub fn new(root: Root, interface: Option<String>) -> Self {
+        Ledger { root, interface }
+    }
+
+    /// Reads all numbers.
+    pub fn look(&self) -> Look {
+        let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
+        let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
+        Look {
+            at: Instant::now(),
+            cpus: cpus(&self.root.text("proc/stat").unwrap_or_default()),
+            nic_drops: of_nic(["rx_dropped", "tx_dropped"]),
+            nic_errors: of_nic(["rx_errors", "tx_errors"]),
+            tcp_retransmits: counter(&snmp, "Tcp:", "RetransSegs"),
+            udp_buffer_errors: counter(&snmp, "Udp:", "RcvbufErrors"),
+        }
+    }
+
+    fn nic(&self, name: &str) -> u64 {
+        let Some(interface) = &self.interface else { return 0 };
+        self.root.number(format!("sys/class/net/{interface}/statistics/{name}")).unwrap_or_default()
+    }
+}
+
+impl Look {
+    /// What happened until `later`.
+    pub fn until(&self, later: &Look) -> Account {
+        let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
+            let (before_busy, before_all) = self.cpus.get(cpu)?;
+            let all = all.saturating_sub(*before_all);
+            let share = busy.saturating_sub(*before_busy).saturating_mul(1_000_000).checked_div(all)?;
+            Some((u32::try_from(share.min(1_000_000)).unwrap_or(1_000_000), *cpu))
+        };
+        let (fullest_busy, fullest_cpu) = later.cpus.iter().filter_map(busy).max().unwrap_or_default();
+        Account {
+            nanos: super::nanos(later.at.saturating_duration_since(self.at)),
+            fullest_cpu,
+            fullest_busy,
+            nic_drops: later.nic_drops.saturating_sub(self.nic_drops),
+            nic_errors: later.nic_errors.saturating_sub(self.nic_errors),
+            tcp_retransmits: later.tcp_retransmits.saturating_sub(self.tcp_retransmits),
+            udp_buffer_errors: later.udp_buffer_errors.saturating_sub(self.udp_buffer_errors),
+        }
+    }
+}
+
+/// Busy and all ticks of each CPU: user, nice, system, idle, iowait, irq, softirq, steal; guest is within user.
+fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
+    let cpu = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let number: u32 = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+        let all = ticks.iter().fold(0, |sum: u64, t| sum.saturating_add(*t));
+        let idle = ticks.iter().skip(3).take(2).fold(0, |sum: u64, t| sum.saturating_add(*t));
+        let steal = ticks.get(7).copied().unwrap_or_default();
+        Some((number, (all.saturating_sub(idle).saturating_sub(steal), all)))
+    };
+    stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(cpu).collect()
+}
+
+/// A number of `/proc/net/snmp`: a line of names and a line of values, both after the same word.
+fn counter(snmp: &str, protocol: &str, name: &str) -> u64 {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut columns = names.split_whitespace().zip(values.split_whitespace());
+    columns.find(|(n, _)| *n == name).and_then(|(_, value)| value.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_ticks_are_all_but_idle_waiting_and_stolen() {
+        let read = cpus("cpu  9 9 9 9\ncpu0 10 20 30 400 50 6 7 8 0 0\ncpu1 x\ncpuX 1\nintr 5\n");
+        assert_eq!(read[&0], (73, 531));
+        assert_eq!(read[&1], (0, 0));
+        assert_eq!(read.len(), 2);
+    }
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let snmp =
+            "Tcp: RtoMin RetransSegs\nTcp: 200 17\nUdp: InDatagrams RcvbufErrors\nUdp: 1 5\nUdpLite: a\n";
+        assert_eq!(counter(snmp, "Tcp:", "RetransSegs"), 17);
+        assert_eq!(counter(snmp, "Udp:", "RcvbufErrors"), 5);
+        assert_eq!(counter(snmp, "Udp:", "None"), 0);
+        assert_eq!(counter("Tcp: a\n", "Tcp:", "a"), 0);
+        assert_eq!(counter("Tcp: a\nTcp: -1\n", "Tcp:", "a"), 0);
+    }
+
+    #[test]
+    fn the_fullest_cpu_is_named() {
+        let look = |cpus| Look {
+            at: Instant::now(),
+            cpus,
+            nic_drops: 5,
+            nic_errors: 0,
+            tcp_retransmits: 0,
+            udp_buffer_errors: 0,
+        };
+        let before = look(BTreeMap::from([(0, (10, 100)), (1, (0, 100))]));
+        let after = look(BTreeMap::from([(0, (20, 200)), (1, (90, 200)), (2, (5, 5))]));
+        let account = before.until(&after);
+        assert_eq!((account.fullest_cpu, account.fullest_busy, account.nic_drops), (1, 900_000, 0));
+        // Counters that were reset tell nothing, and no CPU is more than busy.
+        assert_eq!(after.until(&before).fullest_busy, 0);
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        let ledger = Ledger::new(Root::live(), Some("lo".to_owned()));
+        let look = ledger.look();
+        assert!(!look.cpus.is_empty());
+        assert!(look.until(&ledger.look()).fullest_busy <= 1_000_000);
+    }
+}

@@ -1,0 +1,163 @@
+//! What is measured itself: the same code moves and counts bytes at both ends of a network benchmark.
+//!
+//! The control connection ([`crate::wire`]) says what is to be moved; [`Vigil`] keeps watch over it meanwhile, so
+//! that no end goes on sending to nobody.
+
+pub mod account;
+pub mod echo;
+pub mod pin;
+mod receive;
+pub mod route;
+mod send;
+pub mod socket;
+pub mod tcp;
+mod vigil;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, clock_gettime};
+
+pub use vigil::{Seen, Vigil};
+
+use crate::wire::WireError;
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The one that asks.
+    Near,
+    /// The one that serves.
+    Far,
+}
+
+/// Why a transfer came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    /// The control connection failed.
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// The other end will not or cannot.
+    #[error("it refused: {0}")]
+    Refused(String),
+    /// A stream failed.
+    #[error("a stream failed: {0}")]
+    Stream(io::Error),
+    /// The time that any transfer may take is over.
+    #[error("it was not done within {0} s")]
+    TooLong(u64),
+    /// This machine gives no thread.
+    #[error("no thread could be started for a stream: {0}; see ulimit -u and ulimit -v")]
+    Thread(io::Error),
+    /// This machine cannot do what was asked.
+    #[error("{0}")]
+    Here(io::Error),
+}
+
+/// What the threads of one transfer share with the one that watches.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// All threads are to end.
+    pub(crate) stop: AtomicBool,
+    /// Threads that have ended sending.
+    pub(crate) senders_done: AtomicUsize,
+    /// Threads that have ended receiving.
+    pub(crate) receivers_done: AtomicUsize,
+    /// Bytes that the other end has sent, by stream; all ones while that is not known.
+    pub(crate) totals: Vec<AtomicU64>,
+    wake: OwnedFd,
+}
+
+impl Shared {
+    pub(crate) fn new(streams: usize) -> io::Result<Self> {
+        Ok(Shared {
+            stop: AtomicBool::new(false),
+            senders_done: AtomicUsize::new(0),
+            receivers_done: AtomicUsize::new(0),
+            totals: (0..streams).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    /// Wakes the one that watches.
+    pub(crate) fn wake(&self) {
+        // A counter that is full has woken it already.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) const fn waker(&self) -> &OwnedFd {
+        &self.wake
+    }
+
+    /// What the other end has sent.
+    pub(crate) fn settle(&self, totals: &[u64]) {
+        for (slot, total) in self.totals.iter().zip(totals) {
+            slot.store(*total, Ordering::Release);
+        }
+    }
+}
+
+/// The CPUs that an end's threads are pinned to, in turn; empty leaves them to the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpus(pub Vec<usize>);
+
+impl Cpus {
+    /// The CPU of the thread with this number.
+    pub fn of(&self, thread: usize) -> Option<usize> {
+        self.0.get(thread.checked_rem(self.0.len())?).copied()
+    }
+
+    /// Pins the calling thread, where there is something to pin it to. A CPU that has gone meanwhile is no failure:
+    /// the thread then runs where it may.
+    pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
+        self.of(thread).and_then(|cpu| pin::Pinned::to(cpu).ok())
+    }
+}
+
+/// FNV-1a, 64 bit, over the bytes of a checked transfer: it finds faults, it keeps nobody out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fnv(pub u64);
+
+impl Fnv {
+    /// The hash of nothing.
+    pub const EMPTY: Fnv = Fnv(0xcbf2_9ce4_8422_2325);
+
+    /// With these bytes added.
+    #[must_use]
+    pub fn with(self, bytes: &[u8]) -> Self {
+        Fnv(bytes
+            .iter()
+            .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)))
+    }
+}
+
+/// CPU time that this thread has used so far.
+pub fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Nanoseconds, held at the largest number there is.
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_hash() {
+        assert_eq!(Fnv::EMPTY.with(b"foo").with(b"bar"), Fnv(0x8594_4171_f739_67e8));
+    }
+
+    #[test]
+    fn threads_take_the_cpus_in_turn() {
+        let cpus = Cpus(vec![4, 7]);
+        assert_eq!([0, 1, 2].map(|n| cpus.of(n)), [Some(4), Some(7), Some(4)]);
+        assert_eq!(Cpus::default().of(3), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Which way packets to an address take: within this machine, or by which interface.
+//!
+//! The interface is that of the longest matching prefix in the main routing table (`/proc/net/route`,
+//! `/proc/net/ipv6_route`). Rules that choose other tables are not followed.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use crate::machine::Root;
+
+/// Whether the address is this machine's own: traffic to it never leaves the kernel, whatever its interface.
+pub fn is_local(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    // Only an own address can be bound; `ip_nonlocal_bind` would make this true of all, which few set.
+    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// The interface by which packets to `address` leave; `None` where the tables do not tell.
+pub fn interface(root: &Root, address: IpAddr) -> Option<String> {
+    let found = match address.to_canonical() {
+        IpAddr::V4(to) => v4(&root.text("proc/net/route").ok()?, to),
+        IpAddr::V6(to) => v6(&root.text("proc/net/ipv6_route").ok()?, to),
+    };
+    let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
+    found.map(|name| crate::text::shown_within(&name, 32)).filter(harmless)
+}
+
+/// The flag of a route that is in use (`RTF_UP`).
+const UP: u32 = 1;
+/// The flag of a route that refuses (`RTF_REJECT`).
+const REJECT: u32 = 0x200;
+
+fn usable(flags: u32) -> bool {
+    flags & UP != 0 && flags & REJECT == 0
+}
+
+/// Columns: interface, destination, gateway, flags, …, mask at 7; addresses in hex, as they lie in memory.
+fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
+    let to = u32::from_ne_bytes(to.octets());
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
+        let (destination, flags, mask) = (hex(1)?, hex(3)?, hex(7)?);
+        let matches = usable(flags) && to & mask == destination;
+        matches.then(|| (mask.count_ones(), words.first().copied().unwrap_or_default().to_owned()))
+    };
+    longest(table.lines().skip(1).filter_map(row))
+}
+
+/// Columns: destination, its prefix, source, its prefix, next hop, metric, …, flags at 8, interface at 9.
+fn v6(table: &str, to: Ipv6Addr) -> Option<String> {
+    let to = u128::from_be_bytes(to.octets());
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let destination = u128::from_str_radix(words.first()?, 16).ok()?;
+        let prefix = u32::from_str_radix(words.get(1)?, 16).ok().filter(|p| *p <= 128)?;
+        let flags = u32::from_str_radix(words.get(8)?, 16).ok()?;
+        let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
+        let matches = usable(flags) && to & mask == destination & mask;
+        matches.then(|| (prefix, words.get(9).copied().unwrap_or_default().to_owned()))
+    };
+    longest(table.lines().filter_map(row))
+}
+
+fn longest(rows: impl Iterator<Item = (u32, String)>) -> Option<String> {
+    // The first of equals: the kernel lists the preferred one first.
+    rows.fold(None, |best: Option<(u32, String)>, row| match best {
+        Some(best) if best.0 >= row.0 => Some(best),
+        _ => Some(row),
+    })
+    .map(|(_, name)| name)
+    .filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+        eth0\t00000000\t010010AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+        eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n\
+        dead\t0000010A\t00000000\t0201\t0\t0\t0\t0000FFFF\t0\t0\t0\n\
+        short\t00\n";
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        if cfg!(target_endian = "big") {
+            return;
+        }
+        assert_eq!(v4(V4, Ipv4Addr::new(8, 8, 8, 8)).unwrap(), "eth0");
+        assert_eq!(v4(V4, Ipv4Addr::new(10, 9, 9, 9)).unwrap(), "eth1");
+        assert_eq!(v4(V4, Ipv4Addr::new(10, 1, 9, 9)).unwrap(), "eth1", "a route that refuses is none");
+        assert_eq!(v4("", Ipv4Addr::LOCALHOST), None);
+    }
+
+    #[test]
+    fn ipv6_as_well() {
+        let zero = "0".repeat(32);
+        let table = format!(
+            "{zero} 00 {zero} 00 {zero} 00000400 00000001 00000000 00000003 eth0\n\
+             fd000000000000000000000000000000 08 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth1\n\
+             {zero} ff {zero} 00 {zero} 00000400 00000001 00000000 00000001 bad\n"
+        );
+        assert_eq!(v6(&table, "2001:db8::1".parse().unwrap()).unwrap(), "eth0");
+        assert_eq!(v6(&table, "fd00::1".parse().unwrap()).unwrap(), "eth1");
+    }
+
+    #[test]
+    fn own_addresses_are_known() {
+        assert!(is_local(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert!(is_local("::ffff:127.0.0.1".parse().unwrap()));
+        // Documentation addresses (RFC 5737) are nobody's.
+        assert!(!is_local("192.0.2.1".parse().unwrap()));
+    }
+}

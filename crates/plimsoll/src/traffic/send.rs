@@ -1,0 +1,176 @@
+//! The sending thread of one TCP stream.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
+
+use super::{Shared, thread_cpu};
+use crate::wire::Sending;
+
+/// The time is looked at after this many bytes, or after each message if it is larger.
+const LOOK: u64 = 64 << 10;
+/// A send that blocks looks up this often.
+const BLOCKED: Duration = Duration::from_millis(100);
+/// Lent messages that may be under way; the kernel bounds what it notes of them (`optmem_max`).
+const LENT: u64 = 64;
+
+/// When one stream has sent enough.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Until {
+    Messages(u64),
+    Elapsed(Duration),
+}
+
+/// What one stream is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Orders<'a> {
+    /// One message.
+    pub(super) message: &'a [u8],
+    pub(super) until: Until,
+    pub(super) sending: Sending,
+    /// Highest rate in bytes per second.
+    pub(super) most: f64,
+}
+
+/// What one stream did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    pub(super) bytes: u64,
+    pub(super) elapsed: Duration,
+    pub(super) cpu: Duration,
+    pub(super) copied: u64,
+}
+
+/// Sends whole messages until it is enough, or all are to stop.
+///
+/// # Errors
+/// The connection failed.
+pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> io::Result<Done> {
+    socket.set_write_timeout(Some(BLOCKED))?;
+    let mut lender = match orders.sending {
+        Sending::Copy => None,
+        Sending::ZeroCopy => Some(Lender::new(socket)?),
+    };
+    let size = orders.message.len() as u64;
+    let stride = (LOOK / size.max(1)).max(1);
+    let (started, cpu) = (Instant::now(), thread_cpu());
+    let (mut number, mut whole) = (0, true);
+    while whole && !enough(orders.until, number, stride, started) {
+        whole = match &mut lender {
+            None => write_whole(socket, orders.message, shared)?,
+            Some(lender) => lender.write_whole(orders.message, shared)?,
+        };
+        number += u64::from(whole);
+        if number.is_multiple_of(stride) {
+            hold_back(number * size, orders.most, started);
+        }
+    }
+    let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
+    let (elapsed, cpu) = (started.elapsed(), thread_cpu().saturating_sub(cpu));
+    Ok(Done { bytes: number * size, elapsed, cpu, copied: copied * size })
+}
+
+/// Whether enough has been sent before the message with this number. At least one message is.
+fn enough(until: Until, number: u64, stride: u64, started: Instant) -> bool {
+    match until {
+        Until::Messages(n) => number >= n,
+        Until::Elapsed(time) => number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time,
+    }
+}
+
+/// Waits where more went out than the highest rate allows.
+pub(super) fn hold_back(bytes: u64, most: f64, started: Instant) {
+    let due = bytes as f64 / most;
+    let ahead = due - started.elapsed().as_secs_f64();
+    if ahead > 0.001 {
+        std::thread::sleep(Duration::from_secs_f64(ahead.min(0.1)));
+    }
+}
+
+/// Writes one message; false when all are to stop and part of it is left.
+fn write_whole(mut socket: &TcpStream, message: &[u8], shared: &Shared) -> io::Result<bool> {
+    let mut rest = message;
+    loop {
+        match socket.write(rest) {
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
+            Err(e) => return Err(e),
+        }
+        if rest.is_empty() {
+            return Ok(!shared.stop.load(Ordering::Relaxed));
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Sends without copying, and keeps account of what the kernel has not given back.
+struct Lender<'a> {
+    socket: &'a TcpStream,
+    calls: u64,
+    back: Returned,
+}
+
+impl<'a> Lender<'a> {
+    fn new(socket: &'a TcpStream) -> io::Result<Self> {
+        allow_lending(socket)?;
+        Ok(Lender { socket, calls: 0, back: Returned::default() })
+    }
+
+    fn write_whole(&mut self, message: &[u8], shared: &Shared) -> io::Result<bool> {
+        let mut rest = message;
+        while !rest.is_empty() {
+            match send_lent(self.socket, rest) {
+                Ok(n) => {
+                    self.calls += 1;
+                    rest = rest.get(n..).unwrap_or_default();
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
+                // Too much is lent: some must come back first.
+                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
+                    self.wait()?
+                }
+                Err(e) => return Err(e),
+            }
+            if shared.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            while self.calls - self.back.calls > LENT && !shared.stop.load(Ordering::Relaxed) {
+                self.wait()?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes back what has come back; waits for [`BLOCKED`] when that is nothing.
+    fn wait(&mut self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let before = self.back.calls;
+        while let Some(more) = returned(self.socket)? {
+            self.back.calls += more.calls;
+            self.back.copied += more.copied;
+        }
+        if self.back.calls == before {
+            let longest = Timespec::try_from(BLOCKED).map_err(io::Error::other)?;
+            // Notices on the error queue wake without being asked for.
+            let _ = poll(&mut [PollFd::new(self.socket, PollFlags::empty())], Some(&longest));
+        }
+        Ok(())
+    }
+
+    /// Waits until all has come back; how many calls the kernel copied after all.
+    fn settle(mut self, shared: &Shared) -> io::Result<u64> {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while self.back.calls < self.calls
+            && Instant::now() < deadline
+            && !shared.stop.load(Ordering::Relaxed)
+        {
+            self.wait()?;
+        }
+        Ok(self.back.copied)
+    }
+}

@@ -1,0 +1,128 @@
+//! Sockets of streams: made, set up and connected in that order, for some options count from the first packet on.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::tcp::set_max_segment;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt};
+
+use crate::wire::Sockets;
+
+/// Connects from `from`, if given, within `patience`, to a socket that is set up before.
+///
+/// # Errors
+/// An option is refused, or nobody answers.
+pub fn dial(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    sockets: &Sockets,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    set_up(&socket, sockets, to.is_ipv4())?;
+    if let Some(from) = from {
+        bind(&socket, &SocketAddr::new(from, 0))?;
+    }
+    match connect(&socket, &to) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => connected(&socket, Instant::now() + patience)?,
+        Err(errno) => return Err(errno.into()),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn connected(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&left)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(sockopt::socket_error(&socket)??),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Sets the options of a stream's socket, of either end.
+///
+/// # Errors
+/// The kernel refuses one; it is named.
+pub fn set_up(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
+    let named = |what: &str, done: io::Result<()>| {
+        done.map_err(|e| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}")))
+    };
+    let errno = |done: rustix::io::Result<()>| done.map_err(io::Error::from);
+    named("no-delay option", errno(sockopt::set_tcp_nodelay(&socket, sockets.nodelay)))?;
+    if let Some(window) = sockets.window {
+        let window = window as usize;
+        named("receive buffer", errno(sockopt::set_socket_recv_buffer_size(&socket, window)))?;
+        named("send buffer", errno(sockopt::set_socket_send_buffer_size(&socket, window)))?;
+    }
+    if let Some(name) = &sockets.congestion {
+        let done = errno(sockopt::set_tcp_congestion(&socket, name));
+        named(&format!("congestion control {name} (see net.ipv4.tcp_available_congestion_control)"), done)?;
+    }
+    if let Some(mss) = sockets.mss {
+        named("segment size", set_max_segment(&socket, mss))?;
+    }
+    if let Some(dscp) = sockets.dscp {
+        // The code point is the upper six bits (RFC 2474).
+        let class = dscp << 2;
+        let done = if ipv4 {
+            sockopt::set_ip_tos(&socket, class)
+        } else {
+            sockopt::set_ipv6_tclass(&socket, u32::from(class))
+        };
+        named("code point", errno(done))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn options_hold_on_a_connected_socket() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = Sockets {
+            nodelay: false,
+            window: Some(64 << 10),
+            congestion: Some("reno".to_owned()),
+            mss: Some(600),
+            dscp: Some(10),
+        };
+        let to = listener.local_addr().unwrap();
+        let stream = dial(to, Some("127.0.0.1".parse().unwrap()), &sockets, Duration::from_secs(5)).unwrap();
+        assert!(!stream.nodelay().unwrap());
+        assert_eq!(sockopt::ip_tos(&stream).unwrap(), 40);
+        assert_eq!(sockopt::tcp_congestion(&stream).unwrap(), "reno");
+        // The kernel doubles what is asked for, for its own books.
+        assert_eq!(sockopt::socket_send_buffer_size(&stream).unwrap(), 128 << 10);
+        assert!(plimsoll_metal::tcp::TcpInfo::of(&stream).unwrap().send_mss <= 600);
+    }
+
+    #[test]
+    fn refusals_name_the_option_and_nobody_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let sockets = Sockets { congestion: Some("no-such".to_owned()), ..Sockets::default() };
+        let error = dial(to, None, &sockets, Duration::from_secs(5)).unwrap_err();
+        assert!(error.to_string().contains("congestion control no-such"), "{error}");
+        drop(listener);
+        let error = dial(to, None, &Sockets::default(), Duration::from_secs(5)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+}

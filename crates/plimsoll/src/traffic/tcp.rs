@@ -1,0 +1,367 @@
+//! One TCP transfer over all streams of a session, the same code at both ends.
+//!
+//! What counts is what the receiver saw: each receiving thread waits in its read before the sender is told to begin,
+//! so nothing can hide in buffers before the clock runs. The time is that from the first piece's arrival to the last
+//! byte's, and the first piece is not counted, for it came before that time: an unbiased rate. With something to
+//! omit, the count begins with the first piece after it.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::tcp::TcpInfo;
+
+use super::receive::{self, receive};
+use super::send::{self, Until, send};
+use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, nanos};
+use crate::wire::{Amount, Channel, Direction, Message, RESULTS, Received, Report, Sent, Tcp};
+
+/// What an end brings to a transfer.
+#[derive(Debug)]
+pub struct Means<'a> {
+    /// Which end this is.
+    pub end: End,
+    /// The streams, in the order of their numbers.
+    pub sockets: &'a [TcpStream],
+    /// Where its threads run.
+    pub cpus: &'a Cpus,
+    /// One message.
+    pub message: &'a [u8],
+    /// Highest rate of all streams, in bit/s.
+    pub most: f64,
+    /// Longest that it may take.
+    pub longest: Duration,
+    /// What else happens on this machine.
+    pub ledger: &'a account::Ledger,
+}
+
+/// What an end knows of a transfer that went well.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// What this end saw.
+    pub here: Report,
+    /// What the far end says that it saw; the near end's alone.
+    pub there: Option<Report>,
+    /// Bytes by stream that this end sent.
+    pub sent_by_stream: Vec<u64>,
+}
+
+type Sending<'s> = Vec<ScopedJoinHandle<'s, io::Result<send::Done>>>;
+type Receiving<'s> = Vec<ScopedJoinHandle<'s, io::Result<receive::Done>>>;
+
+/// Does one transfer. The near end has asked for it and was told `Ready`; the far end says `Ready` in here.
+///
+/// # Errors
+/// The other end, a stream or this machine failed. The streams are of no use then.
+pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<Outcome, Lost> {
+    let shared = Shared::new(means.sockets.len()).map_err(Lost::Here)?;
+    let before = means.ledger.look();
+    let origin = Instant::now();
+    let first = AtomicU64::new(u64::MAX);
+    std::thread::scope(|scope| {
+        let run = Run { work, means, shared: &shared, origin, first: &first };
+        let vigil = Vigil::new(channel, &shared, means.longest + RESULTS);
+        let outcome = run.through(scope, vigil, &before);
+        // Whatever happened, no thread goes on.
+        shared.stop.store(true, Ordering::Relaxed);
+        outcome
+    })
+}
+
+struct Run<'env> {
+    work: &'env Tcp,
+    means: &'env Means<'env>,
+    shared: &'env Shared,
+    origin: Instant,
+    first: &'env AtomicU64,
+}
+
+/// Where a transfer stands.
+struct Progress<'s, 'env> {
+    sending: Option<Sending<'s>>,
+    receiving: Option<Receiving<'s>>,
+    infos: Infos<'env>,
+    outcome: Outcome,
+}
+
+impl<'env> Run<'env> {
+    const fn sends(&self) -> bool {
+        match (self.work.direction, self.means.end) {
+            (Direction::Both, _) | (Direction::Up, End::Near) | (Direction::Down, End::Far) => true,
+            (Direction::Up, End::Far) | (Direction::Down, End::Near) => false,
+        }
+    }
+
+    const fn receives(&self) -> bool {
+        match (self.work.direction, self.means.end) {
+            (Direction::Both, _) | (Direction::Up, End::Far) | (Direction::Down, End::Near) => true,
+            (Direction::Up, End::Near) | (Direction::Down, End::Far) => false,
+        }
+    }
+
+    fn through<'s>(
+        &self,
+        scope: &'s Scope<'s, 'env>,
+        mut vigil: Vigil<'_>,
+        before: &account::Look,
+    ) -> Result<Outcome, Lost> {
+        if !self.sends() {
+            vigil.bear(RESULTS);
+        }
+        let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
+        match self.means.end {
+            End::Near => vigil.send(&Message::Go)?,
+            End::Far => {
+                vigil.send(&Message::Ready)?;
+                while !matches!(self.expect(vigil.next()?)?, Some(Message::Go)) {}
+            }
+        }
+        let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
+        let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
+        let mut progress = Progress { sending, receiving, infos, outcome: Outcome::default() };
+        loop {
+            self.advance(&mut progress, &mut vigil)?;
+            if progress.sending.is_none() && progress.receiving.is_none() {
+                match (self.means.end, &progress.outcome.there) {
+                    (End::Far, _) => {
+                        progress.outcome.here.account = account_since(self.means, before);
+                        vigil.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
+                        return Ok(progress.outcome);
+                    }
+                    (End::Near, Some(_)) => {
+                        progress.outcome.here.account = account_since(self.means, before);
+                        return Ok(progress.outcome);
+                    }
+                    (End::Near, None) => {}
+                }
+            }
+            match self.expect(vigil.next()?)? {
+                Some(Message::Done(report)) => progress.outcome.there = Some(*report),
+                _ if progress.infos.look() => vigil.heard(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Deals with what was seen; what else is there is handed back.
+    fn expect(&self, seen: Seen) -> Result<Option<Message>, Lost> {
+        match (seen, self.means.end) {
+            (Seen::Local, _) => Ok(None),
+            (Seen::Message(Message::Sent(totals)), _)
+                if self.receives() && totals.len() == self.shared.totals.len() =>
+            {
+                self.shared.settle(&totals);
+                Ok(None)
+            }
+            (Seen::Message(message @ Message::Go), End::Far)
+            | (Seen::Message(message @ Message::Done(_)), End::Near) => Ok(Some(message)),
+            (Seen::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
+        }
+    }
+
+    /// Collects threads that have ended, and tells the other end what was sent.
+    fn advance(&self, progress: &mut Progress<'_, '_>, vigil: &mut Vigil<'_>) -> Result<(), Lost> {
+        let all = self.means.sockets.len();
+        if self.shared.senders_done.load(Ordering::Acquire) == all
+            && let Some(threads) = progress.sending.take()
+        {
+            let done = joined(threads)?;
+            progress.outcome.sent_by_stream = done.iter().map(|d| d.bytes).collect();
+            vigil.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
+            progress.outcome.here.sent = Some(progress.infos.sent(&done));
+            // From here on nothing is sent any more.
+            vigil.bear(RESULTS);
+        }
+        if self.shared.receivers_done.load(Ordering::Acquire) == all
+            && let Some(threads) = progress.receiving.take()
+        {
+            progress.outcome.here.received =
+                Some(received(&joined(threads)?, self.origin, self.work.omit > 0));
+        }
+        Ok(())
+    }
+
+    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Sending<'s>, Lost> {
+        let (shared, means) = (self.shared, self.means);
+        let spawn = |(number, socket): (usize, &'env TcpStream)| {
+            let orders = send::Orders {
+                message: means.message,
+                until: self.until(number),
+                sending: self.work.sending,
+                most: self.most(),
+            };
+            Builder::new().name(format!("send-{number}")).spawn_scoped(scope, move || {
+                let _pinned = means.cpus.pin(number);
+                let done = send(socket, orders, shared);
+                if done.is_err() {
+                    shared.stop.store(true, Ordering::Relaxed);
+                }
+                shared.senders_done.fetch_add(1, Ordering::Release);
+                shared.wake();
+                done
+            })
+        };
+        self.means.sockets.iter().enumerate().map(spawn).collect::<io::Result<_>>().map_err(Lost::Thread)
+    }
+
+    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Receiving<'s>, Lost> {
+        let (shared, means) = (self.shared, self.means);
+        let (ready, readies) = crossbeam_channel::bounded::<()>(means.sockets.len());
+        // In both directions at once, those who receive stand behind those who send.
+        let behind = if self.sends() { means.sockets.len() } else { 0 };
+        let spawn = |(number, socket): (usize, &'env TcpStream)| {
+            let orders = receive::Orders {
+                stream: number,
+                receiving: self.work.receiving,
+                omit: Duration::from_nanos(self.work.omit),
+                most: self.most(),
+                first: self.first,
+                origin: self.origin,
+            };
+            let ready = ready.clone();
+            Builder::new().name(format!("receive-{number}")).spawn_scoped(scope, move || {
+                let _pinned = means.cpus.pin(behind + number);
+                let _ = ready.send(());
+                let done = receive(socket, orders, shared);
+                if done.is_err() {
+                    shared.stop.store(true, Ordering::Relaxed);
+                }
+                shared.receivers_done.fetch_add(1, Ordering::Release);
+                shared.wake();
+                done
+            })
+        };
+        let threads: io::Result<Receiving<'s>> = means.sockets.iter().enumerate().map(spawn).collect();
+        let threads = threads.map_err(Lost::Thread)?;
+        // So that they wait in their reads before anybody sends.
+        for _ in &threads {
+            let _ = readies.recv_timeout(RESULTS);
+        }
+        Ok(threads)
+    }
+
+    /// One stream's share of the highest rate, in bytes per second.
+    fn most(&self) -> f64 {
+        self.means.most / 8.0 / self.means.sockets.len().max(1) as f64
+    }
+
+    fn until(&self, stream: usize) -> Until {
+        match self.work.amount {
+            Amount::Nanos(nanos) => {
+                Until::Elapsed(Duration::from_nanos(nanos.saturating_add(self.work.omit)))
+            }
+            Amount::Messages(all) => {
+                Until::Messages(share(all, self.means.sockets.len() as u64, stream as u64))
+            }
+        }
+    }
+}
+
+/// What one of `parts` gets of `all`: parts differ by one at most.
+const fn share(all: u64, parts: u64, part: u64) -> u64 {
+    all / parts + if part < all % parts { 1 } else { 0 }
+}
+
+fn account_since(means: &Means<'_>, before: &account::Look) -> crate::wire::Account {
+    before.until(&means.ledger.look())
+}
+
+/// The threads' results; a thread that failed first is the reason for all.
+fn joined<T>(threads: Vec<ScopedJoinHandle<'_, io::Result<T>>>) -> Result<Vec<T>, Lost> {
+    let join = |thread: ScopedJoinHandle<'_, io::Result<T>>| {
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("its thread ended unexpectedly")))
+            .map_err(Lost::Stream)
+    };
+    threads.into_iter().map(join).collect()
+}
+
+/// Puts the streams together.
+fn received(streams: &[receive::Done], origin: Instant, omits: bool) -> Received {
+    let bytes: u64 = streams.iter().map(|s| s.bytes).sum();
+    let last = streams.iter().map(|s| s.last).max().unwrap_or(origin);
+    let first = streams.iter().filter_map(|s| s.base).min_by_key(|(at, _)| *at);
+    // Of a stream whose count never began, nothing is counted.
+    let omitted: u64 = streams.iter().map(|s| s.base.map_or(s.bytes, |(_, before)| before)).sum();
+    // One piece, or nearly all in one: the time that it took lies before its arrival.
+    let (counted, begun) = match first {
+        Some((at, _)) if omits || omitted * 10 <= bytes => (bytes - omitted, at),
+        None if omits => (0, last),
+        _ => (bytes, origin),
+    };
+    Received {
+        bytes,
+        counted,
+        nanos: nanos(last.saturating_duration_since(begun)),
+        cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
+        hashes: streams.iter().map(|s| s.hash.0).collect(),
+    }
+}
+
+/// What the kernel tells of the sending streams, from the beginning of a transfer on.
+struct Infos<'a> {
+    sockets: Vec<(&'a TcpStream, TcpInfo)>,
+    acknowledged: u64,
+    looks: u64,
+    rtt_us: u64,
+    cwnd_bytes: u64,
+}
+
+impl<'a> Infos<'a> {
+    fn new(sockets: &'a [TcpStream]) -> Self {
+        let told = |socket: &'a TcpStream| Some((socket, TcpInfo::of(socket).ok()?));
+        Infos {
+            sockets: sockets.iter().filter_map(told).collect(),
+            acknowledged: 0,
+            looks: 0,
+            rtt_us: 0,
+            cwnd_bytes: 0,
+        }
+    }
+
+    fn now(&self) -> Vec<TcpInfo> {
+        self.sockets.iter().map(|(socket, before)| TcpInfo::of(socket).unwrap_or(*before)).collect()
+    }
+
+    /// Takes a look; true when the other end has acknowledged more since the last one.
+    fn look(&mut self) -> bool {
+        let now = self.now();
+        if now.is_empty() {
+            return false;
+        }
+        let rtts: u64 = now.iter().map(|i| u64::from(i.rtt_us)).sum();
+        self.rtt_us += rtts / now.len() as u64;
+        self.cwnd_bytes += now.iter().map(|i| u64::from(i.cwnd) * u64::from(i.send_mss)).sum::<u64>();
+        self.looks += 1;
+        let acknowledged = now.iter().filter_map(|i| i.acknowledged).sum();
+        std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged
+    }
+
+    fn sent(&mut self, threads: &[send::Done]) -> Sent {
+        self.look();
+        let now = self.now();
+        let since = |field: fn(&TcpInfo) -> u64| -> u64 {
+            let both = self.sockets.iter().zip(&now);
+            both.map(|((_, before), after)| field(after).saturating_sub(field(before))).sum()
+        };
+        let micros = |field: fn(&TcpInfo) -> u64| since(field).saturating_mul(1000);
+        let first = now.first().copied().unwrap_or_default();
+        Sent {
+            bytes: threads.iter().map(|t| t.bytes).sum(),
+            nanos: threads.iter().map(|t| nanos(t.elapsed)).max().unwrap_or_default(),
+            cpu_nanos: threads.iter().map(|t| nanos(t.cpu)).sum(),
+            retransmits: since(|i| u64::from(i.total_retransmits)),
+            rtt_nanos: self.rtt_us * 1000 / self.looks.max(1),
+            cwnd_bytes: self.cwnd_bytes / self.looks.max(1),
+            mss: first.send_mss,
+            timestamps: first.timestamps,
+            busy_nanos: micros(|i| i.busy_us.unwrap_or_default()),
+            receiver_limited_nanos: micros(|i| i.receiver_limited_us.unwrap_or_default()),
+            buffer_limited_nanos: micros(|i| i.buffer_limited_us.unwrap_or_default()),
+            copied: threads.iter().map(|t| t.copied).sum(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Watch over the control connection while threads move bytes: messages, the threads' endings, and silence.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Lost, Shared};
+use crate::wire::{Channel, Message, PULSE, SILENCE, WireError};
+
+/// What there is to see.
+#[derive(Debug)]
+pub enum Seen {
+    /// A message; `Alive` is dealt with.
+    Message(Message),
+    /// A thread of this end has ended, or a little time is over.
+    Local,
+}
+
+/// Keeps watch during one transfer: says that this end is alive, and notices when the other is not.
+#[derive(Debug)]
+pub struct Vigil<'a> {
+    channel: &'a mut Channel,
+    shared: &'a Shared,
+    /// When the other end was last heard of.
+    heard: Instant,
+    /// When this end last said that it is alive.
+    told: Instant,
+    /// When the transfer must be over.
+    end: Instant,
+    longest: Duration,
+    patience: Duration,
+    quiet: bool,
+}
+
+impl<'a> Vigil<'a> {
+    /// Begins a watch that ends after `longest` at the latest.
+    pub(crate) fn new(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
+        let now = Instant::now();
+        Vigil {
+            channel,
+            shared,
+            heard: now,
+            told: now,
+            end: now + longest,
+            longest,
+            patience: SILENCE,
+            quiet: false,
+        }
+    }
+
+    /// A watch that says nothing and bears silence to its end: this end only answers what comes.
+    pub(crate) fn quiet(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
+        let vigil = Vigil::new(channel, shared, longest);
+        Vigil { patience: longest, quiet: true, ..vigil }
+    }
+
+    /// Bears silence for longer: this end sends nothing that would go to nobody.
+    pub(crate) const fn bear(&mut self, silence: Duration) {
+        self.patience = silence;
+    }
+
+    /// The other end was heard of by other means: it has taken or given bytes.
+    pub(crate) fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub(crate) fn send(&mut self, message: &Message) -> Result<(), WireError> {
+        self.channel.send(message)
+    }
+
+    /// Waits for a message or a thread's ending, for [`PULSE`] at most.
+    ///
+    /// # Errors
+    /// The other end is silent or gone, or the time is over.
+    pub(crate) fn next(&mut self) -> Result<Seen, Lost> {
+        if let Some(seen) = self.message()? {
+            return Ok(seen);
+        }
+        let now = Instant::now();
+        if now >= self.end {
+            return Err(Lost::TooLong(self.longest.as_secs()));
+        }
+        if now.duration_since(self.heard) >= self.patience {
+            return Err(WireError::Silent.into());
+        }
+        if !self.quiet && now.duration_since(self.told) >= PULSE {
+            self.told = now;
+            self.channel.send(&Message::Alive)?;
+        }
+        self.wait(PULSE.min(self.end.duration_since(now)).max(Duration::from_millis(1)))?;
+        Ok(self.message()?.unwrap_or(Seen::Local))
+    }
+
+    fn message(&mut self) -> Result<Option<Seen>, Lost> {
+        while let Some(message) = self.channel.try_receive()? {
+            self.heard = Instant::now();
+            match message {
+                Message::Alive => {}
+                Message::Refused(why) => return Err(Lost::Refused(crate::text::shown(&why))),
+                other => return Ok(Some(Seen::Message(other))),
+            }
+        }
+        Ok(None)
+    }
+
+    fn wait(&self, longest: Duration) -> Result<(), Lost> {
+        let longest = Timespec::try_from(longest).map_err(|e| Lost::Here(io::Error::other(e)))?;
+        let mut fds = [
+            PollFd::new(self.channel.stream(), PollFlags::IN),
+            PollFd::new(self.shared.waker(), PollFlags::IN),
+        ];
+        match poll(&mut fds, Some(&longest)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(Lost::Here(errno.into())),
+        }
+        // Nothing there is no failure: the descriptor does not block.
+        let _ = rustix::io::read(self.shared.waker(), &mut [0; 8]);
+        Ok(())
+    }
+}

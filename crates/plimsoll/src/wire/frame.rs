@@ -1,0 +1,170 @@
+//! Frames: a length of four bytes, then that many bytes of one sealed message.
+//!
+//! The length is checked when its four bytes are there; memory grows with what has arrived, never with what was
+//! announced.
+
+use snow::TransportState;
+
+/// Largest frame after its length: Noise allows no more.
+pub const MAX: usize = 65_535;
+/// Bytes of the seal: no frame is shorter.
+const SEAL: usize = 16;
+/// Bytes of the length.
+const HEAD: usize = 4;
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Its length is out of range.
+    #[error("a frame of {0} bytes, where {SEAL} to {MAX} are allowed")]
+    Length(u32),
+    /// It was not sealed by the other end, or not in this place.
+    #[error("a frame whose seal is broken")]
+    Seal,
+    /// There is more to say than fits in a frame.
+    #[error("a message of {0} bytes does not fit in a frame")]
+    TooLong(usize),
+}
+
+/// Puts frames together from bytes that arrive in pieces of any size.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+}
+
+impl Inbox {
+    /// Adds what has arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes still wanted before the next frame can be whole: read no more than these, so that what follows the last
+    /// frame stays with the connection.
+    ///
+    /// # Errors
+    /// [`FrameError::Length`].
+    pub fn wanted(&self) -> Result<usize, FrameError> {
+        let whole = self.length()?.map_or(HEAD, |length| HEAD + length);
+        Ok(whole.saturating_sub(self.bytes.len()))
+    }
+
+    /// Whether a frame has begun to arrive.
+    pub fn has_begun(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    fn length(&self) -> Result<Option<usize>, FrameError> {
+        let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
+        let said = u32::from_be_bytes(*head);
+        match usize::try_from(said) {
+            Ok(length) if (SEAL..=MAX).contains(&length) => Ok(Some(length)),
+            _ => Err(FrameError::Length(said)),
+        }
+    }
+
+    /// Takes the next frame out, if it is whole, and opens it.
+    ///
+    /// # Errors
+    /// A length out of range, or a broken seal: the connection is of no use any more.
+    pub fn take(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
+        let Some(length) = self.length()? else { return Ok(None) };
+        if self.bytes.len() < HEAD + length {
+            return Ok(None);
+        }
+        let rest = self.bytes.split_off(HEAD + length);
+        let frame = std::mem::replace(&mut self.bytes, rest);
+        let mut opened = vec![0; length];
+        let n = transport.read_message(&frame[HEAD..], &mut opened).map_err(|_| FrameError::Seal)?;
+        opened.truncate(n);
+        Ok(Some(opened))
+    }
+}
+
+/// Seals `message` into a frame.
+///
+/// # Errors
+/// It is too long.
+pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, FrameError> {
+    let length = message.len() + SEAL;
+    let said =
+        u32::try_from(length).ok().filter(|_| length <= MAX).ok_or(FrameError::TooLong(message.len()))?;
+    let mut frame = vec![0; HEAD + length];
+    frame[..HEAD].copy_from_slice(&said.to_be_bytes());
+    transport.write_message(message, &mut frame[HEAD..]).map_err(|_| FrameError::Seal)?;
+    Ok(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Key;
+    use crate::wire::handshake::{Initiator, respond};
+    use proptest::prelude::*;
+
+    fn ends() -> (TransportState, TransportState) {
+        let key = Key::open();
+        let (near, first) = Initiator::new(&key).unwrap();
+        let answer = respond(&key, &first).unwrap();
+        (near.finish(&answer.message).unwrap(), answer.transport.unwrap())
+    }
+
+    #[test]
+    fn lengths_out_of_range_are_refused_at_once() {
+        for said in [0u32, 15, 65_536, u32::MAX] {
+            let mut inbox = Inbox::default();
+            inbox.push(&said.to_be_bytes());
+            assert_eq!(inbox.wanted(), Err(FrameError::Length(said)));
+            assert_eq!(inbox.take(&mut ends().1), Err(FrameError::Length(said)));
+        }
+    }
+
+    #[test]
+    fn the_longest_message_fits_and_one_byte_more_does_not() {
+        let (mut near, mut far) = ends();
+        let longest = vec![7; MAX - SEAL];
+        let mut inbox = Inbox::default();
+        inbox.push(&seal(&mut near, &longest).unwrap());
+        assert_eq!(inbox.take(&mut far).unwrap(), Some(longest));
+        assert_eq!(seal(&mut near, &vec![7; MAX - SEAL + 1]), Err(FrameError::TooLong(MAX - SEAL + 1)));
+    }
+
+    #[test]
+    fn a_replayed_frame_is_refused() {
+        let (mut near, mut far) = ends();
+        let frame = seal(&mut near, b"once").unwrap();
+        let mut inbox = Inbox::default();
+        inbox.push(&frame);
+        inbox.push(&frame);
+        assert!(inbox.take(&mut far).unwrap().is_some());
+        assert_eq!(inbox.take(&mut far), Err(FrameError::Seal));
+    }
+
+    proptest! {
+        #[test]
+        fn frames_arrive_whole_however_they_are_cut(
+            messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..6),
+            cuts in prop::collection::vec(1usize..90, 1..20),
+        ) {
+            let (mut near, mut far) = ends();
+            let bytes: Vec<u8> = messages.iter().flat_map(|m| seal(&mut near, m).unwrap()).collect();
+            let (mut inbox, mut seen, mut rest) = (Inbox::default(), Vec::new(), bytes.as_slice());
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() { break; }
+                let wanted = inbox.wanted().unwrap();
+                let (piece, after) = rest.split_at((*cut).min(wanted).min(rest.len()));
+                inbox.push(piece);
+                if let Some(message) = inbox.take(&mut far).unwrap() { seen.push(message); }
+                rest = after;
+            }
+            prop_assert_eq!(seen, messages);
+            prop_assert!(!inbox.has_begun());
+        }
+
+        #[test]
+        fn noise_is_no_frame(bytes in prop::collection::vec(any::<u8>(), 20..200)) {
+            let mut inbox = Inbox::default();
+            inbox.push(&bytes);
+            prop_assert!(!matches!(inbox.take(&mut ends().1), Ok(Some(_))));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The handshake: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, two messages of [`LENGTH`] bytes.
+//!
+//! Pure: bytes in, bytes out. Message 1 is sealed with the shared key, so a stranger's is known by its seal before any
+//! costly arithmetic; message 2 proves that the far end has the key, and the first frame proves that the near end is no
+//! replay. Both messages carry the version and nothing else: message 1 can be replayed, so it must not command.
+
+use snow::{Builder, HandshakeState, TransportState};
+
+use super::{Key, VERSION};
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// Mixed in, so that no other program's handshake with the same key is one of ours.
+const PROLOGUE: &[u8] = b"plimsoll";
+
+/// Version, and two bytes for later that must be zero.
+const PAYLOAD: usize = 4;
+
+/// Bytes of each message: a public key, the sealed payload, its seal.
+pub const LENGTH: usize = 32 + PAYLOAD + 16;
+
+/// Why a handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandshakeError {
+    /// The other does not know the key, or speaks something else.
+    #[error("the key was refused")]
+    Refused,
+    /// The other is of another version.
+    #[error(
+        "it speaks version {0} of plimsoll's protocol and this end version {VERSION}; use one build at both ends"
+    )]
+    Version(u16),
+    /// The cryptographic library failed.
+    #[error("the handshake could not be computed on this machine")]
+    Internal,
+}
+
+fn payload() -> [u8; PAYLOAD] {
+    let [high, low] = VERSION.to_be_bytes();
+    [high, low, 0, 0]
+}
+
+fn begin(key: &Key) -> Option<Builder<'_>> {
+    let builder = Builder::new(PATTERN.parse().ok()?);
+    builder.prologue(PROLOGUE).ok()?.psk(0, key.bytes()).ok()
+}
+
+/// Reads a message's payload: the other's version.
+fn read(state: &mut HandshakeState, message: &[u8; LENGTH]) -> Result<u16, HandshakeError> {
+    let mut said = [0; LENGTH];
+    match state.read_message(message, &mut said) {
+        Ok(PAYLOAD) => Ok(u16::from_be_bytes([said[0], said[1]])),
+        _ => Err(HandshakeError::Refused),
+    }
+}
+
+fn write(state: &mut HandshakeState) -> Result<[u8; LENGTH], HandshakeError> {
+    let mut message = [0; LENGTH];
+    match state.write_message(&payload(), &mut message) {
+        Ok(LENGTH) => Ok(message),
+        _ => Err(HandshakeError::Internal),
+    }
+}
+
+const fn same(version: u16) -> Result<(), HandshakeError> {
+    if version == VERSION { Ok(()) } else { Err(HandshakeError::Version(version)) }
+}
+
+/// The end that connects.
+#[derive(Debug)]
+pub struct Initiator(HandshakeState);
+
+impl Initiator {
+    /// Begins; the bytes are message 1.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Internal`].
+    pub fn new(key: &Key) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
+        let state = begin(key).and_then(|b| b.build_initiator().ok());
+        let mut state = state.ok_or(HandshakeError::Internal)?;
+        let message = write(&mut state)?;
+        Ok((Initiator(state), message))
+    }
+
+    /// Ends with the answer, message 2.
+    ///
+    /// # Errors
+    /// The other does not have the key, or is of another version.
+    pub fn finish(mut self, answer: &[u8; LENGTH]) -> Result<TransportState, HandshakeError> {
+        same(read(&mut self.0, answer)?)?;
+        self.0.into_transport_mode().map_err(|_| HandshakeError::Internal)
+    }
+}
+
+/// What the end that listens answers.
+#[derive(Debug)]
+pub struct Answer {
+    /// Message 2. It is sent to whoever knows the key, also when the version differs: so the other can name it.
+    pub message: [u8; LENGTH],
+    /// The sealed connection; an error when the other's version is another.
+    pub transport: Result<TransportState, HandshakeError>,
+}
+
+/// Answers message 1.
+///
+/// # Errors
+/// The other does not have the key: no answer may be given.
+pub fn respond(key: &Key, message: &[u8; LENGTH]) -> Result<Answer, HandshakeError> {
+    let state = begin(key).and_then(|b| b.build_responder().ok());
+    let mut state = state.ok_or(HandshakeError::Internal)?;
+    let version = read(&mut state, message)?;
+    let message = write(&mut state)?;
+    let transport =
+        same(version).and_then(|()| state.into_transport_mode().map_err(|_| HandshakeError::Internal));
+    Ok(Answer { message, transport })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Message 1 of a program of another version.
+    pub(crate) fn message_of_version(key: &Key, version: u16) -> [u8; LENGTH] {
+        let mut state = begin(key).unwrap().build_initiator().unwrap();
+        let [high, low] = version.to_be_bytes();
+        let mut message = [0; LENGTH];
+        state.write_message(&[high, low, 0, 0], &mut message).unwrap();
+        message
+    }
+
+    #[test]
+    fn both_ends_agree_and_seal() {
+        let key = Key::random();
+        let (near, first) = Initiator::new(&key).unwrap();
+        let answer = respond(&key, &first).unwrap();
+        let (mut near, mut far) = (near.finish(&answer.message).unwrap(), answer.transport.unwrap());
+        let (mut sealed, mut opened) = ([0; 64], [0; 64]);
+        let n = near.write_message(b"hello", &mut sealed).unwrap();
+        let m = far.read_message(&sealed[..n], &mut opened).unwrap();
+        assert_eq!(&opened[..m], b"hello");
+    }
+
+    #[test]
+    fn a_wrong_key_a_reflection_and_a_replayed_answer_are_refused() {
+        let key = Key::random();
+        let (near, first) = Initiator::new(&key).unwrap();
+        assert_eq!(respond(&Key::random(), &first).unwrap_err(), HandshakeError::Refused);
+        assert_eq!(near.finish(&first).unwrap_err(), HandshakeError::Refused);
+        let recorded = respond(&key, &first).unwrap().message;
+        let (near, _) = Initiator::new(&key).unwrap();
+        assert_eq!(near.finish(&recorded).unwrap_err(), HandshakeError::Refused);
+    }
+
+    #[test]
+    fn another_version_is_answered_and_named() {
+        let key = Key::random();
+        let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
+        assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
+        assert!(
+            HandshakeError::Version(1)
+                .to_string()
+                .contains("version 1 of plimsoll's protocol and this end version 2")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_stranger_is_answered(bytes in prop::collection::vec(any::<u8>(), LENGTH)) {
+            let message: [u8; LENGTH] = bytes.try_into().unwrap();
+            prop_assert!(respond(&Key::random(), &message).is_err());
+        }
+
+        #[test]
+        fn a_changed_byte_is_found(at in 0..LENGTH, bit in 0u32..8) {
+            let key = Key::open();
+            let (_, mut first) = Initiator::new(&key).unwrap();
+            first[at] ^= 1u8 << bit;
+            // The highest bit of a public key is ignored by its arithmetic, but not by the hash over it.
+            prop_assert!(respond(&key, &first).is_err());
+        }
+    }
+}

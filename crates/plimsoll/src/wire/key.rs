@@ -1,0 +1,183 @@
+//! The secret that both ends share: 32 random bytes, written as 64 hexadecimal digits.
+//!
+//! Random and not a passphrase: a recorded first message would let a passphrase be guessed at leisure.
+
+use std::fmt::{self, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Bytes of a key.
+pub const LENGTH: usize = 32;
+
+/// A shared key. Its text is shown only where it is asked for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; LENGTH]);
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// Its file cannot be read or written.
+    #[error("the key file {path}: {source}")]
+    File {
+        /// As named.
+        path: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Its file can be read by others.
+    #[error("the key file {path} can be read by others: chmod 600 it, and make a new key if they may have")]
+    Exposed {
+        /// As named.
+        path: String,
+    },
+    /// It is no key.
+    #[error("{place} holds no key: 64 hexadecimal digits are wanted; `plimsoll key new FILE` makes one")]
+    Malformed {
+        /// Where it was read.
+        place: String,
+    },
+}
+
+impl Key {
+    /// A new one, from the operating system's random source by way of a cryptographic generator.
+    pub fn random() -> Self {
+        Key(rand::random())
+    }
+
+    /// The key of servers that were told to be open to everybody. It keeps nobody out.
+    pub const fn open() -> Self {
+        Key([0; LENGTH])
+    }
+
+    /// Its bytes.
+    pub const fn bytes(&self) -> &[u8; LENGTH] {
+        &self.0
+    }
+
+    /// As 64 hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        hex(&self.0)
+    }
+
+    /// Reads 64 hexadecimal digits, white space around them allowed; `place` is for the error.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
+        let mut bytes = [0; LENGTH];
+        match unhex(text.trim(), &mut bytes) {
+            true => Ok(Key(bytes)),
+            false => Err(KeyError::Malformed { place: place.to_owned() }),
+        }
+    }
+
+    /// Reads a key file. It must not be readable by others.
+    ///
+    /// # Errors
+    /// It cannot be read, is open to others, or holds no key.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let failed = |source| KeyError::File { path: shown.clone(), source };
+        let file = File::open(path).map_err(failed)?;
+        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().map_err(failed)?.permissions());
+        if mode & 0o077 != 0 {
+            return Err(KeyError::Exposed { path: shown });
+        }
+        let mut text = String::new();
+        file.take(4096).read_to_string(&mut text).map_err(failed)?;
+        Key::from_hex(&text, &shown)
+    }
+
+    /// Writes it to a new file that only its owner can read.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be written.
+    pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
+        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let failed = |source| KeyError::File { path: shown.clone(), source };
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        writeln!(file, "{}", self.to_hex()).and_then(|()| file.sync_all()).map_err(failed)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&self.to_hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Key::from_hex(&String::deserialize(d)?, "the message").map_err(serde::de::Error::custom)
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Fills `bytes` from exactly twice as many hexadecimal digits; false when the text is anything else.
+pub(super) fn unhex(text: &str, bytes: &mut [u8]) -> bool {
+    let digits = text.as_bytes();
+    let digit = |b: u8| (b as char).to_digit(16);
+    digits.len() == 2 * bytes.len()
+        && bytes.iter_mut().zip(digits.chunks_exact(2)).all(|(byte, pair)| {
+            let value = digit(pair[0]).zip(digit(pair[1])).and_then(|(h, l)| u8::try_from(h * 16 + l).ok());
+            *byte = value.unwrap_or_default();
+            value.is_some()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn keys_differ_round_trip_and_hide() {
+        let (one, two) = (Key::random(), Key::random());
+        assert_ne!(one, two);
+        assert_ne!(one, Key::open());
+        assert_eq!(Key::from_hex(&format!(" {}\n", one.to_hex()), "text").unwrap(), one);
+        assert_eq!(format!("{one:?}"), "Key(…)");
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let (short, long) = ("0".repeat(63), "0".repeat(65));
+        for wrong in ["", "secret", &short, &long, &"g".repeat(64), &"+1".repeat(32), &"é".repeat(32)] {
+            let error = Key::from_hex(wrong, "PLIMSOLL_KEY").unwrap_err();
+            assert!(error.to_string().starts_with("PLIMSOLL_KEY holds no key"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_file_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let key = Key::random();
+        key.write_new(&path).unwrap();
+        assert_eq!(Key::read(&path).unwrap(), key);
+        assert!(matches!(key.write_new(&path), Err(KeyError::File { .. })), "an existing key is kept");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(Key::read(&path), Err(KeyError::Exposed { .. })));
+        assert!(matches!(Key::read(&dir.path().join("none")), Err(KeyError::File { .. })));
+        assert!(Key::read(dir.path()).is_err());
+    }
+}

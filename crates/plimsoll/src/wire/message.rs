@@ -1,0 +1,505 @@
+//! The closed set of messages: all that either end can ask or say.
+//!
+//! JSON of typed structures that know all their fields; every number has a range, checked in [`Message::parse`], and
+//! is a whole number: nanoseconds, bytes. No message names a file, a program or an address.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::key::{hex, unhex};
+use super::{MAX_MESSAGE, MAX_STREAMS};
+
+/// Longest transfer that can be asked for, in nanoseconds: a day.
+const DAY: u64 = 86_400 * 1_000_000_000;
+/// Longest text in a message.
+const TEXT: usize = 1000;
+
+/// One message, of either end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Message {
+    /// Near end, first: it wants a session.
+    Open {
+        /// Another session of the same client, whose turn it shares: for what is measured under a load.
+        beside: Option<Hex128>,
+    },
+    /// Far end: the session is there.
+    Welcome(Welcome),
+    /// Near end, first on a connection of its own: it becomes a stream of a session.
+    Join(Join),
+    /// Far end: bare bytes from here on.
+    Joined,
+    /// Near end: a TCP transfer over the streams that have joined.
+    Tcp(Tcp),
+    /// Near end: echoes over the streams that have joined.
+    Echo(Echo),
+    /// Far end: it is ready for the transfer asked for; those who receive are waiting already.
+    Ready,
+    /// Near end: it is ready as well, go.
+    Go,
+    /// Either end, during a transfer.
+    Alive,
+    /// Either end, when it has sent all: bytes by stream.
+    Sent(Vec<u64>),
+    /// Far end: the transfer is over, and this is what it saw.
+    Done(Box<Report>),
+    /// Far end: another client measures; ask again after so many seconds.
+    Busy {
+        /// Seconds.
+        seconds: u32,
+    },
+    /// Either end: it will not or cannot, and why. The session goes on where it was.
+    Refused(String),
+}
+
+/// 128 random bits, written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hex128([u8; 16]);
+
+impl Hex128 {
+    /// New ones.
+    pub fn random() -> Self {
+        Hex128(rand::random())
+    }
+
+    /// The bytes.
+    pub const fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// Whether `other` is the same; takes the same time wherever they differ.
+    pub fn matches(&self, other: &[u8; 16]) -> bool {
+        self.0.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    }
+}
+
+impl std::fmt::Debug for Hex128 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hex128(…)")
+    }
+}
+
+impl Serialize for Hex128 {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&hex(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex128 {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(d)?;
+        let mut bytes = [0; 16];
+        match unhex(&text, &mut bytes) {
+            true => Ok(Hex128(bytes)),
+            false => Err(serde::de::Error::custom("not 32 hexadecimal digits")),
+        }
+    }
+}
+
+/// What a far end allows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Welcome {
+    /// Names the session to the connections that join it.
+    pub session: Hex128,
+    /// Most streams.
+    pub max_streams: u16,
+    /// Longest transfer.
+    pub max_nanos: u64,
+    /// Highest rate of all streams together, in bit/s.
+    pub max_rate: u64,
+}
+
+/// A connection that becomes a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// The session, as its welcome named it.
+    pub session: Hex128,
+    /// The stream's number, from 0.
+    pub stream: u16,
+    /// How its socket is set up.
+    pub sockets: Sockets,
+}
+
+/// How the sockets of streams are set up, at both ends. What is absent is left as the system has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sockets {
+    /// Small messages leave at once (`TCP_NODELAY`).
+    pub nodelay: bool,
+    /// Bytes of the send and receive buffers.
+    pub window: Option<u32>,
+    /// Congestion control, by the kernel's name.
+    pub congestion: Option<String>,
+    /// Largest segment, in bytes.
+    pub mss: Option<u16>,
+    /// Differentiated services code point, 0 to 63.
+    pub dscp: Option<u8>,
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self { nodelay: true, window: None, congestion: None, mss: None, dscp: None }
+    }
+}
+
+/// How much a transfer moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// As much as goes in this many nanoseconds.
+    Nanos(u64),
+    /// This many messages, divided among the streams; in each direction.
+    Messages(u64),
+}
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The near end.
+    Up,
+    /// The far end.
+    Down,
+    /// Both at once, on the same streams.
+    Both,
+}
+
+/// How bytes are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sending {
+    /// Copied to the kernel.
+    Copy,
+    /// Lent to the kernel (`MSG_ZEROCOPY`).
+    ZeroCopy,
+}
+
+/// How bytes are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receiving {
+    /// Copied from the kernel.
+    Copy,
+    /// Dropped in the kernel (`MSG_TRUNC`).
+    Discard,
+    /// Copied and hashed, to prove that they are what was sent.
+    Hash,
+}
+
+/// A TCP transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// Streams, from number 0.
+    pub streams: u16,
+    /// Bytes of a message: of one call that sends.
+    pub message: u32,
+    /// Who sends.
+    pub direction: Direction,
+    /// How much.
+    pub amount: Amount,
+    /// Nanoseconds at the beginning that are not counted; added to a time.
+    pub omit: u64,
+    /// How it is sent.
+    pub sending: Sending,
+    /// How it is received.
+    pub receiving: Receiving,
+}
+
+/// Echoes over TCP: whole messages come back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Echo {
+    /// Streams, from number 0.
+    pub streams: u16,
+    /// Bytes of a message.
+    pub message: u32,
+    /// The longest that it goes on, in nanoseconds.
+    pub longest: u64,
+}
+
+/// What the sending half of an end did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sent {
+    /// Bytes handed to the kernel.
+    pub bytes: u64,
+    /// Nanoseconds from the first call to the last one's return.
+    pub nanos: u64,
+    /// Nanoseconds of CPU time of the sending threads.
+    pub cpu_nanos: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Smoothed round-trip time in nanoseconds, the mean over the transfer; 0 where it is not known.
+    pub rtt_nanos: u64,
+    /// Congestion window in bytes, of all streams together, the mean over the transfer.
+    pub cwnd_bytes: u64,
+    /// Largest segment's payload in bytes.
+    pub mss: u32,
+    /// Whether segments carry timestamps: 12 bytes of options.
+    pub timestamps: bool,
+    /// Nanoseconds in which there was something to send, summed over the streams.
+    pub busy_nanos: u64,
+    /// Of these, held up by the receiver's window.
+    pub receiver_limited_nanos: u64,
+    /// Of these, held up by the send buffer.
+    pub buffer_limited_nanos: u64,
+    /// Bytes that the kernel copied although they were lent (`MSG_ZEROCOPY`), as over loopback.
+    pub copied: u64,
+}
+
+/// What the receiving half of an end saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Received {
+    /// All bytes that arrived, of all streams.
+    pub bytes: u64,
+    /// Bytes that count: those after the first piece, or after what was omitted.
+    pub counted: u64,
+    /// Nanoseconds in which the counted bytes arrived.
+    pub nanos: u64,
+    /// Nanoseconds of CPU time of the receiving threads, over all bytes.
+    pub cpu_nanos: u64,
+    /// Hash of all bytes by stream, where it was asked for.
+    pub hashes: Vec<u64>,
+}
+
+/// What an end's machine did meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// Nanoseconds between the two looks.
+    pub nanos: u64,
+    /// CPU that was busiest.
+    pub fullest_cpu: u32,
+    /// How busy it was, in millionths; work of the kernel and of others included.
+    pub fullest_busy: u32,
+    /// Packets that the interface dropped, in and out.
+    pub nic_drops: u64,
+    /// Packets that the interface found faulty.
+    pub nic_errors: u64,
+    /// TCP segments sent again by anybody on this machine.
+    pub tcp_retransmits: u64,
+    /// UDP datagrams that found their receive buffer full, of anybody on this machine.
+    pub udp_buffer_errors: u64,
+}
+
+/// What the far end saw of a transfer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Of what it sent.
+    pub sent: Option<Sent>,
+    /// Of what it received.
+    pub received: Option<Received>,
+    /// Of its machine.
+    pub account: Account,
+}
+
+impl Message {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line; the text in it is made harmless.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let message: Message =
+            serde_json::from_slice(bytes).map_err(|e| crate::text::shown_within(&e.to_string(), 200))?;
+        message.in_range().map_err(str::to_owned)?;
+        Ok(message)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        // Nothing in a message can fail to be written.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn in_range(&self) -> Result<(), &'static str> {
+        match self {
+            Message::Tcp(tcp) => tcp.in_range(),
+            Message::Echo(echo) => {
+                streams(echo.streams)?;
+                size(echo.message)?;
+                time(echo.longest)
+            }
+            Message::Join(join) => join.in_range(),
+            Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
+            Message::Done(report) => match &report.received {
+                Some(received) if received.hashes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
+                _ if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
+                _ => Ok(()),
+            },
+            Message::Busy { seconds } if *seconds > 86_400 => Err("busy for more than a day"),
+            Message::Refused(why) if why.len() > TEXT => Err("too long a reason"),
+            _ => Ok(()),
+        }
+    }
+}
+
+const fn streams(n: u16) -> Result<(), &'static str> {
+    if n >= 1 && n <= MAX_STREAMS { Ok(()) } else { Err("a number of streams out of range") }
+}
+
+const fn size(bytes: u32) -> Result<(), &'static str> {
+    if bytes >= 1 && bytes <= MAX_MESSAGE { Ok(()) } else { Err("a message size out of range") }
+}
+
+const fn time(nanos: u64) -> Result<(), &'static str> {
+    if nanos <= DAY { Ok(()) } else { Err("a time of more than a day") }
+}
+
+impl Tcp {
+    fn in_range(&self) -> Result<(), &'static str> {
+        streams(self.streams)?;
+        size(self.message)?;
+        time(self.omit)?;
+        match self.amount {
+            Amount::Nanos(nanos) => time(nanos),
+            // So that bytes and their multiples by 8 fit in 64 bits.
+            Amount::Messages(1..=0xff_ffff_ffff) => Ok(()),
+            Amount::Messages(_) => Err("a number of messages out of range"),
+        }
+    }
+
+    /// How long it lasts where a time was asked for, what is omitted included.
+    pub fn time(&self) -> Option<Duration> {
+        match self.amount {
+            Amount::Nanos(nanos) => Some(Duration::from_nanos(nanos.saturating_add(self.omit))),
+            Amount::Messages(_) => None,
+        }
+    }
+}
+
+impl Join {
+    fn in_range(&self) -> Result<(), &'static str> {
+        let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+        let Sockets { window, congestion, mss, dscp, .. } = &self.sockets;
+        match () {
+            () if self.stream >= MAX_STREAMS => Err("a stream's number out of range"),
+            () if window.is_some_and(|w| !(1024..=1 << 30).contains(&w)) => Err("a window out of range"),
+            () if mss.is_some_and(|m| !(88..=32_767).contains(&m)) => Err("a segment size out of range"),
+            () if dscp.is_some_and(|d| d > 63) => Err("a code point out of range"),
+            () if congestion
+                .as_ref()
+                .is_some_and(|c| c.is_empty() || c.len() > 15 || !c.bytes().all(named)) =>
+            {
+                Err("no name of a congestion control")
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tcp() -> Tcp {
+        Tcp {
+            streams: 1,
+            message: 1 << 17,
+            direction: Direction::Up,
+            amount: Amount::Nanos(200_000_000),
+            omit: 0,
+            sending: Sending::Copy,
+            receiving: Receiving::Copy,
+        }
+    }
+
+    fn refused(text: &str) -> String {
+        Message::parse(text.as_bytes()).expect_err(text)
+    }
+
+    #[test]
+    fn messages_round_trip() {
+        let join = Join { session: Hex128::random(), stream: 3, sockets: Sockets::default() };
+        let report = Report {
+            received: Some(Received { hashes: vec![u64::MAX], ..Received::default() }),
+            ..Report::default()
+        };
+        for message in [
+            Message::Open { beside: None },
+            Message::Join(join),
+            Message::Tcp(tcp()),
+            Message::Echo(Echo { streams: 64, message: 1, longest: 5 }),
+            Message::Sent(vec![0, u64::MAX]),
+            Message::Done(Box::new(report)),
+            Message::Busy { seconds: 3 },
+            Message::Refused("no".to_owned()),
+        ] {
+            assert_eq!(Message::parse(&message.to_json()).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn bad_content_is_refused() {
+        let good = serde_json::to_string(&Message::Tcp(tcp())).unwrap();
+        assert!(Message::parse(good.as_bytes()).is_ok());
+        for (from, to) in [
+            ("\"streams\":1", "\"streams\":0"),
+            ("\"streams\":1", "\"streams\":-1"),
+            ("\"streams\":1", "\"streams\":257"),
+            ("\"streams\":1", "\"streams\":1,\"streams\":1"),
+            ("\"streams\":1", "\"streams\":1.5"),
+            ("\"streams\":1", "\"streams\":NaN"),
+            ("\"streams\":1", "\"streams\":1e999"),
+            ("\"streams\":1", "\"streams\":\"1\""),
+            ("\"streams\":1", "\"streams\":1,\"file\":\"/etc/passwd\""),
+            ("131072", "1048577"),
+            ("131072", "18446744073709551616"),
+            ("200000000", "86400000000001"),
+            ("{\"nanos\":200000000}", "{\"messages\":0}"),
+            ("{\"nanos\":200000000}", "{\"messages\":1099511627776}"),
+            ("\"up\"", "\"sideways\""),
+            ("\"omit\":0,", ""),
+        ] {
+            let bad = good.replace(from, to);
+            assert_ne!(bad, good, "{from}");
+            refused(&bad);
+        }
+        for text in [
+            "",
+            "null",
+            "[]",
+            "\"shell\"",
+            "{\"open\":{\"beside\":1}}",
+            "\"open\" \"open\"",
+            "\u{0}",
+            "{\"refused\":\"a\u{1}",
+        ] {
+            refused(text);
+        }
+        refused(&("[".repeat(10_000) + &"]".repeat(10_000)));
+        refused(&format!("{{\"refused\":\"{}\"}}", "x".repeat(1001)));
+        assert!(Message::parse(b"{\"refused\":\"\xff\"}").is_err());
+        assert!(!refused("\"\\u001b[31m\"").contains('\u{1b}'));
+    }
+
+    #[test]
+    fn socket_options_have_ranges() {
+        let sockets = |f: fn(&mut Sockets)| {
+            let mut join = Join { session: Hex128::random(), stream: 0, sockets: Sockets::default() };
+            f(&mut join.sockets);
+            Message::parse(&Message::Join(join).to_json())
+        };
+        assert!(sockets(|s| s.congestion = Some("bbr".to_owned())).is_ok());
+        assert!(sockets(|s| s.congestion = Some("../../x".to_owned())).is_err());
+        assert!(sockets(|s| s.congestion = Some("x".repeat(16))).is_err());
+        assert!(sockets(|s| s.window = Some(1)).is_err());
+        assert!(sockets(|s| s.mss = Some(10)).is_err());
+        assert!(sockets(|s| s.dscp = Some(64)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Err(why) = Message::parse(&bytes) {
+                prop_assert!(why.lines().count() <= 1);
+            }
+        }
+    }
+}

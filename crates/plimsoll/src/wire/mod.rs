@@ -1,0 +1,48 @@
+//! What the two ends of a network benchmark say to each other, apart from what is measured.
+//!
+//! A connection begins with a handshake of two messages of one fixed size ([`handshake`], Noise NNpsk0): whoever does
+//! not know the key gets no answer, and nothing is parsed before. Then come frames ([`frame`]) of bounded length, each
+//! sealed, each one [`Message`] of a closed set. A connection that joins a session as a data stream ends its frames
+//! with `Joined`, and carries bare bytes from then on: encrypting them would change what is measured.
+
+mod channel;
+pub mod frame;
+pub mod handshake;
+pub mod key;
+mod message;
+
+use std::time::Duration;
+
+pub use channel::{Channel, WireError};
+pub use key::Key;
+pub use message::{
+    Account, Amount, Direction, Echo, Hex128, Join, Message, Received, Receiving, Report, Sending, Sent,
+    Sockets, Tcp, Welcome,
+};
+
+/// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
+pub const VERSION: u16 = 2;
+
+/// The port of `plimsoll serve` where none is named.
+pub const PORT: u16 = 7546;
+
+/// How long a handshake may take in all.
+pub const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// How long a request may take in all, from its first byte, and the answer to one that needs no measuring.
+pub const REQUEST: Duration = Duration::from_secs(5);
+
+/// How long results may take in all.
+pub const RESULTS: Duration = Duration::from_secs(10);
+
+/// In a transfer, the end that sends stops when it has heard nothing for this long.
+pub const SILENCE: Duration = Duration::from_secs(1);
+
+/// In a transfer, each end says that it is alive this often.
+pub const PULSE: Duration = Duration::from_millis(200);
+
+/// Largest message of a benchmark: both ends hold one in memory.
+pub const MAX_MESSAGE: u32 = 1 << 20;
+
+/// Most streams that any far end serves in one session.
+pub const MAX_STREAMS: u16 = 256;
