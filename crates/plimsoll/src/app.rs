@@ -128,7 +128,12 @@ impl Prepared {
     }
 
     fn options(&self) -> Options {
-        Options { dir: self.plan.dir.clone(), seed: self.plan.seed, target: self.target.clone(), key: self.key.clone() }
+        Options {
+            dir: self.plan.dir.clone(),
+            seed: self.plan.seed,
+            target: self.target.clone(),
+            key: self.key.clone(),
+        }
     }
 }
 

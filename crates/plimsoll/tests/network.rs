@@ -164,7 +164,7 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let measurement = &document["measurements"][0];
     assert_eq!(measurement["status"], "failed");
-    assert!(measurement["reason"].as_str().unwrap().contains("far end was lost"), "{measurement}");
+    assert!(measurement["reason"].as_str().unwrap().contains("was lost during"), "{measurement}");
     assert_eq!(measurement["metrics"].as_array().unwrap().len(), 0);
 }
 

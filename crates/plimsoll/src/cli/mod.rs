@@ -206,7 +206,8 @@ fn subsystem(name: &'static str) -> Command {
             .value_parser(clap::value_parser!(PathBuf))
             .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
     });
-    let command = Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
+    let command =
+        Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
     let command = if name == "disk" { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
     command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
