@@ -97,7 +97,7 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     assert_eq!(sample.values["loss"], 0.0);
     let per_second = sample.values["messages"];
     let counted = per_second * sample.elapsed;
-    assert!(counted <= 100.0 + 1e-6 && counted >= 89.0, "{counted} of 100: all but the first piece");
+    assert!((89.0..=100.0 + 1e-6).contains(&counted), "{counted} of 100: all but the first piece");
     assert!((sample.values["goodput"] / (per_second * 65536.0 * 8.0) - 1.0).abs() < 1e-12);
     stream.verify().unwrap();
     let mut trips = round_trips(1000);

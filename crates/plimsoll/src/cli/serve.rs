@@ -16,7 +16,7 @@ fn net(text: &str) -> Result<Net, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     match quantity::parse_rate(text).map_err(|e| e.to_string())? {
-        rate if rate >= 1.0 && rate <= 1e15 => Ok(rate),
+        rate if (1.0..=1e15).contains(&rate) => Ok(rate),
         _ => Err("bit/s from 1 to 1e15, such as 10G".to_owned()),
     }
 }
