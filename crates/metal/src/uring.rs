@@ -15,12 +15,16 @@ use rustix::time::ClockId;
 
 mod error;
 mod region;
+mod request;
+mod setup;
 #[cfg(test)]
 mod tests;
 
 pub use error::{RingError, Unavailable};
 pub use region::AlignedBuffer;
 use region::Region;
+pub use request::{Completion, Delivery, Granted, Op, Patience, Polling, Request};
+use setup::{errno_of, register_buffers, set_up};
 
 /// The deepest ring: the kernel's own bound on submission entries (`IORING_MAX_ENTRIES`, io_uring/io_uring.h).
 pub const MAX_DEPTH: usize = 32_768;
@@ -37,69 +41,6 @@ pub fn monotonic_ns() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// What a request does to the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
-    /// From the file into the slot's buffer.
-    Read,
-    /// From the slot's buffer into the file.
-    Write,
-    /// fdatasync(2) of the whole file; offset and length mean nothing.
-    DataSync,
-}
-
-/// One request: `len` bytes between `offset` in the file and byte `start` of the slot's buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    /// Which slot carries it: the user index that its completion bears.
-    pub slot: usize,
-    /// What to do.
-    pub op: Op,
-    /// Where in the file, in bytes.
-    pub offset: u64,
-    /// Where in the slot's buffer, in bytes: not 0 for the rest of a short transfer.
-    pub start: usize,
-    /// How many bytes.
-    pub len: usize,
-}
-
-/// A finished request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completion {
-    /// The request as it was pushed.
-    pub request: Request,
-    /// Bytes moved (fewer than asked for at the end of the file), or why it failed.
-    pub outcome: Result<usize, Errno>,
-    /// When its batch began to be handed to the kernel.
-    pub submitted_ns: u64,
-    /// When the kernel had accepted its batch.
-    pub accepted_ns: u64,
-    /// When it was reaped.
-    pub completed_ns: u64,
-}
-
-/// What the kernel granted a ring, so that a result can say what was not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Granted {
-    /// Buffers are registered (pinned once, not at every request), or why not: `ENOMEM` is the memlock limit.
-    pub buffers: Result<(), Errno>,
-    /// The file is registered (looked up once), or why not.
-    pub file: Result<(), Errno>,
-    /// How the kernel delivers completions.
-    pub delivery: Delivery,
-}
-
-/// When the kernel does the completing half of its work; the later kinds interrupt the measured thread less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// By interrupting the thread (any kernel).
-    Interrupting,
-    /// At the thread's next system call (`IORING_SETUP_COOP_TASKRUN`, Linux 5.19).
-    Cooperative,
-    /// Only while the thread waits (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
-    Deferred,
-}
-
 /// What a slot is doing.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
@@ -113,9 +54,9 @@ enum Slot {
     },
 }
 
-/// An io_uring bound to one open file, with `depth` buffers of `block` bytes.
+/// An io_uring bound to open files, with `depth` buffers of `block` bytes.
 ///
-/// `F` may own the descriptor (`OwnedFd`, `File`, `Arc<File>`) or borrow it (`BorrowedFd`). A ring stays on the
+/// `F` may own a descriptor (`OwnedFd`, `File`, `Arc<File>`) or borrow it (`BorrowedFd`). A ring stays on the
 /// thread that made it: with deferred delivery the kernel serves no other.
 ///
 /// ```compile_fail,E0277
@@ -128,8 +69,9 @@ pub struct Ring<F> {
     uring: UringBox,
     /// `None` once it had to be leaked, because the kernel could not be asked to let go of it.
     region: Option<Region>,
-    file: F,
+    files: Vec<F>,
     block: usize,
+    polling: Polling,
     slots: Vec<Slot>,
     /// Slots pushed and not yet submitted, oldest first: the order in which the kernel will take them.
     queued: Vec<usize>,
@@ -154,26 +96,36 @@ impl<F: AsFd> Ring<F> {
     /// [`RingError::Unavailable`] when this kernel has no io_uring or forbids it, [`RingError::Geometry`] for a
     /// depth or block that cannot be, [`RingError::Memory`] when the buffers cannot be had.
     pub fn new(file: F, depth: usize, block: usize) -> Result<Self, RingError> {
+        Ring::on(vec![file], depth, block, Polling::default())
+    }
+
+    /// As [`Ring::new`], on several files and with polling.
+    ///
+    /// # Errors
+    /// As [`Ring::new`]; a ring without any file has no geometry either.
+    pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
         let geometry = RingError::Geometry { depth, block };
-        if depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
+        if files.is_empty() || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
             return Err(geometry);
         }
         // Each buffer begins on a page of its own, whatever the block.
         let stride = block.next_multiple_of(rustix::param::page_size());
         let bytes = stride.checked_mul(depth).ok_or(geometry)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
-        let (uring, delivery) = set_up(entries)?;
+        let (uring, delivery) = set_up(entries, polling)?;
         let region = Region::new(bytes).map_err(|errno| RingError::Memory { bytes, errno })?;
+        let descriptors: Vec<_> = files.iter().map(|file| file.as_fd().as_raw_fd()).collect();
         let granted = Granted {
             buffers: register_buffers(&uring, &region, depth, stride),
-            file: uring.submitter().register_files(&[file.as_fd().as_raw_fd()]).map_err(|e| errno_of(&e)),
+            file: uring.submitter().register_files(&descriptors).map_err(|e| errno_of(&e)),
             delivery,
         };
         Ok(Ring {
             uring: UringBox(uring),
             region: Some(region),
-            file,
+            files,
             block,
+            polling,
             slots: vec![Slot::Idle; depth],
             queued: Vec::with_capacity(depth),
             in_flight: 0,
@@ -198,6 +150,12 @@ impl<F: AsFd> Ring<F> {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Who polls.
+    #[must_use]
+    pub fn polling(&self) -> Polling {
+        self.polling
     }
 
     /// What the kernel granted.
@@ -265,18 +223,22 @@ impl<F: AsFd> Ring<F> {
     }
 
     fn entry(&self, request: Request) -> Result<squeue::Entry, RingError> {
-        let Request { slot, op, offset, start, len } = request;
+        let Request { slot, op, file, offset, start, len } = request;
         let out_of_range = RingError::Range { start, len, block: self.block };
         let Some(data) = self.address(slot, start) else { return Err(out_of_range) };
+        let files = self.files.len();
+        let chosen = self.files.get(file).ok_or(RingError::File { file, files })?;
+        let index = u32::try_from(file).map_err(|_| RingError::File { file, files })?;
         let data = data.as_ptr();
         let len = u32::try_from(len).map_err(|_| out_of_range)?;
         let buffer = self.granted.buffers.is_ok().then(|| u16::try_from(slot).ok()).flatten();
-        let file = types::Fd(self.file.as_fd().as_raw_fd());
+        let file = types::Fd(chosen.as_fd().as_raw_fd());
+        let through = if op == Op::WriteThrough { libc::RWF_DSYNC } else { 0 };
         // The crate makes the plain and the registered file two types, so each entry is written for both.
         macro_rules! on_file {
             ($file:ident => $entry:expr) => {
                 if self.granted.file.is_ok() {
-                    let $file = types::Fixed(0);
+                    let $file = types::Fixed(index);
                     $entry.build()
                 } else {
                     let $file = file;
@@ -289,10 +251,16 @@ impl<F: AsFd> Ring<F> {
                 on_file!(file => opcode::ReadFixed::new(file, data, len, index).offset(offset))
             }
             (Op::Read, None) => on_file!(file => opcode::Read::new(file, data, len).offset(offset)),
-            (Op::Write, Some(index)) => {
-                on_file!(file => opcode::WriteFixed::new(file, data, len, index).offset(offset))
+            (Op::Write | Op::WriteThrough, Some(index)) => {
+                on_file!(file => opcode::WriteFixed::new(file, data, len, index).offset(offset).rw_flags(through))
             }
-            (Op::Write, None) => on_file!(file => opcode::Write::new(file, data, len).offset(offset)),
+            (Op::Write | Op::WriteThrough, None) => {
+                on_file!(file => opcode::Write::new(file, data, len).offset(offset).rw_flags(through))
+            }
+            (Op::Trim, _) => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                on_file!(file => opcode::Fallocate::new(file, u64::from(len)).offset(offset).mode(mode))
+            }
             (Op::DataSync, _) => {
                 on_file!(file => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC))
             }
@@ -312,6 +280,8 @@ impl<F: AsFd> Ring<F> {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(RingError::Enter { errno }),
             };
+            // A polling kernel thread takes them by itself.
+            let count = if self.polling.submission { self.queued.len() } else { count };
             let accepted_ns = monotonic_ns();
             for slot in self.queued.drain(..count) {
                 if let Slot::Queued(request) = self.slots[slot] {
@@ -342,6 +312,34 @@ impl<F: AsFd> Ring<F> {
         Ok(self.reap(done))
     }
 
+    /// As [`Ring::wait`] for one completion, but no longer than `patience`. Returns how many it appended: perhaps none.
+    ///
+    /// # Errors
+    /// [`RingError::Enter`] when the kernel refuses the call.
+    pub fn wait_within(
+        &mut self,
+        patience: Patience,
+        done: &mut Vec<Completion>,
+    ) -> Result<usize, RingError> {
+        let Patience::Nanoseconds(ns) = patience else { return self.wait(1, done) };
+        self.submit()?;
+        if self.in_flight == 0 || !self.uring.0.completion().is_empty() {
+            return Ok(self.reap(done));
+        }
+        let entered = if ns > 0 && self.uring.0.params().is_feature_ext_arg() {
+            let longest = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+            let arguments = types::SubmitArgs::new().timespec(&longest);
+            self.uring.0.submitter().submit_with_args(1, &arguments)
+        } else {
+            // Deferred completions come only to a thread that asks.
+            self.ask_for_completions(0)
+        };
+        match entered.map_err(|e| errno_of(&e)) {
+            Ok(_) | Err(Errno::INTR | Errno::TIME) => Ok(self.reap(done)),
+            Err(errno) => Err(RingError::Enter { errno }),
+        }
+    }
+
     fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
         let before = done.len();
         let completed_ns = monotonic_ns();
@@ -355,6 +353,8 @@ impl<F: AsFd> Ring<F> {
             *state = Slot::Idle;
             self.in_flight -= 1;
             let outcome = usize::try_from(entry.result())
+                // fallocate(2) returns nothing but success.
+                .map(|moved| if request.op == Op::Trim { request.len } else { moved })
                 .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()));
             done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
         }
@@ -362,15 +362,27 @@ impl<F: AsFd> Ring<F> {
     }
 }
 
+impl<F> Ring<F> {
+    /// Lets the kernel deliver completions, and waits for `wanted` of them.
+    fn ask_for_completions(&self, wanted: u32) -> std::io::Result<usize> {
+        let flags = EnterFlags::GETEVENTS.bits();
+        // SAFETY: no argument is passed, so there is no pointer that could be wrong.
+        unsafe { self.uring.0.submitter().enter::<libc::sigset_t>(0, wanted, flags, None) }
+    }
+}
+
 impl<F> Drop for Ring<F> {
     fn drop(&mut self) {
-        // What is queued and not submitted the kernel never sees. For the rest it is asked with `to_submit` = 0.
+        // What is queued and not submitted the kernel never sees, unless a thread of its own looks for it. For the rest
+        // it is asked with `to_submit` = 0.
+        if self.polling.submission && !self.queued.is_empty() {
+            // A failure to wake the thread shows below.
+            let _ = self.uring.0.submit();
+            self.in_flight += self.queued.len();
+        }
         while self.in_flight > 0 {
             let wanted = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
-            let flags = EnterFlags::GETEVENTS.bits();
-            // SAFETY: no argument is passed, so there is no pointer that could be wrong.
-            let entered = unsafe { self.uring.0.submitter().enter::<libc::sigset_t>(0, wanted, flags, None) };
-            match entered.map_err(|e| errno_of(&e)) {
+            match self.ask_for_completions(wanted).map_err(|e| errno_of(&e)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => {
                     // The kernel may still write to the buffers: they must outlive us.
@@ -381,49 +393,4 @@ impl<F> Drop for Ring<F> {
             self.in_flight = self.in_flight.saturating_sub(self.uring.0.completion().count());
         }
     }
-}
-
-/// Makes the ring with the quietest delivery of completions that this kernel has.
-fn set_up(entries: u32) -> Result<(IoUring, Delivery), RingError> {
-    let (uring, delivery) =
-        build_quietest(entries).map_err(|e| RingError::Unavailable(Unavailable::from_errno(errno_of(&e))))?;
-    let mut probe = io_uring::Probe::new();
-    let probed = uring.submitter().register_probe(&mut probe);
-    // The probe and the plain read came together (Linux 5.6).
-    if probed.is_err() || !probe.is_supported(opcode::Read::CODE) {
-        return Err(RingError::Unavailable(Unavailable::TooOld));
-    }
-    Ok((uring, delivery))
-}
-
-fn build_quietest(entries: u32) -> std::io::Result<(IoUring, Delivery)> {
-    // An unknown set-up flag is EINVAL (io_uring_setup(2)): only that leads to the next try.
-    let unknown = |e: &std::io::Error| errno_of(e) == Errno::INVAL;
-    match IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(entries) {
-        Err(e) if unknown(&e) => {}
-        made => return made.map(|uring| (uring, Delivery::Deferred)),
-    }
-    match IoUring::builder().dontfork().setup_coop_taskrun().build(entries) {
-        Err(e) if unknown(&e) => {}
-        made => return made.map(|uring| (uring, Delivery::Cooperative)),
-    }
-    IoUring::builder().dontfork().build(entries).map(|uring| (uring, Delivery::Interrupting))
-}
-
-fn register_buffers(uring: &IoUring, region: &Region, depth: usize, stride: usize) -> Result<(), Errno> {
-    let buffers: Vec<libc::iovec> = (0..depth)
-        .map(|slot| {
-            // SAFETY: the region has `depth` × `stride` bytes, and `slot` < `depth`.
-            let base = unsafe { region.base().add(slot * stride) };
-            libc::iovec { iov_base: base.as_ptr().cast(), iov_len: stride }
-        })
-        .collect();
-    // SAFETY: the buffers are in `region`, which the ring drops only after the kernel has let go of every request;
-    // closing the ring then unpins them.
-    unsafe { uring.submitter().register_buffers(&buffers) }.map_err(|e| errno_of(&e))
-}
-
-/// The errno in an `io::Error` that came from a system call.
-fn errno_of(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

@@ -93,6 +93,14 @@ pub enum RingError {
         /// The buffer's size.
         block: usize,
     },
+    /// There is no such file.
+    #[error("file {file} of {files} does not exist")]
+    File {
+        /// The file asked for.
+        file: usize,
+        /// How many there are.
+        files: usize,
+    },
     /// io_uring_enter(2) failed.
     #[error("io_uring_enter: {errno}")]
     Enter {

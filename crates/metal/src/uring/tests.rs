@@ -20,7 +20,7 @@ fn byte_at(i: usize) -> u8 {
 }
 
 fn read(slot: usize, offset: u64, len: usize) -> Request {
-    Request { slot, op: Op::Read, offset, start: 0, len }
+    Request { slot, op: Op::Read, file: 0, offset, start: 0, len }
 }
 
 /// A ring, or the reason that there is none on this machine, which is then the answer under test.
@@ -64,13 +64,13 @@ fn writes_arrive_where_they_were_sent_and_a_data_sync_completes() {
     let Some(mut ring) = ring(&file, 2, 512) else { return };
     ring.buffer_mut(0).expect("idle").fill(0xA5);
     ring.buffer_mut(1).expect("idle").fill(0x5A);
-    ring.push(Request { slot: 0, op: Op::Write, offset: 512, start: 0, len: 512 }).expect("push");
-    ring.push(Request { slot: 1, op: Op::Write, offset: 0, start: 256, len: 256 }).expect("push");
+    ring.push(Request { slot: 0, op: Op::Write, file: 0, offset: 512, start: 0, len: 512 }).expect("push");
+    ring.push(Request { slot: 1, op: Op::Write, file: 0, offset: 0, start: 256, len: 256 }).expect("push");
     let mut done = Vec::new();
     ring.wait(2, &mut done).expect("wait");
     done.sort_by_key(|finished| finished.request.slot);
     assert_eq!(done.iter().map(|finished| finished.outcome).collect::<Vec<_>>(), [Ok(512), Ok(256)]);
-    ring.push(Request { slot: 0, op: Op::DataSync, offset: 0, start: 0, len: 0 }).expect("push");
+    ring.push(Request { slot: 0, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 }).expect("push");
     done.clear();
     ring.wait(1, &mut done).expect("wait");
     assert_eq!(done[0].outcome, Ok(0));
@@ -169,7 +169,7 @@ fn dropping_a_ring_waits_for_what_is_in_flight() {
 fn dropping_a_ring_does_not_perform_what_was_only_queued() {
     let file = tempfile::tempfile().expect("temporary file");
     let Some(mut queued) = ring(&file, 1, 512) else { return };
-    queued.push(Request { slot: 0, op: Op::Write, offset: 0, start: 0, len: 512 }).expect("push");
+    queued.push(Request { slot: 0, op: Op::Write, file: 0, offset: 0, start: 0, len: 512 }).expect("push");
     drop(queued);
     assert_eq!(file.metadata().expect("metadata").len(), 0);
 }
@@ -184,7 +184,7 @@ fn impossible_shapes_and_ranges_are_refused() {
     }
     let Some(mut ring) = ring(&file, 1, 4096) else { return };
     for (start, len) in [(0, 4097), (4096, 1), (usize::MAX, 1), (1, usize::MAX)] {
-        let request = Request { slot: 0, op: Op::Read, offset: 0, start, len };
+        let request = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start, len };
         assert_eq!(ring.push(request), Err(RingError::Range { start, len, block: 4096 }));
     }
     ring.push(read(0, 0, 4096)).expect("the slot was left idle");
@@ -275,7 +275,7 @@ proptest! {
         let mut expected = Vec::new();
         for (slot, &(offset, a, b)) in requests.iter().enumerate() {
             let (start, end) = (a.min(b), a.max(b));
-            ring.push(Request { slot, op: Op::Read, offset: offset as u64, start, len: end - start })?;
+            ring.push(Request { slot, op: Op::Read, file: 0, offset: offset as u64, start, len: end - start })?;
             expected.push((end - start).min(16_384_usize.saturating_sub(offset)));
         }
         let mut done = Vec::new();
@@ -291,5 +291,83 @@ proptest! {
             }
             prop_assert!(buffer[..start].iter().chain(&buffer[start + bytes..]).all(|&byte| byte == 0));
         }
+    }
+}
+
+#[test]
+fn several_files_are_told_apart_and_one_that_is_not_there_is_refused() {
+    let files = vec![patterned(8192), tempfile::tempfile().expect("temporary file")];
+    let mut ring = match Ring::on(files, 2, 4096, Polling::default()) {
+        Ok(ring) => ring,
+        Err(RingError::Unavailable(_)) => return,
+        Err(other) => panic!("{other}"),
+    };
+    let mut done = Vec::new();
+    ring.push(read(0, 4096, 4096)).expect("push");
+    ring.wait(1, &mut done).expect("wait");
+    for op in [Op::Write, Op::WriteThrough] {
+        ring.push(Request { op, file: 1, ..read(0, 0, 4096) }).expect("push");
+        ring.wait(1, &mut done).expect("wait");
+    }
+    ring.push(Request { file: 1, ..read(1, 0, 4096) }).expect("push");
+    ring.wait(1, &mut done).expect("wait");
+    assert!(done.iter().all(|finished| finished.outcome == Ok(4096)), "{done:?}");
+    let copied = ring.buffer(1).expect("idle");
+    assert!(copied.iter().enumerate().all(|(i, &byte)| byte == byte_at(4096 + i)));
+    assert_eq!(ring.push(Request { file: 2, ..read(0, 0, 1) }), Err(RingError::File { file: 2, files: 2 }));
+}
+
+#[test]
+fn trimmed_bytes_read_as_zeros_and_count_as_moved() {
+    let Some(mut ring) = ring(patterned(16_384), 1, 4096) else { return };
+    let mut done = Vec::new();
+    ring.push(Request { op: Op::Trim, ..read(0, 4096, 4096) }).expect("push");
+    ring.wait(1, &mut done).expect("wait");
+    if done[0].outcome == Err(Errno::OPNOTSUPP) {
+        return;
+    }
+    assert_eq!(done[0].outcome, Ok(4096));
+    ring.push(read(0, 4096, 4096)).expect("push");
+    ring.wait(1, &mut done).expect("wait");
+    assert!(ring.buffer(0).expect("idle").iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn waiting_within_a_time_ends_without_a_completion_and_finds_one_that_is_there() {
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let Some(mut ring) = ring(reader, 2, 8) else { return };
+    let mut done = Vec::new();
+    assert_eq!(ring.wait_within(Patience::Nanoseconds(0), &mut done), Ok(0), "nothing is in flight");
+    ring.push(read(0, u64::MAX, 8)).expect("push");
+    for ns in [0, 1, 1_000_000] {
+        assert_eq!(ring.wait_within(Patience::Nanoseconds(ns), &mut done), Ok(0));
+    }
+    assert_eq!(ring.in_flight(), 1);
+    rustix::io::write(&writer, &[1; 8]).expect("write");
+    assert_eq!(ring.wait_within(Patience::Endless, &mut done), Ok(1));
+    assert_eq!(done[0].outcome, Ok(8));
+}
+
+/// A kernel thread takes the requests: all come back right, and dropping waits for what only it has seen.
+#[test]
+fn a_ring_whose_submissions_are_polled_reads_the_same() {
+    let polling = Polling { submission: true, completion: false };
+    for _ in 0..20 {
+        let mut ring = match Ring::on(vec![patterned(1 << 16)], 4, 4096, polling) {
+            Ok(ring) => ring,
+            Err(RingError::Unavailable(_)) => return,
+            Err(other) => panic!("{other}"),
+        };
+        let mut done = Vec::new();
+        for slot in 0..4 {
+            ring.push(read(slot, slot as u64 * 8192, 4096)).expect("push");
+        }
+        ring.wait(4, &mut done).expect("wait");
+        assert_eq!(done.len(), 4);
+        for slot in 0..4 {
+            let buffer = ring.buffer(slot).expect("idle");
+            assert!(buffer.iter().enumerate().all(|(i, &byte)| byte == byte_at(slot * 8192 + i)));
+        }
+        ring.push(read(0, 0, 4096)).expect("push");
     }
 }

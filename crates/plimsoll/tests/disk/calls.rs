@@ -14,7 +14,7 @@ fn injected(dir: &Path, injections: &[&str], arguments: &[&str]) -> Output {
         "-o",
         "/dev/null",
         "-e",
-        "trace=pread64,pwrite64,fallocate,fdatasync,io_uring_setup",
+        "trace=preadv2,pwritev2,fallocate,fdatasync,io_uring_setup",
     ]);
     for injection in injections {
         command.arg("-e").arg(format!("inject={injection}"));
@@ -51,13 +51,13 @@ fn failing_calls_fail_the_case_and_interrupted_and_short_ones_do_not() {
         return;
     }
     let cases: &[(&str, Option<[&str; 2]>)] = &[
-        ("pread64:error=EIO:when=40", Some(["read of 4 KiB at offset", "os error 5"])),
-        ("pwrite64:error=EIO:when=2", Some(["write of 1 MiB at offset 1048576", "os error 5"])),
+        ("preadv2:error=EIO:when=40", Some(["read of 4 KiB at offset", "os error 5"])),
+        ("pwritev2:error=EIO:when=2", Some(["write of 1 MiB at offset 1048576", "os error 5"])),
         ("fallocate:error=ENOSPC", Some(["allocated", "os error 28"])),
         ("fallocate:error=EDQUOT", Some(["allocated", "quota"])),
         ("fdatasync:error=EIO:when=1", Some(["synced", "os error 5"])),
-        ("pread64:error=EINTR:when=40..50", None),
-        ("pread64:retval=1024:when=40", None),
+        ("preadv2:error=EINTR:when=40..50", None),
+        ("preadv2:retval=1024:when=40", None),
         ("fallocate:error=EOPNOTSUPP", None),
     ];
     for (injection, expected) in cases {

@@ -154,6 +154,9 @@ impl Noise {
 
     /// Makes `buffer`, once filled, different from all that was written before and at home at `offset`.
     pub fn address(&mut self, buffer: &mut [u8], offset: u64) {
+        if !offset.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
+            return self.address_parts(buffer, offset);
+        }
         let first = offset / SECTOR as u64;
         for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR)) {
             self.serial = self.serial.wrapping_add(1);
@@ -163,8 +166,34 @@ impl Noise {
         }
     }
 
+    /// As [`Noise::address`], for a buffer that begins or ends within a sector: what it covers of a sector's number is
+    /// the right part of it, so that others find the number whole.
+    fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
+        self.serial = self.serial.wrapping_add(1);
+        let serial = mix(self.secret.rotate_left(32) ^ self.serial).to_le_bytes();
+        for (place, byte) in (offset..).zip(buffer.iter_mut()) {
+            match (place % SECTOR as u64) as usize {
+                at if at < HEAD / 2 => *byte = self.number_at(place / SECTOR as u64, at),
+                at => *byte ^= serial[at % serial.len()],
+            }
+        }
+    }
+
+    /// One byte of a sector's scrambled number.
+    fn number_at(&self, sector: u64, at: usize) -> u8 {
+        mix(self.secret ^ sector).to_le_bytes()[at % (HEAD / 2)]
+    }
+
     /// The offset of the first sector in `buffer`, read at `offset`, that does not belong there.
     pub fn stranger(&self, buffer: &[u8], offset: u64) -> Option<u64> {
+        if !offset.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
+            let number = |place: u64| (place / SECTOR as u64, (place % SECTOR as u64) as usize);
+            let strange = |(place, byte): &(u64, &u8)| {
+                let (sector, at) = number(*place);
+                at < HEAD / 2 && **byte != self.number_at(sector, at)
+            };
+            return (offset..).zip(buffer).find(strange).map(|(place, _)| place - place % SECTOR as u64);
+        }
         let first = offset / SECTOR as u64;
         (first..)
             .zip(buffer.chunks_exact(SECTOR))
@@ -225,6 +254,25 @@ mod tests {
             sector[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(noise.generation(&sector, number).is_err());
             prop_assert_eq!(noise.generation(&sector[..SECTOR / 64], number), Err(How::Address));
+        }
+
+        /// Written in pieces of any size, a file is as right as if written whole, and every piece is accepted alone.
+        #[test]
+        fn pieces_of_sectors_make_whole_ones(seed: u64, cuts in prop::collection::btree_set(1_usize..4095, 0..9)) {
+            let mut noise = Noise::new(seed, "fill");
+            let mut file = vec![0; 8 * SECTOR];
+            noise.fill(&mut file, 1 << 20);
+            let mut writer = Noise::new(seed, "case");
+            let mut from = 0;
+            for to in cuts.into_iter().chain([4096]) {
+                let offset = (1 << 20) + from as u64;
+                writer.address(&mut file[from..to], offset);
+                prop_assert_eq!(noise.stranger(&file[from..to], offset), None);
+                from = to;
+            }
+            prop_assert_eq!(noise.stranger(&file, 1 << 20), None);
+            file[513] ^= 1;
+            prop_assert_eq!(noise.stranger(&file[1..], (1 << 20) + 1), Some((1 << 20) + 512));
         }
     }
 

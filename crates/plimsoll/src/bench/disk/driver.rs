@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use super::engine::Kind;
-use super::load::{Load, LoadError, Tally};
+use super::load::{Directions, Load, LoadError, Tally};
 
 /// A load that nobody asks about for so long is ended: the parent may be stopped, and a disk is worn by writing.
 const UNASKED_NS: u64 = 1_000_000_000;
@@ -40,14 +40,32 @@ pub enum DriverError {
 /// What the thread is asked for. Tallies travel there and back, so that none is made while something is measured.
 enum Command {
     Interval { ns: u64, next: Tally },
-    Amount { transfers: u64, next: Tally },
+    Amount { transfers: u64, cap_ns: u64, next: Tally },
+    Limit(usize),
     Stop,
     Check,
 }
 
+/// What is to be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Portion {
+    /// What is done in so many nanoseconds or more; the load stays up. See [`Load::interval`].
+    Time {
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// So many transfers; the load ends with them. See [`Load::amount`].
+    Transfers {
+        /// How many.
+        transfers: u64,
+        /// Nanoseconds that they may take.
+        cap_ns: u64,
+    },
+}
+
 enum Reply {
     Ready(About),
-    Counted(Tally),
+    Counted(Box<Tally>),
     Stopped,
     Checked(Option<u64>),
 }
@@ -58,6 +76,7 @@ pub struct Driver {
     commands: Option<Sender<Command>>,
     replies: Receiver<Result<Reply, LoadError>>,
     thread: Option<JoinHandle<()>>,
+    directions: Directions,
     spare: Option<Tally>,
 }
 
@@ -66,13 +85,16 @@ impl Driver {
     ///
     /// # Errors
     /// No thread, or what `make` says.
-    pub fn start<F>(make: F) -> Result<(Driver, About), DriverError>
+    pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
     where
         F: FnOnce() -> Result<(Load, About), LoadError> + Send + 'static,
     {
         let (commands, inbox) = bounded(1);
         let (outbox, replies) = bounded(1);
         let serve = move || {
+            // An open loop wakes up at its intended starts; without this the kernel may be 50 µs late. Where it is refused,
+            // the latencies show it.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             let served = make().and_then(|(mut load, about)| {
                 let told = outbox.send(Ok(Reply::Ready(about)));
                 if told.is_ok() { serve(&mut load, &inbox, &outbox) } else { Ok(()) }
@@ -84,29 +106,46 @@ impl Driver {
         };
         let thread = std::thread::Builder::new().name("disk load".to_owned()).spawn(serve);
         let thread = Some(thread.map_err(DriverError::Thread)?);
-        let mut driver = Driver { commands: Some(commands), replies, thread, spare: None };
+        let mut driver = Driver { commands: Some(commands), replies, thread, directions, spare: None };
         match driver.reply()? {
             Reply::Ready(about) => Ok((driver, about)),
             Reply::Counted(_) | Reply::Stopped | Reply::Checked(_) => Err(DriverError::Ended),
         }
     }
 
-    /// What was counted in `ns` nanoseconds or more; the load stays up. See [`Load::interval`].
+    /// Asks for a count, to be had with [`Driver::counted`].
     ///
     /// # Errors
-    /// The first transfer that failed.
-    pub fn interval(&mut self, ns: u64) -> Result<&Tally, DriverError> {
-        let next = self.spare()?;
-        self.counted(Command::Interval { ns, next })
+    /// No memory for a histogram.
+    pub fn ask_for(&mut self, portion: Portion) -> Result<(), DriverError> {
+        let next = match self.spare.take() {
+            Some(spare) => spare,
+            None => Tally::empty(self.directions)?,
+        };
+        self.send(match portion {
+            Portion::Time { ns } => Command::Interval { ns, next },
+            Portion::Transfers { transfers, cap_ns } => Command::Amount { transfers, cap_ns, next },
+        });
+        Ok(())
     }
 
-    /// What was counted while so many transfers were done; the load ends with them.
+    /// What was asked for last, when it has been counted.
     ///
     /// # Errors
     /// The first transfer that failed.
-    pub fn amount(&mut self, transfers: u64) -> Result<&Tally, DriverError> {
-        let next = self.spare()?;
-        self.counted(Command::Amount { transfers, next })
+    pub fn counted(&mut self) -> Result<&Tally, DriverError> {
+        match self.reply()? {
+            Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
+            Reply::Ready(_) | Reply::Stopped | Reply::Checked(_) => Err(DriverError::Ended),
+        }
+    }
+
+    /// Keeps at most so many transfers in flight from now on. See [`Load::set_limit`].
+    ///
+    /// # Errors
+    /// The first transfer that failed.
+    pub fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
+        self.ask(Command::Limit(limit)).map(|_| ())
     }
 
     /// Ends the load until it is asked for again.
@@ -128,26 +167,15 @@ impl Driver {
         }
     }
 
-    fn spare(&mut self) -> Result<Tally, DriverError> {
-        match self.spare.take() {
-            Some(spare) => Ok(spare),
-            None => Ok(Tally::empty()?),
-        }
-    }
-
-    fn counted(&mut self, command: Command) -> Result<&Tally, DriverError> {
-        match self.ask(command)? {
-            Reply::Counted(tally) => Ok(self.spare.insert(tally)),
-            Reply::Ready(_) | Reply::Stopped | Reply::Checked(_) => Err(DriverError::Ended),
-        }
-    }
-
     fn ask(&mut self, command: Command) -> Result<Reply, DriverError> {
-        // A failure between two commands is in the replies already, and the inbox may be gone.
-        let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
-        match self.reply() {
-            Err(DriverError::Ended) | Ok(_) if !sent => Err(DriverError::Ended),
-            reply => reply,
+        self.send(command);
+        self.reply()
+    }
+
+    /// A failure between two commands is in the replies already, and the inbox may be gone: the reply tells.
+    fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            let _ = commands.send(command);
         }
     }
 
@@ -174,8 +202,15 @@ fn serve(
 ) -> Result<(), LoadError> {
     while let Some(command) = next_command(load, inbox)? {
         let reply = match command {
-            Command::Interval { ns, next } => Reply::Counted(load.interval(ns, next)?),
-            Command::Amount { transfers, next } => Reply::Counted(load.amount(transfers, next)?),
+            Command::Interval { ns, next } => Reply::Counted(Box::new(load.interval(ns, next)?)),
+            Command::Amount { transfers, cap_ns, next } => {
+                Reply::Counted(Box::new(load.amount(transfers, cap_ns, next)?))
+            }
+            Command::Limit(limit) => {
+                load.stop()?;
+                load.set_limit(limit);
+                Reply::Stopped
+            }
             Command::Stop => {
                 load.stop()?;
                 Reply::Stopped
@@ -217,13 +252,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use plimsoll_metal::uring::Op;
-
     use super::super::data::Noise;
     use super::super::dir::check_dir;
     use super::super::engine::open;
     use super::super::fill::{CHUNK, fill};
-    use super::super::pattern::{Order, Walk};
+    use super::super::load::{CAP_NS, Manner};
+    use super::super::pattern::{Extent, Order};
+    use super::super::source::{Blocks, Doing, Source, Through};
     use super::super::target::{Cache, End, TestFile};
     use super::*;
 
@@ -245,46 +280,60 @@ mod tests {
     fn make(file: &Arc<TestFile>) -> Result<(Load, About), LoadError> {
         let engine = open(Kind::Psync, file, 1, 4096)?.engine;
         let about = About { kind: engine.kind(), fell_back: None, remark: engine.remark() };
-        let walk = Walk::new(Order::Random, (CHUNK / 4096) as u64, 1);
-        Ok((Load::new(engine, Op::Read, 4096, walk, Noise::new(1, "case"))?, about))
+        let extent = Extent::of_blocks((CHUNK / 4096) as u64, 4096);
+        let source = Source::new(Doing::Read, Through::No, Blocks::One(4096), Order::Random, extent, 1);
+        let tally = Tally::empty(Directions::Together)?;
+        Ok((Load::new(engine, source, Noise::new(1, "case"), Manner::plain(), tally), about))
     }
 
     fn rig() -> Rig {
         let (file, dir) = filled();
         let theirs = Arc::clone(&file);
-        let (driver, about) = Driver::start(move || make(&theirs)).expect("start");
+        let (driver, about) = Driver::start(Directions::Together, move || make(&theirs)).expect("start");
         assert_eq!(about, About { kind: Kind::Psync, fell_back: None, remark: None });
         Rig { driver, file, _dir: dir }
+    }
+
+    impl Rig {
+        fn amount(&mut self, transfers: u64) -> Result<&Tally, DriverError> {
+            self.driver.ask_for(Portion::Transfers { transfers, cap_ns: CAP_NS })?;
+            self.driver.counted()
+        }
+
+        fn interval(&mut self, ns: u64) -> Result<&Tally, DriverError> {
+            self.driver.ask_for(Portion::Time { ns })?;
+            self.driver.counted()
+        }
     }
 
     #[test]
     fn it_counts_stops_checks_and_goes_on() {
         let mut rig = rig();
-        assert_eq!(rig.driver.amount(10).expect("count").transfers, 10);
+        assert_eq!(rig.amount(10).expect("count").transfers, 10);
         for _ in 0..3 {
-            let tally = rig.driver.interval(1_000_000).expect("count");
-            assert!(tally.transfers > 0 && tally.elapsed_ns >= 1_000_000);
+            let tally = rig.interval(1_000_000).expect("count");
+            assert!(tally.transfers > 0 && tally.elapsed() >= 1e-3);
             rig.driver.stop().expect("stop");
             assert_eq!(rig.driver.stranger().expect("check"), None);
         }
-        assert_eq!(rig.driver.amount(3).expect("count").transfers, 3);
+        assert_eq!(rig.amount(3).expect("count").transfers, 3);
     }
 
     #[test]
     fn a_failure_between_two_questions_is_told_at_the_next_and_then_it_has_ended() {
         let mut rig = rig();
-        rig.driver.interval(1).expect("count");
+        rig.interval(1).expect("count");
         rig.file.set_len(0).expect("cut");
-        let error = rig.driver.interval(60_000_000_000).map(|_| ()).expect_err("nothing left to read");
+        let error = rig.interval(60_000_000_000).map(|_| ()).expect_err("nothing left to read");
         assert!(error.to_string().contains("moved only 0 bytes"), "{error}");
         assert!(matches!(rig.driver.stop(), Err(DriverError::Ended)));
-        assert!(matches!(rig.driver.interval(1), Err(DriverError::Ended)));
+        assert!(matches!(rig.interval(1), Err(DriverError::Ended)));
     }
 
     #[test]
     fn what_cannot_be_made_says_why() {
-        let why = || LoadError::Histogram(hdrhistogram::CreationError::LowIsZero);
-        let failed = Driver::start(move || Err(why())).map(|_| ());
+        let why = || LoadError::Histogram("none".to_owned());
+        let failed = Driver::start(Directions::Together, move || Err(why())).map(|_| ());
         assert!(matches!(failed, Err(DriverError::Load(LoadError::Histogram(_)))));
     }
 
@@ -293,7 +342,7 @@ mod tests {
         let (file, _dir) = filled();
         let (mut load, _) = make(&file).expect("load");
         assert!(!tend(&mut load, u64::MAX).expect("tend"), "it is not up before it is asked for");
-        load.interval(1, Tally::empty().expect("tally")).expect("count");
+        load.interval(1, Tally::empty(Directions::Together).expect("tally")).expect("count");
         assert!(tend(&mut load, u64::MAX).expect("tend"));
         assert!(load.unasked_ns().is_some());
         assert!(!tend(&mut load, 0).expect("tend"));

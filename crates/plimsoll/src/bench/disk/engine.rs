@@ -1,26 +1,59 @@
-//! How transfers are asked for: io_uring, or synchronous pread and pwrite. One trait, so that nothing else knows.
+//! How transfers are asked for: io_uring, synchronous calls, a mapping, or not at all. One trait, so that nothing else
+//! knows.
 
 use std::sync::Arc;
 
-use plimsoll_metal::uring::{
-    AlignedBuffer, Completion, Op, Request, Ring, RingError, Unavailable, monotonic_ns,
-};
+use plimsoll_metal::mapped::{Access, Mapped};
+use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError, monotonic_ns};
 use rustix::io::Errno;
 
 use super::target::TestFile;
+
+mod nothing;
+mod one;
+
+use nothing::Nothing;
+use one::{Calls, Mapping, OneAtATime};
 
 /// The engines there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Many transfers in flight, asked for in batches.
-    IoUring,
-    /// One transfer at a time: pread(2), pwrite(2).
+    IoUring(Polling),
+    /// One transfer at a time: preadv2(2), pwritev2(2).
     Psync,
+    /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
+    Mmap,
+    /// Many transfers that are finished at once without being done: the floor of everything else here.
+    Null,
+}
+
+const fn polling(submission: Who, completion: Who) -> Kind {
+    Kind::IoUring(Polling {
+        submission: matches!(submission, Who::Polls),
+        completion: matches!(completion, Who::Polls),
+    })
+}
+
+/// Whether somebody looks, or is called.
+enum Who {
+    Polls,
+    IsCalled,
 }
 
 impl Kind {
-    /// Every engine, with the word that names it.
-    pub const ALL: &'static [(&'static str, Kind)] = &[("io_uring", Kind::IoUring), ("psync", Kind::Psync)];
+    /// io_uring without polling.
+    pub const PLAIN: Kind = polling(Who::IsCalled, Who::IsCalled);
+
+    /// Every engine that can be asked for, with the word that names it.
+    pub const ALL: &'static [(&'static str, Kind)] = &[
+        ("io_uring", Kind::PLAIN),
+        ("io_uring+sqpoll", polling(Who::Polls, Who::IsCalled)),
+        ("io_uring+iopoll", polling(Who::IsCalled, Who::Polls)),
+        ("io_uring+sqpoll+iopoll", polling(Who::Polls, Who::Polls)),
+        ("psync", Kind::Psync),
+        ("mmap", Kind::Mmap),
+    ];
 
     /// The engine of that name.
     pub fn from_word(word: &str) -> Option<Kind> {
@@ -29,7 +62,12 @@ impl Kind {
 
     /// Its name.
     pub fn word(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("null", |(name, _)| name)
+    }
+
+    /// Whether it does one transfer at a time, whatever depth is asked for.
+    pub fn is_one_at_a_time(self) -> bool {
+        matches!(self, Kind::Psync | Kind::Mmap)
     }
 }
 
@@ -56,11 +94,11 @@ pub trait Engine {
     /// When the kernel refuses the call.
     fn submit(&mut self) -> Result<(), RingError>;
 
-    /// Begins what is queued, waits for `at_least` completions, and appends all there are to `done`.
+    /// Begins what is queued, waits for a completion if anything is in flight, and appends all there are to `done`.
     ///
     /// # Errors
     /// When the kernel refuses the call.
-    fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<(), RingError>;
+    fn wait(&mut self, patience: Patience, done: &mut Vec<Completion>) -> Result<(), RingError>;
 
     /// What the kernel did not grant, as a sentence with the remedy.
     fn remark(&self) -> Option<String> {
@@ -72,8 +110,8 @@ pub trait Engine {
 pub struct Opened {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// Why io_uring was not to be had.
-    pub fell_back: Option<Unavailable>,
+    /// Why the one asked for was not to be had.
+    pub fell_back: Option<String>,
 }
 
 /// Opens the engine on the file, or psync where there is no io_uring.
@@ -81,20 +119,65 @@ pub struct Opened {
 /// # Errors
 /// No memory for the buffers, or an impossible geometry.
 pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
-    let psync = || Psync::new(Arc::clone(file), block).map(|psync| Box::new(psync) as Box<dyn Engine>);
+    open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential)
+}
+
+/// As [`open`], on several files, in some order.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_on(
+    kind: Kind,
+    files: &[Arc<TestFile>],
+    depth: usize,
+    block: usize,
+    access: Access,
+) -> Result<Opened, RingError> {
+    let whole = |engine: Box<dyn Engine>| Ok(Opened { engine, fell_back: None });
     match kind {
-        Kind::Psync => Ok(Opened { engine: psync()?, fell_back: None }),
-        Kind::IoUring => match Ring::new(Arc::clone(file), depth, block) {
-            Ok(ring) => Ok(Opened { engine: Box::new(ring), fell_back: None }),
-            Err(RingError::Unavailable(why)) => Ok(Opened { engine: psync()?, fell_back: Some(why) }),
+        Kind::Psync => whole(Box::new(OneAtATime::new(Calls(files.to_vec()), block)?)),
+        Kind::Mmap => whole(Box::new(OneAtATime::new(Mapping::new(files, access)?, block)?)),
+        Kind::Null => whole(Box::new(Nothing::new(depth, block)?)),
+        Kind::IoUring(polling) => match ring(files, depth, block, polling) {
+            Ok(ring) => whole(Box::new(ring)),
+            Err(RingError::Unavailable(why)) => {
+                let engine = Box::new(OneAtATime::new(Calls(files.to_vec()), block)?);
+                Ok(Opened { engine, fell_back: Some(why.to_string()) })
+            }
+            // A device without polling queues says so at the first transfer.
+            Err(RingError::Enter { errno: Errno::OPNOTSUPP | Errno::INVAL }) if polling.completion => {
+                let less = Kind::IoUring(Polling { completion: false, ..polling });
+                let opened = open_on(less, files, depth, block, access)?;
+                let why = "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();
+                Ok(Opened { fell_back: Some(opened.fell_back.unwrap_or(why)), ..opened })
+            }
             Err(error) => Err(error),
         },
     }
 }
 
+/// A ring; one that polls for completions has shown that it can.
+fn ring(
+    files: &[Arc<TestFile>],
+    depth: usize,
+    block: usize,
+    polling: Polling,
+) -> Result<Ring<Arc<TestFile>>, RingError> {
+    let mut ring = Ring::on(files.to_vec(), depth, block, polling)?;
+    if polling.completion {
+        ring.push(Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: block })?;
+        let mut done = Vec::new();
+        ring.wait(1, &mut done)?;
+        if let Some(Err(errno)) = done.first().map(|completion| completion.outcome) {
+            return Err(RingError::Enter { errno });
+        }
+    }
+    Ok(ring)
+}
+
 impl Engine for Ring<Arc<TestFile>> {
     fn kind(&self) -> Kind {
-        Kind::IoUring
+        Kind::IoUring(self.polling())
     }
 
     fn depth(&self) -> usize {
@@ -113,8 +196,8 @@ impl Engine for Ring<Arc<TestFile>> {
         Ring::submit(self).map(|_| ())
     }
 
-    fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<(), RingError> {
-        Ring::wait(self, at_least, done).map(|_| ())
+    fn wait(&mut self, patience: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
+        self.wait_within(patience, done).map(|_| ())
     }
 
     fn remark(&self) -> Option<String> {
@@ -123,74 +206,6 @@ impl Engine for Ring<Arc<TestFile>> {
             "the kernel did not register the buffers ({errno}), so each transfer pins its own and costs more CPU time; \
              raise ulimit -l"
         ))
-    }
-}
-
-/// Synchronous transfers: whatever depth is asked for, one is in flight.
-struct Psync {
-    file: Arc<TestFile>,
-    buffer: AlignedBuffer,
-    queued: Option<Request>,
-    done: Option<Completion>,
-}
-
-impl Psync {
-    fn new(file: Arc<TestFile>, block: usize) -> Result<Self, RingError> {
-        let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
-        Ok(Psync { file, buffer, queued: None, done: None })
-    }
-
-    fn transfer(&mut self, request: Request) -> Result<usize, Errno> {
-        let Request { op, offset, start, len, .. } = request;
-        let buffer = &mut self.buffer[start..start + len];
-        match op {
-            Op::Read => rustix::io::pread(&self.file, buffer, offset),
-            Op::Write => rustix::io::pwrite(&self.file, buffer, offset),
-            Op::DataSync => rustix::fs::fdatasync(&self.file).map(|()| 0),
-        }
-    }
-}
-
-impl Engine for Psync {
-    fn kind(&self) -> Kind {
-        Kind::Psync
-    }
-
-    fn depth(&self) -> usize {
-        1
-    }
-
-    fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {
-        (slot == 0).then_some(&mut self.buffer[..])
-    }
-
-    fn push(&mut self, request: Request) -> Result<(), RingError> {
-        let Request { slot, start, len, .. } = request;
-        if slot != 0 || self.queued.is_some() || self.done.is_some() {
-            return Err(RingError::Slot { slot, depth: 1 });
-        }
-        if start.checked_add(len).is_none_or(|end| end > self.buffer.len()) {
-            return Err(RingError::Range { start, len, block: self.buffer.len() });
-        }
-        self.queued = Some(request);
-        Ok(())
-    }
-
-    fn submit(&mut self) -> Result<(), RingError> {
-        let Some(request) = self.queued.take() else { return Ok(()) };
-        let submitted_ns = monotonic_ns();
-        let outcome = self.transfer(request);
-        let completed_ns = monotonic_ns();
-        // The call that submits also completes: nothing is left to tell them apart.
-        let accepted_ns = submitted_ns;
-        self.done = Some(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
-        Ok(())
-    }
-
-    fn wait(&mut self, _: usize, done: &mut Vec<Completion>) -> Result<(), RingError> {
-        self.submit()?;
-        done.extend(self.done.take());
-        Ok(())
     }
 }
 
@@ -213,6 +228,7 @@ mod tests {
             assert_eq!((Kind::from_word(word), kind.word()), (Some(*kind), *word));
         }
         assert_eq!(Kind::from_word("libaio"), None);
+        assert_eq!(Kind::from_word("null"), None, "what does nothing measures no disk");
     }
 
     /// Both engines write and read the same bytes at the same places.
@@ -220,20 +236,29 @@ mod tests {
     fn what_one_engine_writes_the_other_reads() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = file(dir.path());
-        for (writer, reader) in [(Kind::IoUring, Kind::Psync), (Kind::Psync, Kind::IoUring)] {
+        for (writer, reader) in [
+            (Kind::PLAIN, Kind::Psync),
+            (Kind::Psync, Kind::PLAIN),
+            (Kind::Mmap, Kind::Psync),
+            (Kind::Psync, Kind::Mmap),
+            (polling(Who::Polls, Who::IsCalled), Kind::PLAIN),
+        ] {
             let mut done = Vec::new();
             let mut write = open(writer, &file, 4, 512).expect("open").engine;
             for block in 0..8_u8 {
                 write.buffer(0).expect("idle").fill(block ^ 0x55);
                 let offset = u64::from(block) * 512;
-                write.push(Request { slot: 0, op: Op::Write, offset, start: 0, len: 512 }).expect("push");
-                write.wait(1, &mut done).expect("wait");
+                write
+                    .push(Request { slot: 0, op: Op::Write, file: 0, offset, start: 0, len: 512 })
+                    .expect("push");
+                write.wait(Patience::Endless, &mut done).expect("wait");
             }
             let mut read = open(reader, &file, 4, 512).expect("open").engine;
             for block in 0..8_u8 {
                 let offset = u64::from(block) * 512;
-                read.push(Request { slot: 0, op: Op::Read, offset, start: 0, len: 512 }).expect("push");
-                read.wait(1, &mut done).expect("wait");
+                read.push(Request { slot: 0, op: Op::Read, file: 0, offset, start: 0, len: 512 })
+                    .expect("push");
+                read.wait(Patience::Endless, &mut done).expect("wait");
                 assert!(read.buffer(0).expect("idle").iter().all(|byte| *byte == block ^ 0x55));
             }
             assert_eq!(done.len(), 16);
@@ -247,13 +272,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let mut engine = open(Kind::Psync, &file(dir.path()), 32, 512).expect("open").engine;
         assert_eq!(engine.depth(), 1);
-        let read = Request { slot: 0, op: Op::Read, offset: 0, start: 0, len: 512 };
+        let read = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 512 };
         engine.push(read).expect("push");
         assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
         engine.submit().expect("submit");
         assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
         let mut done = Vec::new();
-        engine.wait(1, &mut done).expect("wait");
+        engine.wait(Patience::Endless, &mut done).expect("wait");
         assert_eq!(done.len(), 1);
         assert!(engine.push(Request { slot: 1, ..read }).is_err());
         assert!(engine.push(Request { len: 513, ..read }).is_err());
@@ -264,12 +289,13 @@ mod tests {
     fn the_end_of_the_file_is_a_short_read_in_both() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = file(dir.path());
-        for (_, kind) in Kind::ALL {
+        for (_, kind) in Kind::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
             let mut engine = open(*kind, &file, 1, 4096).expect("open").engine;
-            let read = Request { slot: 0, op: Op::Read, offset: (1 << 16) - 512, start: 0, len: 4096 };
+            let read =
+                Request { slot: 0, op: Op::Read, file: 0, offset: (1 << 16) - 512, start: 0, len: 4096 };
             engine.push(read).expect("push");
             let mut done = Vec::new();
-            engine.wait(1, &mut done).expect("wait");
+            engine.wait(Patience::Endless, &mut done).expect("wait");
             assert_eq!(done.first().map(|completion| completion.outcome), Some(Ok(512)));
         }
     }

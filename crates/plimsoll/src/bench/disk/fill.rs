@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::uring::{Completion, Op, Request};
+use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use rustix::io::Errno;
 
 use super::data::Noise;
@@ -39,7 +39,7 @@ pub fn fill(
     patience: Duration,
     noise: &mut Noise,
 ) -> Result<u64, FillError> {
-    let mut engine = open(Kind::IoUring, file, DEPTH, CHUNK).map_err(LoadError::from)?.engine;
+    let mut engine = open(Kind::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?.engine;
     let begun = Instant::now();
     let mut idle: Vec<usize> = (0..engine.depth()).collect();
     let (mut filled, mut in_flight) = (0, 0_usize);
@@ -50,7 +50,7 @@ pub fn fill(
             if let Some(buffer) = engine.buffer(slot) {
                 noise.fill(buffer, filled);
             }
-            let write = Request { slot, op: Op::Write, offset: filled, start: 0, len: CHUNK };
+            let write = Request { slot, op: Op::Write, file: 0, offset: filled, start: 0, len: CHUNK };
             engine.push(write).and_then(|()| engine.submit()).map_err(LoadError::from)?;
             filled += CHUNK as u64;
             in_flight += 1;
@@ -59,7 +59,7 @@ pub fn fill(
         if in_flight == 0 {
             break;
         }
-        engine.wait(1, &mut done).map_err(LoadError::from)?;
+        engine.wait(Patience::Endless, &mut done).map_err(LoadError::from)?;
         for completion in done.drain(..) {
             in_flight -= 1;
             match settle(file, &completion)? {

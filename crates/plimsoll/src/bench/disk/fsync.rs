@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
 
@@ -15,7 +14,7 @@ use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
 use super::human;
-use super::load::{DIGITS, LONGEST_NS};
+use super::load::Times;
 use super::target::{Cache, End, TestFile, hint};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
@@ -96,7 +95,7 @@ struct Log {
     block: Vec<u8>,
     /// Where the next commit is appended.
     end: u64,
-    latency: Histogram<u64>,
+    latency: Times,
     facts: Facts,
 }
 
@@ -115,7 +114,7 @@ impl Log {
             noise: Noise::new(cx.options.seed, case.id().as_str()),
             block: vec![0; len],
             end: 0,
-            latency: Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).map_err(|e| failed(&e))?,
+            latency: Times::none().map_err(|e| failed(&e))?,
             facts: Facts { warnings: named(&file).into_iter().collect(), ..Facts::default() },
             file,
         };
@@ -162,8 +161,8 @@ fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
 
 impl Prepared for Log {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        self.latency.reset();
-        let (mut commits, mut sum_ns, mut elapsed_ns) = (0_u64, 0_u64, 0_u64);
+        self.latency.clear();
+        let (mut commits, mut elapsed_ns) = (0_u64, 0_u64);
         let unfinished = |commits: u64, elapsed_ns: u64| match amount {
             Amount::Work(most) => commits < most,
             Amount::Seconds(seconds) => (elapsed_ns as f64) < seconds * 1e9 || commits == 0,
@@ -173,13 +172,13 @@ impl Prepared for Log {
             let begun = monotonic_ns();
             self.noise.address(&mut self.block, self.end);
             let latency = self.commit()?;
-            self.latency.saturating_record(latency.max(1));
-            (commits, sum_ns) = (commits + 1, sum_ns + latency);
+            self.latency.record(latency);
+            commits += 1;
             elapsed_ns += monotonic_ns().saturating_sub(begun);
         }
         let (count, elapsed) = (commits.max(1) as f64, elapsed_ns.max(1) as f64 * 1e-9);
         let values = BTreeMap::from([
-            ("latency".to_owned(), sum_ns as f64 * 1e-9 / count),
+            ("latency".to_owned(), self.latency.sum_ns() as f64 * 1e-9 / count),
             ("rate".to_owned(), commits as f64 / elapsed),
         ]);
         let histograms = vec![super::distribution("latency", &self.latency)];

@@ -1,174 +1,118 @@
-//! The measured loop: a closed loop that keeps a number of transfers in flight, and counts what comes back.
+//! The measured loop: keeps transfers in flight, as many as the queue holds or as a schedule asks for, and counts
+//! what comes back.
+//!
+//! An interval goes from one completion to another, and the next begins where it ended: on a device that works in
+//! bursts, intervals that began anew each time would all begin with a burst.
 
-mod checked;
-
-use std::fmt;
-
-use hdrhistogram::Histogram;
-use plimsoll_metal::uring::{Completion, Op, Request, RingError, monotonic_ns};
-use rustix::io::Errno;
+use plimsoll_metal::uring::{Completion, Op, Patience, Request, monotonic_ns};
 use rustix::time::ClockId;
 
-use super::data::{Noise, Wrong};
+use super::data::Noise;
 use super::engine::Engine;
-use super::human;
 use super::ledger::Ledger;
-use super::pattern::Walk;
-use super::target::hint;
+use super::source::{Doing, Source};
 
-/// The longest latency that is told apart, in nanoseconds: one hour.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
+mod check;
+mod checked;
+mod fault;
+mod schedule;
+mod tally;
 
-/// Significant digits of the latency histogram.
-pub const DIGITS: u8 = 3;
+pub use fault::{Fault, LoadError, What, rest};
+pub use schedule::{Arrivals, Schedule};
+pub use tally::{DIGITS, Directions, Tally, Times};
 
 /// Handing over the whole queue at once leaves the device idle meanwhile, one at a time costs a system call each:
 /// an eighth of the depth came out at the highest rate with the least CPU time on a virtio disk.
 const BATCHES: usize = 8;
 
-/// A transfer that did not do what was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// What was asked.
-    pub request: Request,
-    /// What went wrong.
-    pub what: What,
-}
+/// A sample that has not ended after so long is cut: a disk that is slower than anyone thought must not hold a run.
+pub const CAP_NS: u64 = 60_000_000_000;
 
-/// What went wrong with a transfer.
+/// Before an intended start, so long is waited without sleeping: waking up takes about as long.
+const AWAKE_NS: u64 = 50_000;
+
+/// When data is asked to be kept for good, beside what each write does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// It failed.
-    Errno(Errno),
-    /// It ended early, where no retry can continue.
-    Short {
-        /// Bytes it moved.
-        moved: usize,
-    },
+pub enum Flush {
+    /// Never.
+    Never,
+    /// After so many writes.
+    Every(u64),
+    /// At the end of each sample.
+    AtEnd,
 }
 
-/// Why the load ended.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// A transfer failed.
-    #[error("{0}")]
-    Fault(Fault),
-    /// A sector that was read is not what was written.
-    #[error("{0}; the device or its driver loses, changes or misplaces data")]
-    Wrong(Wrong),
-    /// The engine failed.
-    #[error("the I/O engine failed: {0}")]
-    Engine(#[from] RingError),
-    /// The latency histogram could not be made.
-    #[error("no latency histogram: {0}")]
-    Histogram(#[from] hdrhistogram::CreationError),
+/// Makes the file ready for another pass, and returns when it is.
+pub type Renew = Box<dyn FnMut() -> Result<(), LoadError>>;
+
+/// How a load goes about its transfers.
+pub struct Manner {
+    /// When data is flushed.
+    pub flush: Flush,
+    /// Intended starts, under an open loop.
+    pub schedule: Option<Schedule>,
+    /// For what uses its file up.
+    pub renew: Option<Renew>,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request { op, offset, len, .. } = self.request;
-        let op = match op {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::DataSync => "fdatasync",
-        };
-        write!(f, "{op} of {} at offset {offset} of the test file ", human(len as u64))?;
-        match self.what {
-            What::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
-            What::Short { moved } => {
-                write!(f, "moved only {moved} bytes; the file was cut or the device is failing, see dmesg")
-            }
-        }
+impl Manner {
+    /// A closed loop without flushes on a file that lasts.
+    pub fn plain() -> Self {
+        Manner { flush: Flush::Never, schedule: None, renew: None }
     }
 }
 
-/// What was counted.
-#[derive(Debug, Clone)]
-pub struct Tally {
-    /// Finished transfers.
-    pub transfers: u64,
-    /// Nanoseconds in which they finished.
-    pub elapsed_ns: u64,
-    /// CPU time of this process in that time, in nanoseconds.
-    pub cpu_ns: u64,
-    /// From handing over to reaping, in nanoseconds.
-    pub latency: Histogram<u64>,
-    /// Sum of those, exactly.
-    pub latency_ns: u64,
-    /// Sum of the times that handing over took.
-    pub submit_ns: u64,
-}
-
-/// Transfers of one kind and size over one file, as many at a time as the engine holds.
+/// Transfers from one source, as many at a time as the engine holds.
 pub struct Load {
     engine: Box<dyn Engine>,
-    op: Op,
-    block: usize,
-    walk: Walk,
+    source: Source,
     noise: Noise,
     /// What each place can hold, where every read is checked.
     ledger: Option<Ledger>,
+    manner: Manner,
+    /// Most transfers in flight: the engine's depth, or less.
+    limit: usize,
     slots: Vec<Slot>,
     /// Slots that no transfer uses.
     idle: Vec<usize>,
     done: Vec<Completion>,
     in_flight: usize,
+    /// Writes since the last flush.
+    unflushed: u64,
     tally: Tally,
-    /// Since when the tally counts, while the load is kept up.
-    opened: Option<Opening>,
-}
-
-/// The moment from which on is counted.
-#[derive(Debug, Clone, Copy)]
-struct Opening {
-    at_ns: u64,
-    cpu_ns: u64,
+    /// Whether the load is kept up, and the tally counts since its `from_ns`.
+    up: bool,
 }
 
 /// What is known of a slot's transfer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// Where the last whole transfer was.
-    at: Option<u64>,
-    /// When its first part was handed over, and how long handing over took so far, if it came back short.
+    /// Its last whole transfer.
+    last: Option<Whole>,
+    /// When the transfer under way began, and how long handing over took so far, once part of it is done.
     begun: Option<Begun>,
+    /// When it was meant to begin, under an open loop.
+    intended_ns: Option<u64>,
+    /// When the kernel had the second half of a copy.
+    first_half_ns: u64,
     /// When it began by the ledger's clock.
     entered: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Whole {
+    op: Op,
+    file: usize,
+    offset: u64,
+    len: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Begun {
     submitted_ns: u64,
     submit_ns: u64,
-}
-
-impl Tally {
-    /// Nothing counted yet.
-    ///
-    /// # Errors
-    /// None with its constant bounds; reported all the same.
-    pub fn empty() -> Result<Self, LoadError> {
-        let latency = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?;
-        Ok(Tally { transfers: 0, elapsed_ns: 0, cpu_ns: 0, latency, latency_ns: 0, submit_ns: 0 })
-    }
-
-    /// Forgets what was counted.
-    pub fn clear(&mut self) {
-        self.latency.reset();
-        (self.transfers, self.elapsed_ns, self.cpu_ns, self.latency_ns, self.submit_ns) = (0, 0, 0, 0, 0);
-    }
-
-    fn count(&mut self, latency_ns: u64, submit_ns: u64) {
-        self.transfers += 1;
-        self.latency_ns += latency_ns;
-        self.submit_ns += submit_ns;
-        self.latency.saturating_record(latency_ns.max(1));
-    }
-
-    /// Mean number of transfers in flight: by Little's law the sum of their latencies over the time.
-    pub fn depth(&self) -> f64 {
-        self.latency_ns as f64 / (self.elapsed_ns.max(1)) as f64
-    }
+    accepted_ns: u64,
 }
 
 /// Whether finished transfers enter the tally.
@@ -179,78 +123,93 @@ enum Counting {
 }
 
 impl Load {
-    /// A load of `op` on blocks of `block` bytes in the order of `walk`. The buffers of a write are filled here.
-    ///
-    /// # Errors
-    /// No histogram; with its constant bounds that does not happen.
+    /// A load from `source`. The buffers of writes are filled here.
     pub fn new(
         mut engine: Box<dyn Engine>,
-        op: Op,
-        block: usize,
-        walk: Walk,
+        source: Source,
         mut noise: Noise,
-    ) -> Result<Self, LoadError> {
+        manner: Manner,
+        tally: Tally,
+    ) -> Self {
         let depth = engine.depth();
         for slot in 0..depth {
-            if let Some(buffer) = engine.buffer(slot).filter(|_| op == Op::Write) {
+            if let Some(buffer) = engine.buffer(slot).filter(|_| source.doing().writes()) {
                 noise.fill(buffer, 0);
             }
         }
-        Ok(Load {
+        Load {
             engine,
-            op,
-            block,
-            walk,
+            source,
             noise,
             ledger: None,
+            manner,
+            limit: depth,
             slots: vec![Slot::default(); depth],
-            idle: (0..depth).collect(),
+            idle: (0..depth).rev().collect(),
             done: Vec::with_capacity(depth),
             in_flight: 0,
-            tally: Tally::empty()?,
-            opened: None,
-        })
+            unflushed: 0,
+            tally,
+            up: false,
+        }
+    }
+
+    /// Keeps at most so many transfers in flight from now on (at least 1, at most the engine's depth).
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.clamp(1, self.slots.len());
     }
 
     /// Keeps the load up for `ns` nanoseconds at least, and returns what was counted since the last call, or, if the
     /// load was not up, since the queue was full and flowing. `next` is what is counted into from now on.
     ///
-    /// An interval goes from one completion to another, and the next begins where it ended: on a device that works
-    /// in bursts, intervals that began anew each time would all begin with a burst.
-    ///
     /// # Errors
     /// The first transfer that failed, with its place.
     pub fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError> {
-        let opened = match self.opened {
-            Some(opened) => opened,
-            None => self.open(ns)?,
-        };
+        if !self.up {
+            self.open(ns)?;
+        }
         loop {
             let at_ns = self.step(Counting::Yes)?;
             // Fewer transfers than the queue holds would be one burst of completions, and no rate.
-            let enough = self.tally.transfers >= self.slots.len() as u64;
-            if at_ns.saturating_sub(opened.at_ns) >= ns && enough {
-                let closed = Opening { at_ns, cpu_ns: cpu_ns() };
-                self.opened = Some(closed);
-                return Ok(self.close(opened, closed, next));
+            let burst = if self.manner.schedule.is_some() { 1 } else { self.limit as u64 };
+            let passed = at_ns.saturating_sub(self.tally.from_ns + self.tally.aside_ns);
+            let enough = self.tally.transfers >= burst || (passed >= CAP_NS && self.tally.transfers > 0);
+            if passed >= ns && enough {
+                let at_ns = if self.manner.flush == Flush::AtEnd { self.flush()? } else { at_ns };
+                return Ok(self.close(at_ns, next));
             }
         }
     }
 
-    /// Does so many transfers, and counts everything from the first one's start to the last one's end.
+    /// Does so many transfers, and counts everything from the first one's start to the last one's end; for `cap_ns`
+    /// nanoseconds at most.
     ///
     /// # Errors
     /// The first transfer that failed, with its place.
-    pub fn amount(&mut self, transfers: u64, next: Tally) -> Result<Tally, LoadError> {
+    pub fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
         self.stop()?;
         self.tally.clear();
-        let opened = Opening { at_ns: monotonic_ns(), cpu_ns: cpu_ns() };
-        let mut at_ns = opened.at_ns;
+        let begun_ns = monotonic_ns();
+        self.tally.from_ns = begun_ns;
+        self.begin_schedule(begun_ns);
+        let mut at_ns = begun_ns;
         while self.tally.transfers < transfers {
-            self.refill(transfers - self.tally.transfers - self.in_flight as u64)?;
-            at_ns = self.reap(Counting::Yes)?;
+            let left = transfers - self.tally.transfers - self.in_flight as u64;
+            self.tally.cut = at_ns.saturating_sub(begun_ns) >= cap_ns;
+            if self.tally.cut {
+                break;
+            }
+            at_ns = self.step_within(left, Counting::Yes)?;
         }
-        Ok(self.close(opened, Opening { at_ns, cpu_ns: cpu_ns() }, next))
+        while self.in_flight > 0 {
+            at_ns = self.reap(Patience::Endless, Counting::Yes)?.unwrap_or(at_ns);
+        }
+        if self.manner.flush != Flush::Never && self.unflushed > 0 {
+            at_ns = self.flush()?;
+        }
+        let tally = self.close(at_ns, next);
+        self.up = false;
+        Ok(tally)
     }
 
     /// Keeps the load up between intervals: one completion or more. Does nothing when it is not up.
@@ -258,7 +217,7 @@ impl Load {
     /// # Errors
     /// The first transfer that failed, with its place.
     pub fn keep_up(&mut self) -> Result<(), LoadError> {
-        if self.opened.is_some() {
+        if self.up {
             self.step(Counting::Yes)?;
         }
         Ok(())
@@ -266,7 +225,7 @@ impl Load {
 
     /// For how long the load has been up since the last interval ended, in nanoseconds; `None` when it is not.
     pub fn unasked_ns(&self) -> Option<u64> {
-        self.opened.map(|opened| monotonic_ns().saturating_sub(opened.at_ns))
+        self.up.then(|| monotonic_ns().saturating_sub(self.tally.from_ns))
     }
 
     /// Ends the load: waits for all that is in flight, and forgets what was counted.
@@ -274,53 +233,110 @@ impl Load {
     /// # Errors
     /// The first transfer that failed, with its place.
     pub fn stop(&mut self) -> Result<(), LoadError> {
-        self.opened = None;
-        while self.in_flight > 0 {
-            self.reap(Counting::No)?;
-        }
-        Ok(())
+        self.up = false;
+        self.drain(Counting::No)
     }
 
     /// Fills the queue, and opens the tally once as many transfers as fit are through, so that those under way are at
     /// different stages. On a slow device that must not take longer than the interval.
-    fn open(&mut self, ns: u64) -> Result<Opening, LoadError> {
+    fn open(&mut self, ns: u64) -> Result<(), LoadError> {
         let begun = monotonic_ns();
         self.tally.clear();
+        self.begin_schedule(begun);
+        let wanted = if self.manner.schedule.is_some() { 1 } else { self.limit };
         let mut through = 0;
         loop {
             let at_ns = self.step(Counting::No)?;
-            through += self.idle.len();
-            if through >= self.slots.len() || (through > 0 && at_ns.saturating_sub(begun) >= ns) {
-                return Ok(Opening { at_ns, cpu_ns: cpu_ns() });
+            through += self.limit.saturating_sub(self.in_flight).max(1);
+            if through >= wanted || (through > 0 && at_ns.saturating_sub(begun) >= ns) {
+                self.tally.clear();
+                (self.tally.from_ns, self.up) = (at_ns, true);
+                return Ok(());
             }
         }
     }
 
-    fn close(&mut self, opened: Opening, closed: Opening, next: Tally) -> Tally {
+    fn begin_schedule(&mut self, now_ns: u64) {
+        if let Some(schedule) = &mut self.manner.schedule {
+            schedule.begin(now_ns);
+        }
+    }
+
+    fn close(&mut self, at_ns: u64, next: Tally) -> Tally {
         let mut tally = std::mem::replace(&mut self.tally, next);
         self.tally.clear();
-        tally.elapsed_ns = closed.at_ns.saturating_sub(opened.at_ns);
-        tally.cpu_ns = closed.cpu_ns.saturating_sub(opened.cpu_ns);
+        self.tally.from_ns = at_ns;
+        tally.to_ns = at_ns;
         tally
     }
 
-    /// Fills the queue and waits for a completion. Returns when the last one was reaped.
+    /// Asks for transfers and waits for a completion. Returns when the last one was reaped.
     fn step(&mut self, counting: Counting) -> Result<u64, LoadError> {
-        self.refill(u64::MAX)?;
-        self.reap(counting)
+        self.step_within(u64::MAX, counting)
     }
 
-    /// Gives every idle slot the next block, at most `most` of them, in batches.
-    fn refill(&mut self, most: u64) -> Result<(), LoadError> {
-        let batch = (self.slots.len() / BATCHES).max(1);
-        let mut queued = 0;
-        while queued < most
-            && let Some(slot) = self.idle.pop()
+    /// As [`Load::step`], asking for `most` more at most.
+    fn step_within(&mut self, most: u64, counting: Counting) -> Result<u64, LoadError> {
+        if let Flush::Every(writes) = self.manner.flush
+            && self.unflushed >= writes
         {
-            let offset = self.walk.step() * self.block as u64;
-            self.push(Request { slot, op: self.op, offset, start: 0, len: self.block })?;
+            self.drain(counting)?;
+            self.flush()?;
+        }
+        if self.manner.schedule.is_some() {
+            return self.step_on_schedule(most, counting);
+        }
+        self.refill(most)?;
+        while self.in_flight > 0 {
+            if let Some(at_ns) = self.reap(Patience::Endless, counting)? {
+                return Ok(at_ns);
+            }
+        }
+        Ok(monotonic_ns())
+    }
+
+    /// Begins what is due, and waits for a completion, beginning more meanwhile.
+    fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
+        loop {
+            let now = monotonic_ns();
+            while most > 0 && self.in_flight < self.limit {
+                let Some(intended) =
+                    self.manner.schedule.as_mut().filter(|s| s.next_ns() <= now).map(Schedule::take)
+                else {
+                    break;
+                };
+                self.push_next(Some(intended))?;
+                most -= 1;
+            }
+            self.engine.submit()?;
+            let due = self.manner.schedule.as_ref().map_or(u64::MAX, Schedule::next_ns);
+            let full = self.in_flight >= self.limit || most == 0;
+            if self.in_flight == 0 && most == 0 {
+                return Ok(now);
+            }
+            if self.in_flight == 0 {
+                sleep_until(due.saturating_sub(AWAKE_NS));
+                continue;
+            }
+            let patience = match due.saturating_sub(now) {
+                _ if full => Patience::Endless,
+                near if near <= AWAKE_NS => Patience::Nanoseconds(0),
+                far => Patience::Nanoseconds(far - AWAKE_NS),
+            };
+            if let Some(at_ns) = self.reap(patience, counting)? {
+                return Ok(at_ns);
+            }
+        }
+    }
+
+    /// Gives idle slots the next blocks, at most `most` of them, in batches.
+    fn refill(&mut self, most: u64) -> Result<(), LoadError> {
+        let batch = (self.limit / BATCHES).max(1);
+        let mut queued = 0;
+        while queued < most as usize && self.in_flight < self.limit {
+            self.push_next(None)?;
             queued += 1;
-            if queued % batch as u64 == 0 {
+            if queued % batch == 0 {
                 self.engine.submit()?;
             }
         }
@@ -328,106 +344,160 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for at least one completion and settles all there are. Returns when the last of them was reaped.
-    fn reap(&mut self, counting: Counting) -> Result<u64, LoadError> {
+    /// Queues the next transfer on an idle slot, of which there must be one.
+    fn push_next(&mut self, intended_ns: Option<u64>) -> Result<(), LoadError> {
+        let next = self.source.draw();
+        if next.begins_anew && self.source.doing().uses_up() {
+            self.renew()?;
+        }
+        let Some(slot) = self.idle.pop() else { return Ok(()) };
+        self.slots[slot].intended_ns = intended_ns;
+        self.push(Request { slot, op: next.op, file: 0, offset: next.offset, start: 0, len: next.len })
+    }
+
+    /// Makes the file ready for another pass. That time is not the load's.
+    fn renew(&mut self) -> Result<(), LoadError> {
+        self.drain(Counting::Yes)?;
+        let (begun_ns, begun_cpu_ns) = (monotonic_ns(), cpu_of_this_thread_ns());
+        if let Some(renew) = &mut self.manner.renew {
+            renew()?;
+        }
+        self.slots.iter_mut().for_each(|slot| slot.last = None);
+        self.tally.aside_ns += monotonic_ns().saturating_sub(begun_ns);
+        self.tally.aside_cpu_ns += cpu_of_this_thread_ns().saturating_sub(begun_cpu_ns);
+        Ok(())
+    }
+
+    /// Waits for all that is in flight.
+    fn drain(&mut self, counting: Counting) -> Result<(), LoadError> {
+        while self.in_flight > 0 {
+            self.reap(Patience::Endless, counting)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all that is in flight, and has it kept for good. Returns when it was.
+    fn flush(&mut self) -> Result<u64, LoadError> {
+        self.drain(Counting::Yes)?;
+        self.unflushed = 0;
+        let Some(slot) = self.idle.last().copied() else { return Ok(monotonic_ns()) };
+        self.engine.push(Request { slot, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 })?;
         let mut done = std::mem::take(&mut self.done);
         done.clear();
-        let waited = self.engine.wait(1, &mut done);
-        let mut at = 0;
+        while done.is_empty() {
+            self.engine.wait(Patience::Endless, &mut done)?;
+        }
+        for completion in &done {
+            rest(completion).map_err(LoadError::Fault)?;
+            self.tally.sync.record(completion.completed_ns.saturating_sub(completion.submitted_ns));
+        }
+        self.done = done;
+        Ok(monotonic_ns())
+    }
+
+    /// Waits for a completion and settles all there are. Returns when the last of those that finished a transfer was
+    /// reaped; `None` when none did.
+    fn reap(&mut self, patience: Patience, counting: Counting) -> Result<Option<u64>, LoadError> {
+        let mut done = std::mem::take(&mut self.done);
+        done.clear();
+        let waited = self.engine.wait(patience, &mut done);
+        let mut at = None;
         let mut settled = waited.map_err(LoadError::from);
         for completion in &done {
-            at = at.max(completion.completed_ns);
             self.in_flight -= 1;
-            settled = settled.and(self.settle(completion, counting));
+            match self.settle(completion, counting) {
+                Ok(true) => at = at.max(Some(completion.completed_ns)),
+                Ok(false) => {}
+                Err(error) => settled = settled.and(Err(error)),
+            }
         }
         self.done = done;
         settled.map(|()| at)
     }
 
-    fn settle(&mut self, completion: &Completion, counting: Counting) -> Result<(), LoadError> {
+    /// Goes on with a transfer, or counts it. Returns whether it is finished.
+    fn settle(&mut self, completion: &Completion, counting: Counting) -> Result<bool, LoadError> {
         let request = completion.request;
+        let rest = rest(completion).map_err(LoadError::Fault)?;
         let slot = &mut self.slots[request.slot];
-        let submit_ns = completion.accepted_ns.saturating_sub(completion.submitted_ns);
-        let begun =
-            slot.begun.take().unwrap_or(Begun { submitted_ns: completion.submitted_ns, submit_ns: 0 });
-        let submit_ns = begun.submit_ns + submit_ns;
-        match rest(completion).map_err(LoadError::Fault)? {
-            Some(rest) => {
-                slot.begun = Some(Begun { submit_ns, ..begun });
-                self.engine.push(rest)?;
-                self.in_flight += 1;
-            }
-            None => {
-                let offset = request.offset - request.start as u64;
-                slot.at = Some(offset);
-                self.idle.push(request.slot);
-                self.check(request.op, request.slot, offset)?;
-                if counting == Counting::Yes {
-                    self.tally.count(completion.completed_ns.saturating_sub(begun.submitted_ns), submit_ns);
-                }
-            }
+        let before = slot.begun.take();
+        let begun = Begun {
+            submitted_ns: before.map_or(completion.submitted_ns, |begun| begun.submitted_ns),
+            submit_ns: before.map_or(0, |begun| begun.submit_ns)
+                + completion.accepted_ns.saturating_sub(completion.submitted_ns),
+            accepted_ns: before.map_or(completion.accepted_ns, |begun| begun.accepted_ns),
+        };
+        let whole = Whole {
+            op: request.op,
+            file: request.file,
+            offset: request.offset - request.start as u64,
+            len: request.start + request.len,
+        };
+        let second_half = (self.source.doing() == Doing::Copy && request.op == Op::Read).then(|| Request {
+            op: self.source.write(),
+            file: 1,
+            offset: whole.offset,
+            start: 0,
+            len: whole.len,
+            ..request
+        });
+        if rest.is_none() && second_half.is_some() {
+            slot.first_half_ns = completion.completed_ns;
         }
-        Ok(())
+        if let Some(more) = rest.or(second_half) {
+            slot.begun = Some(begun);
+            self.engine.push(more)?;
+            self.in_flight += 1;
+            return Ok(false);
+        }
+        slot.last = Some(whole);
+        self.unflushed += u64::from(matches!(whole.op, Op::Write | Op::WriteThrough));
+        self.idle.push(request.slot);
+        self.check(&whole, request.slot)?;
+        if counting == Counting::Yes {
+            self.count(&whole, &begun, completion);
+        }
+        Ok(true)
     }
 
-    /// The offset of a sector among those last transferred that is not what belongs there: reads are checked as
-    /// they arrived, writes are read back.
-    ///
-    /// # Errors
-    /// Reading back failed.
-    pub fn stranger(&mut self) -> Result<Option<u64>, LoadError> {
-        self.stop()?;
-        if self.ledger.is_some() {
-            return self.reread().map(|()| None);
-        }
-        let places: Vec<(usize, u64)> =
-            self.slots.iter().enumerate().filter_map(|(slot, known)| Some((slot, known.at?))).collect();
-        if self.op == Op::Write {
-            self.idle.retain(|slot| !places.iter().any(|(written, _)| written == slot));
-            for (slot, offset) in &places {
-                let len = self.block;
-                self.engine.push(Request { slot: *slot, op: Op::Read, offset: *offset, start: 0, len })?;
-                self.in_flight += 1;
+    fn count(&mut self, whole: &Whole, begun: &Begun, completion: &Completion) {
+        let slot = &mut self.slots[completion.request.slot];
+        let from_ns = slot.intended_ns.take().unwrap_or(begun.submitted_ns);
+        let latency_ns = completion.completed_ns.saturating_sub(from_ns);
+        let tally = &mut self.tally;
+        tally.transfers += 1;
+        tally.bytes += whole.len as u64;
+        tally.latency.record(latency_ns);
+        tally.submit.record(begun.submit_ns);
+        tally.complete.record(completion.completed_ns.saturating_sub(begun.accepted_ns));
+        let one_way = |traffic: &mut tally::Traffic, ns| {
+            traffic.transfers += 1;
+            traffic.bytes += whole.len as u64;
+            traffic.latency.iter_mut().for_each(|times| times.record(ns));
+        };
+        match (whole.op, self.source.doing()) {
+            (Op::Read, _) => one_way(&mut tally.read, latency_ns),
+            (Op::Write | Op::WriteThrough, Doing::Copy) => {
+                let read_ns = slot.first_half_ns.saturating_sub(from_ns);
+                one_way(&mut tally.read, read_ns);
+                one_way(&mut tally.written, latency_ns.saturating_sub(read_ns));
             }
-            self.stop()?;
+            (Op::Write | Op::WriteThrough, _) => one_way(&mut tally.written, latency_ns),
+            (Op::DataSync | Op::Trim, _) => {}
         }
-        for (slot, offset) in places {
-            let found = self.engine.buffer(slot).and_then(|buffer| self.noise.stranger(buffer, offset));
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
     }
 }
 
-/// What is left to be done of a transfer after this completion: nothing, itself again after an interruption, or
-/// its rest after a short one.
-///
-/// # Errors
-/// It failed, or can go no further.
-pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
-    let request = completion.request;
-    let fault = |what| Err(Fault { request, what });
-    match completion.outcome {
-        Ok(moved) if moved >= request.len => Ok(None),
-        // The end of the file, or a device that takes no more.
-        Ok(0) => fault(What::Short { moved: request.start }),
-        Ok(moved) => Ok(Some(Request {
-            offset: request.offset + moved as u64,
-            start: request.start + moved,
-            len: request.len - moved,
-            ..request
-        })),
-        Err(Errno::INTR | Errno::AGAIN) if request.op != Op::DataSync => Ok(Some(request)),
-        // Direct I/O cannot continue at an odd place.
-        Err(Errno::INVAL) if request.start > 0 => fault(What::Short { moved: request.start }),
-        Err(errno) => fault(What::Errno(errno)),
+/// Sleeps until that monotonic time; wakes up as punctually as the kernel can.
+fn sleep_until(ns: u64) {
+    let left = ns.saturating_sub(monotonic_ns());
+    if left > 0 {
+        std::thread::sleep(std::time::Duration::from_nanos(left));
     }
 }
 
 /// CPU time that this process has used, kernel threads working for its io_uring included, in nanoseconds.
-fn cpu_ns() -> u64 {
+pub fn cpu_of_this_process_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 

@@ -4,6 +4,8 @@
 //! the page cache bypassed. [`load`] is the measured loop, [`driver`] the thread it is on, [`engine`] how it talks to the kernel, [`pattern`] where
 //! it goes and [`data`] what it writes.
 
+mod busy;
+mod crew;
 pub mod data;
 pub mod dir;
 pub mod driver;
@@ -13,18 +15,20 @@ pub mod filesystem;
 pub mod fill;
 pub mod fsync;
 pub mod io;
+mod job;
 pub mod ledger;
 pub mod load;
 pub mod pattern;
 pub mod private;
 pub mod raw;
 pub mod signature;
+pub mod source;
 pub mod target;
+mod transfers;
+mod trim;
 pub mod witness;
 
 use std::path::Path;
-
-use hdrhistogram::Histogram;
 
 use crate::case::Case;
 use crate::quantity::{Quantity, Unit};
@@ -65,7 +69,6 @@ fn human(n: u64) -> Quantity {
 }
 
 /// A latency distribution in the form that crosses the pipe.
-fn distribution(metric: &str, latency: &Histogram<u64>) -> sample::Histogram {
-    let buckets = latency.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
-    sample::Histogram { metric: metric.to_owned(), buckets }
+fn distribution(metric: &str, times: &load::Times) -> sample::Histogram {
+    sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
 }

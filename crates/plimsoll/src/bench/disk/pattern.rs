@@ -4,6 +4,10 @@
 //! 37 % of the blocks in the first pass and hit others twice, which a cache likes. The permutation needs no
 //! memory: it is a Feistel network over the block numbers, keyed anew for each pass.
 
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, Zipf};
+
 /// A published bijective mixer of 64 bits (SplitMix64: Steele, Lea, Flood, OOPSLA 2014, figure 16).
 pub fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -75,66 +79,188 @@ fn round(x: u64, key: u64) -> u64 {
 }
 
 /// The orders there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Order {
     /// Ascending, from the first block again after the last.
     Sequential,
     /// Every block once in random order, then all in another random order.
     Random,
+    /// Every [`STRIDE`]th block, then the same from the second block on, and so on until each was visited.
+    Strided,
+    /// Descending, from the last block again after the first.
+    Backward,
+    /// The first block again and again.
+    Same,
+    /// Few blocks often and many seldom: the block of rank k in proportion to k^-θ, ranks scattered over the file.
+    Zipf(f64),
 }
+
+/// Blocks from one to the next of a strided walk: IOzone's `-j` default. A prime, so that no stripe or bank of a power
+/// of two is favoured.
+pub const STRIDE: u64 = 17;
+
+/// The exponent of a Zipf walk when none is named: fio's.
+const THETA: f64 = 1.2;
 
 impl Order {
     /// Every order, with the word that names it.
-    pub const ALL: &'static [(&'static str, Order)] =
-        &[("sequential", Order::Sequential), ("random", Order::Random)];
+    pub const ALL: &'static [(&'static str, Order)] = &[
+        ("sequential", Order::Sequential),
+        ("random", Order::Random),
+        ("strided", Order::Strided),
+        ("backward", Order::Backward),
+        ("same", Order::Same),
+        ("zipf", Order::Zipf(THETA)),
+    ];
 
-    /// The order of that name.
+    /// The order of that name; `zipf:0.9` has an exponent of its own, above 0 and up to 5.
     pub fn from_word(word: &str) -> Option<Order> {
+        if let Some(theta) = word.strip_prefix("zipf:") {
+            let theta = theta.parse().ok().filter(|theta: &f64| *theta > 0.0 && *theta <= 5.0);
+            return theta.map(Order::Zipf);
+        }
         Order::ALL.iter().find(|(name, _)| *name == word).map(|(_, order)| *order)
     }
 }
 
-/// An endless walk over the blocks of a file.
+/// Where a walk goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub start: u64,
+    /// Bytes; at least `largest`.
+    pub bytes: u64,
+    /// Every offset is a multiple of this many bytes from `start`: the block, or what divides all blocks of a mix.
+    pub unit: u64,
+    /// The largest block that must fit.
+    pub largest: u64,
+}
+
+impl Extent {
+    /// Blocks of one size over `blocks` times that size.
+    #[cfg(test)]
+    pub fn of_blocks(blocks: u64, block: u64) -> Self {
+        Extent { start: 0, bytes: blocks * block, unit: block, largest: block }
+    }
+
+    /// How many places there are to begin a block of any size, at least 1.
+    fn places(&self) -> u64 {
+        self.bytes.saturating_sub(self.largest) / self.unit.max(1) + 1
+    }
+}
+
+/// Where the next block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Its offset in bytes.
+    pub offset: u64,
+    /// It is the first of a pass after the first pass: everything before it has been visited.
+    pub begins_anew: bool,
+}
+
+/// An endless walk over an extent.
 #[derive(Debug, Clone)]
 pub struct Walk {
     order: Order,
-    blocks: u64,
+    extent: Extent,
+    places: u64,
+    /// Sequential and backward: bytes already passed. Else: places already visited in this pass.
     next: u64,
+    phase: u64,
     seed: u64,
     pass: u64,
     permutation: Permutation,
+    rng: SmallRng,
+    ranks: Option<Zipf<f64>>,
 }
 
 impl Walk {
-    /// A walk over `blocks` blocks (at least 1), the same one for the same seed.
-    pub fn new(order: Order, blocks: u64, seed: u64) -> Self {
-        let blocks = blocks.max(1);
-        Walk { order, blocks, next: 0, seed, pass: 0, permutation: Permutation::new(blocks, mix(seed)) }
-    }
-
-    /// Over how many blocks it goes.
-    pub fn blocks(&self) -> u64 {
-        self.blocks
-    }
-
-    /// The next block's number, below `blocks`.
-    pub fn step(&mut self) -> u64 {
-        let index = self.next;
-        self.next += 1;
-        if self.next == self.blocks {
-            self.next = 0;
+    /// A walk over the extent, the same one for the same seed.
+    pub fn new(order: Order, extent: Extent, seed: u64) -> Self {
+        let places = extent.places();
+        let ranks = match order {
+            // No exponent that `from_word` lets through is refused; without ranks the walk stays at the first one.
+            Order::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
+            _ => None,
+        };
+        Walk {
+            order,
+            extent,
+            places,
+            next: 0,
+            phase: 0,
+            seed,
+            pass: 0,
+            permutation: Permutation::new(places, mix(seed)),
+            rng: SmallRng::seed_from_u64(derive(seed, "zipf")),
+            ranks,
         }
+    }
+
+    /// Where it goes.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Where the next block of `len` bytes (at most the extent's largest) is.
+    pub fn step(&mut self, len: u64) -> Step {
+        let before = self.pass;
+        let from_start = match self.order {
+            Order::Sequential => self.pass_bytes(len),
+            Order::Backward => {
+                let passed = self.pass_bytes(len);
+                let end = self.extent.bytes - self.extent.bytes % self.extent.unit.max(1);
+                end - passed - len
+            }
+            _ => self.place() * self.extent.unit,
+        };
+        Step { offset: self.extent.start + from_start, begins_anew: self.pass != before }
+    }
+
+    /// How many bytes lie before (or behind) the next block of a walk that leaves nothing out.
+    fn pass_bytes(&mut self, len: u64) -> u64 {
+        if self.next + len > self.extent.bytes {
+            (self.next, self.pass) = (0, self.pass + 1);
+        }
+        let passed = self.next;
+        self.next += len;
+        passed
+    }
+
+    /// The place of the next block, in units.
+    fn place(&mut self) -> u64 {
+        let places = self.places;
         match self.order {
-            Order::Sequential => index,
-            Order::Random => {
-                let block = self.permutation.apply(index);
-                if self.next == 0 {
-                    self.pass += 1;
-                    self.permutation = Permutation::new(self.blocks, mix(self.seed ^ mix(self.pass)));
+            Order::Same => 0,
+            Order::Zipf(_) => {
+                let rank = self.ranks.map_or(1.0, |ranks| ranks.sample(&mut self.rng));
+                // The cast saturates, and ranks count from 1.
+                self.permutation.apply((rank as u64).clamp(1, places) - 1)
+            }
+            Order::Strided => self.strided(places),
+            Order::Random | Order::Sequential | Order::Backward => {
+                if self.next == places {
+                    (self.next, self.pass) = (0, self.pass + 1);
+                    self.permutation = Permutation::new(places, mix(self.seed ^ mix(self.pass)));
                 }
-                block
+                self.next += 1;
+                self.permutation.apply(self.next - 1)
             }
         }
+    }
+
+    fn strided(&mut self, places: u64) -> u64 {
+        let per_block = (self.extent.largest / self.extent.unit.max(1)).max(1);
+        let stride = STRIDE * per_block;
+        if self.next >= places {
+            self.phase += per_block;
+            if self.phase >= stride.min(places) {
+                (self.phase, self.pass) = (0, self.pass + 1);
+            }
+            self.next = self.phase;
+        }
+        self.next += stride;
+        self.next - stride
     }
 }
 
@@ -170,27 +296,96 @@ mod tests {
             prop_assert!(images.iter().all(|image| *image < n));
         }
 
-        /// A random walk visits all blocks before any of them again, in every pass, each pass in its own order.
+        /// A walk that leaves nothing out visits all blocks before any of them again, in every pass; a random one each
+        /// time in its own order.
         #[test]
-        fn a_random_walk_is_a_new_permutation_each_pass(blocks in 1_u64..2000, seed: u64) {
-            let mut walk = Walk::new(Order::Random, blocks, seed);
-            let passes: Vec<Vec<u64>> = (0..3).map(|_| (0..blocks).map(|_| walk.step()).collect()).collect();
+        fn every_block_is_visited_once_in_each_pass(
+            order in prop_oneof![
+                Just(Order::Random), Just(Order::Sequential), Just(Order::Backward), Just(Order::Strided)
+            ],
+            blocks in 1_u64..2000, seed: u64, start in 0_u64..1 << 40,
+        ) {
+            let extent = Extent { start, ..Extent::of_blocks(blocks, 512) };
+            let mut walk = Walk::new(order, extent, seed);
+            let mut passes: Vec<Vec<u64>> = Vec::new();
+            for pass in 0..3 {
+                let steps: Vec<Step> = (0..blocks).map(|_| walk.step(512)).collect();
+                prop_assert!(steps.iter().enumerate().all(|(i, s)| s.begins_anew == (pass > 0 && i == 0)));
+                passes.push(steps.iter().map(|step| step.offset).collect());
+            }
             for pass in &passes {
+                prop_assert!(pass.iter().all(|offset| (start..start + blocks * 512).contains(offset)));
+                prop_assert!(pass.iter().all(|offset| (offset - start).is_multiple_of(512)));
                 prop_assert_eq!(pass.iter().collect::<HashSet<_>>().len() as u64, blocks);
             }
-            if blocks > 30 {
+            if blocks > 30 && order == Order::Random {
                 prop_assert_ne!(&passes[0], &passes[1]);
                 prop_assert_ne!(&passes[1], &passes[2]);
             }
         }
 
+        /// Blocks of several sizes: all inside, at multiples of the unit; a sequential walk leaves no gap, a random one
+        /// repeats no offset within a pass.
         #[test]
-        fn a_sequential_walk_counts_and_begins_again(blocks in 1_u64..2000, seed: u64, steps in 0_u64..5000) {
-            let mut walk = Walk::new(Order::Sequential, blocks, seed);
-            for step in 0..steps {
-                prop_assert_eq!(walk.step(), step % blocks);
+        fn mixed_blocks_stay_inside(
+            word in prop::sample::select(Order::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>()),
+            lens in prop::collection::vec(1_u64..17, 1..300), units in 16_u64..500, seed: u64,
+        ) {
+            let order = Order::from_word(word).expect("an order");
+            let extent = Extent { start: 4096, bytes: units * 512, unit: 512, largest: 16 * 512 };
+            let mut walk = Walk::new(order, extent, seed);
+            let (mut end, mut seen) = (None, HashSet::new());
+            for len in lens {
+                let step = walk.step(len * 512);
+                prop_assert!(step.offset >= 4096 && step.offset + len * 512 <= 4096 + units * 512);
+                prop_assert!(step.offset.is_multiple_of(512));
+                if order == Order::Sequential {
+                    prop_assert!(step.begins_anew || end.is_none_or(|end| end == step.offset));
+                    end = Some(step.offset + len * 512);
+                }
+                if order == Order::Random {
+                    if step.begins_anew {
+                        seen.clear();
+                    }
+                    prop_assert!(seen.insert(step.offset));
+                }
             }
         }
+    }
+
+    fn offsets(order: Order, blocks: u64, seed: u64, steps: u64) -> Vec<u64> {
+        let mut walk = Walk::new(order, Extent::of_blocks(blocks, 1), seed);
+        (0..steps).map(|_| walk.step(1).offset).collect()
+    }
+
+    #[test]
+    fn each_order_reads_as_it_is_named() {
+        assert_eq!(offsets(Order::Sequential, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(offsets(Order::Backward, 3, 1, 7), [2, 1, 0, 2, 1, 0, 2]);
+        assert_eq!(offsets(Order::Same, 3, 1, 4), [0; 4]);
+        assert_eq!(offsets(Order::Strided, 36, 1, 5), [0, 17, 34, 1, 18]);
+        assert_eq!(Order::from_word("zipf:0.9"), Some(Order::Zipf(0.9)));
+        for wrong in ["zipf:", "zipf:0", "zipf:-1", "zipf:nan", "zipf:inf", "zipf:6", "gauss", ""] {
+            assert_eq!(Order::from_word(wrong), None, "{wrong}");
+        }
+    }
+
+    /// The frequencies of a Zipf walk are those of its law: rank 1 to rank 2 as 2^θ, and the busiest block is anywhere.
+    #[test]
+    fn a_zipf_walk_follows_its_law() {
+        let theta = 1.2;
+        let mut counts = std::collections::HashMap::new();
+        offsets(Order::Zipf(theta), 10_000, 5, 400_000)
+            .into_iter()
+            .for_each(|offset| *counts.entry(offset).or_insert(0_u64) += 1);
+        let mut ranked: Vec<(u64, u64)> = counts.into_iter().collect();
+        ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let ratio = ranked[0].1 as f64 / ranked[1].1 as f64;
+        assert!((ratio / 2_f64.powf(theta) - 1.0).abs() < 0.05, "{ratio}");
+        let total = (1..=10_000).map(|k| f64::from(k).powf(-theta)).sum::<f64>();
+        let share = ranked[0].1 as f64 / 400_000.0;
+        assert!((share * total - 1.0).abs() < 0.05, "{share}");
+        assert_ne!(ranked[0].0 + 1, ranked[1].0);
     }
 
     /// A read-ahead or a cache must not be able to follow: neighbours are as rare as in a random order (about 2 in
@@ -198,8 +393,7 @@ mod tests {
     #[test]
     fn a_random_walk_does_not_creep() {
         let blocks = 1 << 18;
-        let mut walk = Walk::new(Order::Random, blocks, 7);
-        let order: Vec<u64> = (0..blocks).map(|_| walk.step()).collect();
+        let order = offsets(Order::Random, blocks, 7, blocks);
         let neighbours = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
         assert!(neighbours < 20, "{neighbours} neighbours");
         let mean = order.windows(2).map(|pair| pair[0].abs_diff(pair[1]) as f64).sum::<f64>() / blocks as f64;
@@ -211,10 +405,7 @@ mod tests {
 
     #[test]
     fn seeds_and_purposes_give_different_walks() {
-        let first = |seed| {
-            let mut walk = Walk::new(Order::Random, 1 << 20, seed);
-            [walk.step(), walk.step(), walk.step()]
-        };
+        let first = |seed| offsets(Order::Random, 1 << 20, seed, 3);
         assert_eq!(first(derive(1, "a")), first(derive(1, "a")));
         assert_ne!(first(derive(1, "a")), first(derive(2, "a")));
         assert_ne!(first(derive(1, "a")), first(derive(1, "b")));

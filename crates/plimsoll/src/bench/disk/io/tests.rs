@@ -1,10 +1,12 @@
 use std::path::Path;
 
 use super::*;
+use crate::bench::disk::file::Filled;
 use crate::bench::{Keep, Options};
 use crate::machine::Root;
 use crate::machine::storage::{FileSystem, Storage};
-use crate::sample::Cause;
+use crate::sample::{Amount, Cause, Sample};
+use crate::warning::Warning;
 
 fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::live());
@@ -63,15 +65,21 @@ fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
 fn what_no_machine_can_measure_is_told_by_parameter() {
     let count = |n| vec![Value::Count(n)];
     let wrong = [
-        ("op", words(&["append"])),
-        ("pattern", words(&["zipf"])),
+        ("op", words(&["rewrite"])),
+        ("pattern", words(&["gauss"])),
+        ("pattern", words(&["zipf:0"])),
         ("engine", words(&["libaio"])),
         ("cache", words(&["none"])),
         ("block", sizes(&[0])),
-        ("block", sizes(&[1000])),
         ("block", sizes(&[2 << 30])),
         ("depth", count(0)),
         ("depth", count(1025)),
+        ("threads", count(129)),
+        ("read-share", count(101)),
+        ("arrivals", words(&["even"])),
+        ("rate", vec![Value::Rate(1e10)]),
+        ("scaling", words(&["strong"])),
+        ("volume", sizes(&[0])),
         ("size", sizes(&[512])),
     ];
     for (key, values) in wrong {
@@ -91,8 +99,9 @@ fn the_headline_follows_block_and_depth() {
         let mut names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
         let first = names.remove(0);
         // The others keep the order of the contract.
+        // What is beyond the contract follows it.
         let order = ["throughput", "rate", "latency", "submit", "cpu", "depth"];
-        assert_eq!(names, order.iter().copied().filter(|name| *name != first).collect::<Vec<_>>());
+        assert_eq!(names[..5], order.iter().copied().filter(|name| *name != first).collect::<Vec<_>>());
         first
     };
     assert_eq!(headline(4096, 1), "latency");
@@ -100,6 +109,46 @@ fn the_headline_follows_block_and_depth() {
     assert_eq!(headline(64 << 10, 8), "rate");
     assert_eq!(headline((64 << 10) + 512, 8), "throughput");
     assert_eq!(headline(1 << 20, 1), "throughput");
+    // Of a mix the mean counts.
+    let mixed: Case = "disk.io/block=4K@70+64K@30/depth=32".parse().expect("an id");
+    assert_eq!(DiskIo.metrics(&mixed)[0].name, "rate");
+}
+
+#[test]
+fn what_is_not_typed_follows_from_what_is() {
+    let one = |key: &str, values: Vec<Value>| ids(&Group::default().with(key, values)).remove(0);
+    // Blocks below a sector cannot pass the page cache by.
+    assert!(one("block", sizes(&[1])).ends_with("engine=io_uring/cache=buffered"));
+    assert!(one("block", sizes(&[1000])).ends_with("cache=buffered"));
+    assert!(one("engine", words(&["mmap"])).contains("/depth=1/threads=1/engine=mmap/cache=buffered"));
+    assert!(one("engine", words(&["psync"])).contains("/depth=1/threads=1/engine=psync/cache=direct"));
+    assert!(one("op", words(&["append"])).contains("op=append/pattern=sequential"));
+    let mixed = one("read-share", vec![Value::Count(90)]);
+    assert!(mixed.contains("op=mixed/read-share=90/pattern=random"), "{mixed}");
+    assert!(one("op", words(&["mixed"])).contains("op=mixed/read-share=70/"));
+    // What has no meaning in a case is not part of it.
+    assert!(!one("sync", words(&["each"])).contains("sync"), "a read");
+    let write = Group::default().with("op", words(&["write"]));
+    for (typed, id) in [("none", None), ("each", Some("sync=each")), ("every 32", Some("sync=every:32"))] {
+        let id_of = ids(&write.clone().with("sync", words(&[typed]))).remove(0);
+        assert_eq!(id_of.split('/').find(|part| part.starts_with("sync")), id, "{id_of}");
+    }
+}
+
+#[test]
+fn what_cannot_go_together_is_listed_and_not_measured() {
+    let why = |groups: &[(&str, Vec<Value>)]| {
+        let group =
+            groups.iter().fold(Group::default(), |group, (key, values)| group.with(key, values.clone()));
+        let candidates = DiskIo.cases(&machine(), &group).expect("cases");
+        candidates[0].feasible.clone().expect_err("refused").reason
+    };
+    let direct = ("cache", words(&["direct"]));
+    assert!(why(&[("engine", words(&["mmap"])), direct.clone()]).contains("--cache buffered"));
+    assert!(why(&[("block", sizes(&[8])), direct]).contains("multiple"));
+    assert!(why(&[("engine", words(&["mmap"])), ("op", words(&["append"]))]).contains("cannot append"));
+    let buffered = ("cache", words(&["buffered"]));
+    assert!(why(&[("engine", words(&["io_uring+iopoll"])), buffered]).contains("polled"));
 }
 
 #[test]
@@ -243,4 +292,82 @@ fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
         .map(|_| ())
         .expect_err("refused");
     assert_eq!(why.cause, Cause::NotHere);
+}
+
+fn measured(case: &Case, amount: Amount) -> (Sample, crate::sample::Facts) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let mut prepared = Bench::at(dir.path()).prepare(case).expect("prepare");
+    prepared.sample(Amount::Seconds(0.001)).expect("warm-up");
+    let sample = prepared.sample(amount).expect("sample");
+    assert_eq!(prepared.verify(), Ok(()), "{case}");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    (sample, prepared.facts())
+}
+
+fn settled_case(id: &str) -> Case {
+    let case: Case = id.parse().expect("an id");
+    Job::of(&case).expect("a job");
+    case
+}
+
+/// Every operation, pattern and engine, through the page cache, so that it runs everywhere.
+#[test]
+fn every_operation_pattern_and_engine_counts_and_is_right() {
+    let tail = "depth=3/size=4M/threads=2/engine=io_uring/cache=buffered";
+    for id in [
+        "op=append/pattern=sequential/block=4K",
+        "op=mixed/read-share=70/pattern=zipf/block=4K",
+        "op=copy/pattern=random/block=64K",
+        "op=write/pattern=strided/block=4K@70+64K@30",
+        "op=read/pattern=backward/block=1M",
+        "op=read/pattern=same/block=4K",
+        "op=write/pattern=random/block=1",
+        "op=read/pattern=random/block=8",
+    ] {
+        let (sample, facts) = measured(&settled_case(&format!("disk.io/{id}/{tail}")), Amount::Work(50));
+        assert!((sample.values["rate"] * sample.elapsed - 100.0).abs() < 1e-6, "{id}: two threads, 50 each");
+        assert!(sample.histograms.iter().all(|h| h.buckets.iter().map(|b| b.1).sum::<u64>() <= 100));
+        assert!(facts.warnings.iter().any(|w| w.code() == "page-cache"), "{id}");
+        if id.contains("copy") {
+            let same =
+                |metric: &str| (sample.values[metric] / sample.values["throughput"] - 1.0).abs() < 1e-9;
+            assert!(same("read") && same("write"));
+            assert!(sample.values["read-latency"] + sample.values["write-latency"] > 0.0);
+        }
+    }
+    for engine in ["psync", "mmap", "io_uring+sqpoll"] {
+        for sync in ["each", "every:3", "end"] {
+            let id = format!(
+                "disk.io/op=write/pattern=random/block=4K/depth=1/size=4M/threads=1/engine={engine}/cache=buffered/sync={sync}"
+            );
+            let (sample, _) = measured(&settled_case(&id), Amount::Work(7));
+            assert_eq!(sample.values.contains_key("sync"), sync != "each", "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_fixed_amount_is_each_threads_or_all_threads() {
+    let base =
+        "disk.io/op=read/pattern=random/block=4K/depth=2/size=4M/threads=3/engine=io_uring/cache=buffered";
+    for (tail, all, asked) in
+        [("count=50", 150.0, 50), ("count=50/scaling=strong", 50.0, 50), ("volume=40K", 30.0, 10)]
+    {
+        let (sample, facts) = measured(&settled_case(&format!("{base}/{tail}")), Amount::Seconds(0.001));
+        assert!((sample.values["rate"] * sample.elapsed - all).abs() < 1e-6, "{tail}");
+        assert_eq!(facts.achieved["count"].as_f64(), Some(f64::from(asked)), "{tail}");
+        assert_eq!(facts.achieved["volume"].as_f64(), Some(f64::from(asked) * 4096.0), "{tail}");
+    }
+}
+
+#[test]
+fn an_open_loop_reports_the_rate_that_it_reached() {
+    let base =
+        "disk.io/op=read/pattern=random/block=4K/depth=4/size=4M/threads=2/engine=io_uring/cache=buffered";
+    let (sample, facts) =
+        measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), Amount::Seconds(0.05));
+    assert_eq!(sample.histograms[0].metric, "latency");
+    assert!(facts.achieved["rate"].as_f64().is_some_and(|rate| rate > 0.0));
+    let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), Amount::Seconds(0.01));
+    assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }

@@ -1,9 +1,9 @@
 //! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
 //! generations a read may return.
 
-use plimsoll_metal::uring::{Op, Request, monotonic_ns};
+use plimsoll_metal::uring::{Op, Patience, Request, monotonic_ns};
 
-use super::{Counting, Load, LoadError};
+use super::{Counting, Load, LoadError, Whole};
 use crate::bench::disk::ledger::Ledger;
 
 /// How long the whole file is read again and checked after the last sample, in nanoseconds.
@@ -19,7 +19,8 @@ impl Load {
     /// Hands a whole transfer to the engine; what is to be written is made for its place.
     pub(super) fn push(&mut self, request: Request) -> Result<(), LoadError> {
         let Request { slot, op, offset, len, .. } = request;
-        let buffer = self.engine.buffer(slot).filter(|_| op == Op::Write);
+        let writes = matches!(op, Op::Write | Op::WriteThrough);
+        let buffer = self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)).filter(|_| writes);
         match (&mut self.ledger, buffer) {
             (Some(ledger), Some(buffer)) => {
                 let generation = ledger.begin_write(offset, len);
@@ -35,17 +36,19 @@ impl Load {
     }
 
     /// Enters a finished write in the ledger, and checks a finished read; the block is whole now.
-    pub(super) fn check(&mut self, op: Op, slot: usize, offset: u64) -> Result<(), LoadError> {
-        let (Some(ledger), Some(buffer)) = (&mut self.ledger, self.engine.buffer(slot)) else {
-            return Ok(());
-        };
+    pub(super) fn check(&mut self, whole: &Whole, slot: usize) -> Result<(), LoadError> {
+        let Whole { op, offset, len, .. } = *whole;
+        let Some(ledger) = &mut self.ledger else { return Ok(()) };
         match op {
-            Op::Write => ledger.end_write(offset, buffer.len()),
+            Op::Write | Op::WriteThrough => ledger.end_write(offset, len),
             Op::Read => {
+                let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..len)) else {
+                    return Ok(());
+                };
                 let entered = self.slots[slot].entered;
                 ledger.check(&self.noise, buffer, offset, entered).map_err(LoadError::Wrong)?;
             }
-            Op::DataSync => {}
+            Op::DataSync | Op::Trim => {}
         }
         Ok(())
     }
@@ -54,18 +57,27 @@ impl Load {
     /// its beginning.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
         let begun = monotonic_ns();
-        let blocks = self.walk.blocks();
-        let mut next = 0;
-        while next < blocks && monotonic_ns().saturating_sub(begun) < REREAD_NS {
-            while next < blocks
+        let extent = self.source.extent();
+        let end = extent.start + extent.bytes;
+        let mut next = extent.start;
+        while next < end && monotonic_ns().saturating_sub(begun) < REREAD_NS {
+            while next < end
                 && let Some(slot) = self.idle.pop()
             {
-                let offset = next * self.block as u64;
-                self.push(Request { slot, op: Op::Read, offset, start: 0, len: self.block })?;
-                next += 1;
+                // A block was checked to be addressable.
+                let len = extent.largest.min(end - next);
+                self.push(Request {
+                    slot,
+                    op: Op::Read,
+                    file: 0,
+                    offset: next,
+                    start: 0,
+                    len: len as usize,
+                })?;
+                next += len;
             }
             self.engine.submit()?;
-            self.reap(Counting::No)?;
+            self.reap(Patience::Endless, Counting::No)?;
         }
         self.stop()
     }
@@ -81,9 +93,10 @@ mod tests {
     use super::super::super::dir::check_dir;
     use super::super::super::engine::{Kind, open};
     use super::super::super::fill::{CHUNK, fill};
-    use super::super::super::pattern::{Order, Walk};
+    use super::super::super::pattern::{Extent, Order};
+    use super::super::super::source::{Blocks, Doing, Source, Through};
     use super::super::super::target::{Cache, End, TestFile};
-    use super::super::Tally;
+    use super::super::{CAP_NS, Directions, Manner, Tally};
     use super::*;
 
     const BLOCK: usize = 4096;
@@ -94,7 +107,7 @@ mod tests {
         _dir: tempfile::TempDir,
     }
 
-    fn rig(kind: Kind, op: Op) -> Rig {
+    fn rig(kind: Kind, doing: Doing) -> Rig {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
         let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
@@ -105,22 +118,25 @@ mod tests {
         let path = format!("/proc/self/fd/{number}");
         let plain = std::fs::File::options().read(true).write(true).open(path).expect("open");
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
-        let walk = Walk::new(Order::Random, (CHUNK / BLOCK) as u64, 1);
-        let load = Load::new(engine, op, BLOCK, walk, Noise::new(1, "case")).expect("load");
+        let extent = Extent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
+        let blocks = Blocks::One(BLOCK as u64);
+        let source = Source::new(doing, Through::No, blocks, Order::Random, extent, 1);
+        let tally = Tally::empty(Directions::Together).expect("tally");
+        let load = Load::new(engine, source, Noise::new(1, "case"), Manner::plain(), tally);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
         Rig { load: load.checked(ledger), plain, _dir: dir }
     }
 
     fn amount(rig: &mut Rig, transfers: u64) -> Result<(), String> {
-        let done = rig.load.amount(transfers, Tally::empty().expect("tally"));
+        let done = rig.load.amount(transfers, CAP_NS, Tally::empty(Directions::Together).expect("tally"));
         done.map(|_| ()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_read_and_written_is_right_with_both_engines() {
-        for kind in [Kind::IoUring, Kind::Psync] {
-            for op in [Op::Read, Op::Write] {
-                let mut rig = rig(kind, op);
+        for kind in [Kind::PLAIN, Kind::Psync] {
+            for doing in [Doing::Read, Doing::Write, Doing::Mixed { read_share: 50 }] {
+                let mut rig = rig(kind, doing);
                 // More than twice over all blocks.
                 amount(&mut rig, 600).expect("right");
                 assert_eq!(rig.load.stranger().expect("right"), None);
@@ -130,7 +146,7 @@ mod tests {
 
     #[test]
     fn one_flipped_bit_anywhere_stops_a_read_with_its_offset() {
-        let mut rig = rig(Kind::Psync, Op::Read);
+        let mut rig = rig(Kind::Psync, Doing::Read);
         let mut byte = [0];
         rig.plain.read_exact_at(&mut byte, 300_000).expect("read");
         rig.plain.write_all_at(&[byte[0] ^ 4], 300_000).expect("write");
@@ -142,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_old_version_that_comes_back_is_found_although_its_checksum_fits() {
-        let mut rig = rig(Kind::IoUring, Op::Write);
+        let mut rig = rig(Kind::PLAIN, Doing::Write);
         let mut old = vec![0; BLOCK];
         rig.plain.read_exact_at(&mut old, 40 * BLOCK as u64).expect("read");
         amount(&mut rig, 256).expect("every block once");

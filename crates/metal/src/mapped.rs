@@ -1,0 +1,119 @@
+//! A file mapped into memory, read and written by copying.
+//!
+//! A page that the device cannot deliver raises SIGBUS in whoever touches it: the process dies, as a process does that
+//! maps files. Map only what nobody cuts, from a process whose death costs nothing else.
+
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// A shared, writable mapping of the first bytes of a file. It holds no descriptor; the file stays mapped without one.
+#[derive(Debug)]
+pub struct Mapped {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is not tied to the thread that made it.
+unsafe impl Send for Mapped {}
+
+/// In which order the pages will be touched, so that the kernel reads ahead or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// One after another.
+    Sequential,
+    /// Anywhere.
+    Random,
+}
+
+impl Mapped {
+    /// Maps the first `len` bytes of `file`.
+    ///
+    /// # Errors
+    /// What mmap(2) or madvise(2) says.
+    pub fn new(file: impl AsFd, len: usize, access: Access) -> Result<Self, Errno> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of this process.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)
+        }?;
+        let mapped = NonNull::new(base.cast::<u8>()).map(|base| Mapped { base, len }).ok_or(Errno::NOMEM)?;
+        let advice = match access {
+            Access::Sequential => Advice::Sequential,
+            Access::Random => Advice::Random,
+        };
+        // SAFETY: the range is the mapping just made, and neither advice changes what it holds.
+        unsafe { rustix::mm::madvise(base, len, advice) }?;
+        Ok(mapped)
+    }
+
+    /// Copies bytes from `offset` on into `buffer`, as many as there are up to the end of the mapping. Returns how many.
+    pub fn read(&self, offset: usize, buffer: &mut [u8]) -> usize {
+        let count = self.within(offset, buffer.len());
+        if count > 0 {
+            // SAFETY: `count` bytes from `offset` are inside the mapping.
+            let from = unsafe { self.base.add(offset) };
+            // SAFETY: both ranges have `count` bytes; an exclusively borrowed buffer is not in a mapping that gives no
+            // references to itself. Whoever else writes to the file changes bytes, and any byte is a valid `u8`.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer.as_mut_ptr(), count) };
+        }
+        count
+    }
+
+    /// Copies `bytes` to `offset`, as many as fit before the end of the mapping. Returns how many.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
+        let count = self.within(offset, bytes.len());
+        if count > 0 {
+            // SAFETY: `count` bytes from `offset` are inside the mapping.
+            let to = unsafe { self.base.add(offset) };
+            // SAFETY: as in `read`.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), count) };
+        }
+        count
+    }
+
+    /// How many of `len` bytes from `offset` on are inside.
+    fn within(&self, offset: usize, len: usize) -> usize {
+        len.min(self.len.saturating_sub(offset))
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `len` are those of the mapping made in `new`, to which nobody holds a reference. A failure
+        // would only leak it.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_in_the_file_and_read_back_and_nothing_beyond_the_end() {
+        let file = tempfile::tempfile().expect("temporary file");
+        file.set_len(10_000).expect("length");
+        let mut mapped = Mapped::new(&file, 10_000, Access::Random).expect("map");
+        assert_eq!(mapped.write(5_000, &[7; 100]), 100);
+        let mut found = [0; 100];
+        file.read_exact_at(&mut found, 5_000).expect("read");
+        assert_eq!(found, [7; 100]);
+        file.write_all_at(&[9; 50], 9_950).expect("write");
+        let mut buffer = [0; 100];
+        assert_eq!(mapped.read(9_950, &mut buffer), 50);
+        assert_eq!((buffer[0], buffer[49], buffer[50]), (9, 9, 0));
+        assert_eq!(mapped.write(10_000, &[1]), 0);
+        assert_eq!(mapped.read(usize::MAX, &mut buffer), 0);
+    }
+
+    #[test]
+    fn no_bytes_cannot_be_mapped() {
+        let file = tempfile::tempfile().expect("temporary file");
+        assert_eq!(Mapped::new(&file, 0, Access::Sequential).err(), Some(Errno::INVAL));
+    }
+}

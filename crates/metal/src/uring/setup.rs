@@ -1,0 +1,76 @@
+//! Setting a ring up with the best that this kernel has, and registering what it works on.
+
+use io_uring::{IoUring, opcode};
+use rustix::io::Errno;
+
+use super::region::Region;
+use super::{Delivery, Polling, RingError, Unavailable};
+
+/// How long a submission-polling kernel thread looks in vain before it sleeps, in milliseconds: longer than any pause
+/// between two batches under load.
+const SQPOLL_IDLE_MS: u32 = 100;
+
+/// Makes the ring with the quietest delivery of completions that this kernel has.
+pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Delivery), RingError> {
+    let (uring, delivery) =
+        build(entries, polling).map_err(|e| RingError::Unavailable(Unavailable::from_errno(errno_of(&e))))?;
+    let mut probe = io_uring::Probe::new();
+    let probed = uring.submitter().register_probe(&mut probe);
+    // The probe and the plain read came together (Linux 5.6).
+    if probed.is_err() || !probe.is_supported(opcode::Read::CODE) {
+        return Err(RingError::Unavailable(Unavailable::TooOld));
+    }
+    Ok((uring, delivery))
+}
+
+fn build(entries: u32, polling: Polling) -> std::io::Result<(IoUring, Delivery)> {
+    if polling == Polling::default() {
+        return build_quietest(entries);
+    }
+    let mut builder = IoUring::builder();
+    builder.dontfork();
+    if polling.submission {
+        builder.setup_sqpoll(SQPOLL_IDLE_MS);
+    }
+    if polling.completion {
+        builder.setup_iopoll();
+    }
+    builder.build(entries).map(|uring| (uring, Delivery::Interrupting))
+}
+
+fn build_quietest(entries: u32) -> std::io::Result<(IoUring, Delivery)> {
+    // An unknown set-up flag is EINVAL (io_uring_setup(2)): only that leads to the next try.
+    let unknown = |e: &std::io::Error| errno_of(e) == Errno::INVAL;
+    match IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(entries) {
+        Err(e) if unknown(&e) => {}
+        made => return made.map(|uring| (uring, Delivery::Deferred)),
+    }
+    match IoUring::builder().dontfork().setup_coop_taskrun().build(entries) {
+        Err(e) if unknown(&e) => {}
+        made => return made.map(|uring| (uring, Delivery::Cooperative)),
+    }
+    IoUring::builder().dontfork().build(entries).map(|uring| (uring, Delivery::Interrupting))
+}
+
+pub(super) fn register_buffers(
+    uring: &IoUring,
+    region: &Region,
+    depth: usize,
+    stride: usize,
+) -> Result<(), Errno> {
+    let buffers: Vec<libc::iovec> = (0..depth)
+        .map(|slot| {
+            // SAFETY: the region has `depth` × `stride` bytes, and `slot` < `depth`.
+            let base = unsafe { region.base().add(slot * stride) };
+            libc::iovec { iov_base: base.as_ptr().cast(), iov_len: stride }
+        })
+        .collect();
+    // SAFETY: the buffers are in `region`, which the ring drops only after the kernel has let go of every request;
+    // closing the ring then unpins them.
+    unsafe { uring.submitter().register_buffers(&buffers) }.map_err(|e| errno_of(&e))
+}
+
+/// The errno in an `io::Error` that came from a system call.
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

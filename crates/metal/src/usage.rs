@@ -1,0 +1,42 @@
+//! What the process has used of the CPUs, as getrusage(2) counts it.
+
+/// Counts since the process began, over all its threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Times that a thread gave up the CPU to wait for something.
+    pub voluntary_switches: u64,
+    /// Times that the CPU was taken from a thread.
+    pub involuntary_switches: u64,
+}
+
+/// What this process has used so far; zeros where the kernel does not tell.
+#[must_use]
+pub fn usage() -> Usage {
+    let mut told = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to memory for one `rusage`, which the call fills.
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, told.as_mut_ptr()) };
+    if answer != 0 {
+        return Usage::default();
+    }
+    // SAFETY: it was zeroed, and all its fields are integers, for which zeros are valid.
+    let told = unsafe { told.assume_init() };
+    let count = |n| u64::try_from(n).unwrap_or(0);
+    Usage { voluntary_switches: count(told.ru_nvcsw), involuntary_switches: count(told.ru_nivcsw) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_for_another_switches() {
+        let before = usage();
+        for _ in 0..20 {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let waiting = std::thread::spawn(move || receiver.recv());
+            sender.send(1).expect("send");
+            waiting.join().expect("thread").expect("received");
+        }
+        assert!(usage().voluntary_switches > before.voluntary_switches);
+    }
+}

@@ -1,0 +1,157 @@
+//! Engines that do one transfer at a time, within the call that begins it.
+
+use super::*;
+use plimsoll_metal::uring::AlignedBuffer;
+use rustix::io::ReadWriteFlags;
+use std::io::{IoSlice, IoSliceMut};
+
+/// How one transfer is done.
+pub(super) trait Transfer {
+    /// Which engine that is.
+    const KIND: Kind;
+
+    /// Reads into `buffer`.
+    fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Writes `bytes`.
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno>;
+
+    /// The file itself, for what is done alike everywhere.
+    fn file(&self, file: usize) -> Result<&TestFile, Errno>;
+}
+
+/// preadv2(2) and pwritev2(2).
+pub(super) struct Calls(pub(super) Vec<Arc<TestFile>>);
+
+impl Transfer for Calls {
+    const KIND: Kind = Kind::Psync;
+
+    fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let mut slices = [IoSliceMut::new(buffer)];
+        rustix::io::preadv2(self.file(file)?, &mut slices, offset, ReadWriteFlags::empty())
+    }
+
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
+        let flags = match op {
+            Op::WriteThrough => ReadWriteFlags::DSYNC,
+            _ => ReadWriteFlags::empty(),
+        };
+        rustix::io::pwritev2(self.file(file)?, &[IoSlice::new(bytes)], offset, flags)
+    }
+
+    fn file(&self, file: usize) -> Result<&TestFile, Errno> {
+        self.0.get(file).map(Arc::as_ref).ok_or(Errno::BADF)
+    }
+}
+
+/// Copies from and to a mapping.
+pub(super) struct Mapping {
+    files: Vec<Arc<TestFile>>,
+    mapped: Vec<Mapped>,
+}
+
+impl Mapping {
+    pub(super) fn new(files: &[Arc<TestFile>], access: Access) -> Result<Self, RingError> {
+        let map = |file: &Arc<TestFile>| {
+            let len = rustix::fs::fstat(file).map(|stat| usize::try_from(stat.st_size).unwrap_or(0));
+            let failed = |errno| RingError::Memory { bytes: len.unwrap_or(0), errno };
+            Mapped::new(file, len.map_err(failed)?, access).map_err(failed)
+        };
+        Ok(Mapping { files: files.to_vec(), mapped: files.iter().map(map).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Transfer for Mapping {
+    const KIND: Kind = Kind::Mmap;
+
+    fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let mapped = self.mapped.get(file).ok_or(Errno::BADF)?;
+        Ok(mapped.read(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, buffer))
+    }
+
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
+        let mapped = self.mapped.get_mut(file).ok_or(Errno::BADF)?;
+        let written = mapped.write(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, bytes);
+        if op == Op::WriteThrough {
+            // It writes dirty pages of mappings too (fsync(2)).
+            rustix::fs::fdatasync(self.file(file)?)?;
+        }
+        Ok(written)
+    }
+
+    fn file(&self, file: usize) -> Result<&TestFile, Errno> {
+        self.files.get(file).map(Arc::as_ref).ok_or(Errno::BADF)
+    }
+}
+
+/// Synchronous transfers: whatever depth is asked for, one is in flight.
+pub(super) struct OneAtATime<T> {
+    transfer: T,
+    buffer: AlignedBuffer,
+    queued: Option<Request>,
+    done: Option<Completion>,
+}
+
+impl<T: Transfer> OneAtATime<T> {
+    pub(super) fn new(transfer: T, block: usize) -> Result<Self, RingError> {
+        let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
+        Ok(OneAtATime { transfer, buffer, queued: None, done: None })
+    }
+
+    fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
+        let Request { op, file, offset, start, len, .. } = request;
+        let buffer = &mut self.buffer[start..start + len];
+        match op {
+            Op::Read => self.transfer.read(file, offset, buffer),
+            Op::Write | Op::WriteThrough => self.transfer.write(file, offset, buffer, op),
+            Op::DataSync => rustix::fs::fdatasync(self.transfer.file(file)?).map(|()| 0),
+            Op::Trim => {
+                let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(self.transfer.file(file)?, hole, offset, len as u64).map(|()| len)
+            }
+        }
+    }
+}
+
+impl<T: Transfer> Engine for OneAtATime<T> {
+    fn kind(&self) -> Kind {
+        T::KIND
+    }
+
+    fn depth(&self) -> usize {
+        1
+    }
+
+    fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {
+        (slot == 0).then_some(&mut self.buffer[..])
+    }
+
+    fn push(&mut self, request: Request) -> Result<(), RingError> {
+        let Request { slot, start, len, .. } = request;
+        if slot != 0 || self.queued.is_some() || self.done.is_some() {
+            return Err(RingError::Slot { slot, depth: 1 });
+        }
+        if start.checked_add(len).is_none_or(|end| end > self.buffer.len()) {
+            return Err(RingError::Range { start, len, block: self.buffer.len() });
+        }
+        self.queued = Some(request);
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<(), RingError> {
+        let Some(request) = self.queued.take() else { return Ok(()) };
+        let submitted_ns = monotonic_ns();
+        let outcome = self.carry_out(request);
+        let completed_ns = monotonic_ns();
+        // The call that submits also completes: nothing is left to tell them apart.
+        let accepted_ns = submitted_ns;
+        self.done = Some(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+        Ok(())
+    }
+
+    fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
+        self.submit()?;
+        done.extend(self.done.take());
+        Ok(())
+    }
+}

@@ -1,0 +1,306 @@
+//! A case of `disk.io`, understood: its parameters read and checked.
+
+use super::data::SECTOR;
+use super::dir::Size;
+use super::engine::Kind;
+use super::file::{LEAST, MOST};
+use super::human;
+use super::load::{Arrivals, Directions, Flush};
+use super::pattern::Order;
+use super::source::{Blocks, Doing, Through};
+use super::target::Cache;
+use crate::bench::fixed::{Scaling, scaling, share};
+use crate::case::{Case, Value};
+
+/// The largest block, the deepest queue and the most threads that a case may have.
+const MAX_BLOCK: u64 = 1 << 30;
+const MAX_DEPTH: u64 = 1024;
+const MAX_THREADS: u64 = 128;
+
+/// The most memory that the buffers of one case may take.
+const MAX_BUFFERS: u64 = 4 << 30;
+
+/// Regions below this size are filled for as long as it takes: with fewer blocks there is no pattern.
+const FEW_BLOCKS: u64 = 2;
+
+/// The operations, with the words that name them; of `mixed` the share is a parameter of its own.
+const OPS: &[(&str, Doing)] = &[
+    ("read", Doing::Read),
+    ("write", Doing::Write),
+    ("append", Doing::Append),
+    ("mixed", Doing::Mixed { read_share: READ_SHARE }),
+    ("copy", Doing::Copy),
+    ("trim", Doing::Trim),
+];
+
+/// Reads in a hundred when no share is named.
+pub(super) const READ_SHARE: u8 = 70;
+
+/// The ways past or through the page cache, with the words that name them.
+const CACHES: &[(&str, Cache)] = &[("direct", Cache::Direct), ("buffered", Cache::Buffered)];
+
+/// An open loop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Offered {
+    /// How intended starts follow one another.
+    pub(super) arrivals: Arrivals,
+    /// Intended starts a second, over all threads.
+    pub(super) per_second: f64,
+}
+
+/// A case, understood.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Job {
+    pub(super) doing: Doing,
+    pub(super) order: Order,
+    pub(super) blocks: Blocks,
+    /// Transfers in flight of each thread.
+    pub(super) depth: u64,
+    pub(super) threads: u64,
+    pub(super) kind: Kind,
+    pub(super) cache: Cache,
+    pub(super) through: Through,
+    pub(super) flush: Flush,
+    pub(super) size: Size,
+    pub(super) offered: Option<Offered>,
+    /// Transfers of each sample, where they are fixed: of each thread or of all, as `scaling` says.
+    pub(super) fixed: Option<u64>,
+    pub(super) scaling: Scaling,
+    /// Every block is checked, whenever it is read.
+    pub(super) verify: bool,
+}
+
+impl Job {
+    /// Reads and checks the parameters.
+    pub(super) fn of(case: &Case) -> Result<Job, String> {
+        let blocks = blocks(case)?;
+        let doing = match word(case, "op", OPS)? {
+            Doing::Mixed { .. } => Doing::Mixed { read_share: read_share(case)? },
+            doing => doing,
+        };
+        let (through, flush) = sync(case.word("sync").unwrap_or("none"))?;
+        let pattern = case.word("pattern").unwrap_or("random");
+        let job = Job {
+            doing,
+            order: Order::from_word(pattern).ok_or_else(|| unknown("pattern", pattern, Order::ALL))?,
+            depth: number(case, "depth", MAX_DEPTH)?,
+            threads: threads(case)?,
+            kind: word(case, "engine", Kind::ALL)?,
+            cache: word(case, "cache", CACHES)?,
+            through,
+            flush,
+            size: file_size(case),
+            offered: offered(case)?,
+            fixed: fixed(case, &blocks)?,
+            scaling: scaling(case)?,
+            verify: case.word("verify") == Some("on"),
+            blocks,
+        };
+        job.checked()
+    }
+
+    fn checked(self) -> Result<Job, String> {
+        let largest = self.blocks.largest();
+        let buffers = largest.saturating_mul(self.depth).saturating_mul(self.threads);
+        if buffers > MAX_BUFFERS {
+            return Err(format!(
+                "depth: {} blocks of {} in flight need {} of buffers, more than {}; lower one of them",
+                self.depth * self.threads,
+                human(largest),
+                human(buffers),
+                human(MAX_BUFFERS)
+            ));
+        }
+        match self.size {
+            Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
+                "size: {} holds no block of {} for each of {} threads",
+                human(bytes),
+                human(largest),
+                self.threads
+            )),
+            _ => Ok(self),
+        }
+    }
+
+    /// Transfers of one thread's share of a sample, where they are fixed.
+    pub(super) fn transfers_of(&self, thread: u64) -> Option<u64> {
+        self.fixed.map(|transfers| share(self.scaling, transfers, self.threads, thread))
+    }
+
+    /// Whether reads and writes are timed apart.
+    pub(super) fn directions(&self) -> Directions {
+        match self.doing {
+            Doing::Mixed { .. } | Doing::Copy => Directions::Apart,
+            _ => Directions::Together,
+        }
+    }
+
+    /// Why the kernel, a file or an engine would refuse it; `None` where it can be tried.
+    pub(super) fn impossible(&self) -> Option<String> {
+        if self.kind == Kind::Mmap && self.cache == Cache::Direct {
+            return Some("a mapping goes through the page cache: mmap needs --cache buffered".to_owned());
+        }
+        if self.kind == Kind::Mmap && self.doing == Doing::Append {
+            return Some("a mapping ends with its file: mmap cannot append".to_owned());
+        }
+        if self.cache == Cache::Direct && !self.blocks.unit().is_multiple_of(SECTOR as u64) {
+            return Some(format!(
+                "direct I/O goes by sectors of {SECTOR} bytes, and a block of {} is not a multiple; leave --cache out, or \
+                 give --cache buffered",
+                human(self.blocks.unit())
+            ));
+        }
+        if self.cache == Cache::Buffered && matches!(self.kind, Kind::IoUring(polling) if polling.completion)
+        {
+            return Some(
+                "completions are polled of a device, not of the page cache: iopoll needs --cache direct"
+                    .to_owned(),
+            );
+        }
+        if self.verify && !matches!(self.doing, Doing::Read | Doing::Write | Doing::Mixed { .. }) {
+            return Some(
+                "--verify checks reads, writes and mixed loads; of others the last blocks are checked"
+                    .to_owned(),
+            );
+        }
+        if self.verify && !self.blocks.unit().is_multiple_of(SECTOR as u64) {
+            return Some(format!(
+                "--verify goes by sectors of {SECTOR} bytes; give a --block that is a multiple"
+            ));
+        }
+        None
+    }
+}
+
+/// How large a file the case wants: for few large blocks, several of them for each thread.
+pub fn file_size(case: &Case) -> Size {
+    if let Some(bytes) = case.number("size") {
+        return Size::Exactly(bytes);
+    }
+    let largest = blocks(case).map_or(1, |blocks| blocks.largest());
+    let least = largest.saturating_mul(case.threads() as u64).saturating_mul(FEW_BLOCKS);
+    match least {
+        0..=LEAST => Size::Between { least: LEAST, most: MOST },
+        _ => Size::Exactly(least.max(MOST.min(8 * least))),
+    }
+}
+
+/// The block or mix of a case.
+fn blocks(case: &Case) -> Result<Blocks, String> {
+    let blocks = match case.mix("block") {
+        Some(mix) => Blocks::Mixed(mix.clone()),
+        None => Blocks::One(case.number("block").unwrap_or_default()),
+    };
+    let smallest = match &blocks {
+        Blocks::One(bytes) => *bytes,
+        Blocks::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).min().unwrap_or_default(),
+    };
+    if smallest == 0 || blocks.largest() > MAX_BLOCK {
+        return Err(format!("block: from 1 byte to {}", human(MAX_BLOCK)));
+    }
+    Ok(blocks)
+}
+
+/// Whether direct I/O can do these blocks on a disk with the smallest sectors.
+pub(super) fn fits_sectors(block: Option<&Value>) -> bool {
+    let whole = |bytes: u64| bytes.is_multiple_of(SECTOR as u64);
+    match block {
+        Some(Value::Size(bytes)) => whole(*bytes),
+        Some(Value::Mix(mix)) => mix.parts().iter().all(|part| whole(part.bytes)),
+        _ => true,
+    }
+}
+
+/// When data is to be kept for good. `every N` also as `every:N`, which is how an id writes it.
+fn sync(word: &str) -> Result<(Through, Flush), String> {
+    let every = word.strip_prefix("every").map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
+    match (word, every) {
+        ("none", _) => Ok((Through::No, Flush::Never)),
+        ("each", _) => Ok((Through::Yes, Flush::Never)),
+        ("end", _) => Ok((Through::No, Flush::AtEnd)),
+        (_, Some(writes)) => match writes.parse() {
+            Ok(writes @ 1..=1_000_000_000) => Ok((Through::No, Flush::Every(writes))),
+            _ => Err("sync: 'every' wants a number of writes, such as every:32".to_owned()),
+        },
+        _ => Err(format!("sync: no '{}'; there is none, each, every:N, end", crate::text::shown(word))),
+    }
+}
+
+/// The word in the form that ids have.
+pub(super) fn canonical_sync(word: &str) -> String {
+    match sync(word) {
+        Ok((_, Flush::Every(writes))) => format!("every:{writes}"),
+        _ => word.to_owned(),
+    }
+}
+
+fn threads(case: &Case) -> Result<u64, String> {
+    if case.get("threads").is_none() { Ok(1) } else { number(case, "threads", MAX_THREADS) }
+}
+
+fn read_share(case: &Case) -> Result<u8, String> {
+    let share = case.number("read-share").unwrap_or(u64::from(READ_SHARE));
+    u8::try_from(share)
+        .ok()
+        .filter(|share| *share <= 100)
+        .ok_or_else(|| format!("read-share: {share} is not between 0 and 100, the reads in a hundred"))
+}
+
+fn offered(case: &Case) -> Result<Option<Offered>, String> {
+    let Some(Value::Rate(per_second)) = case.get("rate") else {
+        return match case.word("arrivals") {
+            Some(_) => Err("arrivals: they are those of a --rate; give one".to_owned()),
+            None => Ok(None),
+        };
+    };
+    if !(1e-3..=1e9).contains(per_second) {
+        return Err(format!("rate: {per_second} is not between 0.001 and 1e9 transfers a second"));
+    }
+    let arrivals = match case.word("arrivals") {
+        Some(_) => word(case, "arrivals", Arrivals::ALL)?,
+        None => Arrivals::Poisson,
+    };
+    Ok(Some(Offered { arrivals, per_second: *per_second }))
+}
+
+/// How many transfers a sample has, where it is fixed.
+fn fixed(case: &Case, blocks: &Blocks) -> Result<Option<u64>, String> {
+    match (case.number("volume"), case.number("count")) {
+        (Some(_), Some(_)) => Err("volume: it and --count fix the same; give one".to_owned()),
+        (None, None) if case.get("scaling").is_some() => {
+            Err("scaling: it says what --volume or --count mean; give one".to_owned())
+        }
+        (None, None) => Ok(None),
+        (Some(0), _) | (_, Some(0)) => {
+            Err("volume: none at all measures nothing; --count likewise".to_owned())
+        }
+        // The cast saturates.
+        (Some(bytes), _) => Ok(Some(((bytes as f64 / blocks.mean()).round() as u64).max(1))),
+        (_, Some(count)) => Ok(Some(count)),
+    }
+}
+
+/// The meaning of a word parameter.
+fn word<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let given = case.word(key).unwrap_or_default();
+    known
+        .iter()
+        .find(|(name, _)| *name == given)
+        .map(|(_, value)| *value)
+        .ok_or_else(|| unknown(key, given, known))
+}
+
+fn unknown<T>(key: &str, given: &str, known: &[(&str, T)]) -> String {
+    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    format!("{key}: no '{}'; there is {}", crate::text::shown(given), names.join(", "))
+}
+
+/// A number parameter between 1 and `most`.
+fn number(case: &Case, key: &str, most: u64) -> Result<u64, String> {
+    let given = case.number(key).unwrap_or_default();
+    if (1..=most).contains(&given) {
+        Ok(given)
+    } else {
+        Err(format!("{key}: {given} is not between 1 and {most}"))
+    }
+}

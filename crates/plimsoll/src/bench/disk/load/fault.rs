@@ -1,0 +1,98 @@
+//! What can go wrong with a transfer, and whether it can be gone on with.
+
+use std::fmt;
+
+use plimsoll_metal::uring::{Completion, Op, Request, RingError};
+use rustix::io::Errno;
+
+use super::super::data::Wrong;
+use super::super::human;
+use super::super::target::{TargetError, hint};
+
+/// A transfer that did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What was asked.
+    pub request: Request,
+    /// What went wrong.
+    pub what: What,
+}
+
+/// What went wrong with a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It failed.
+    Errno(Errno),
+    /// It ended early, where no retry can continue.
+    Short {
+        /// Bytes it moved.
+        moved: usize,
+    },
+}
+
+/// Why the load ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A transfer failed.
+    #[error("{0}")]
+    Fault(Fault),
+    /// A sector that was read is not what was written.
+    #[error("{0}; the device or its driver loses, changes or misplaces data")]
+    Wrong(Wrong),
+    /// The engine failed.
+    #[error("the I/O engine failed: {0}")]
+    Engine(#[from] RingError),
+    /// The test file could not be begun anew.
+    #[error("{0}")]
+    Target(#[from] TargetError),
+    /// It could not be filled anew.
+    #[error("the test file cannot be filled anew: {0}")]
+    Fill(String),
+    /// The latency histogram could not be made or grow.
+    #[error("no latency histogram: {0}")]
+    Histogram(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Request { op, offset, len, .. } = self.request;
+        let op = match op {
+            Op::Read => "read",
+            Op::Write | Op::WriteThrough => "write",
+            Op::DataSync => "fdatasync",
+            Op::Trim => "trim",
+        };
+        write!(f, "{op} of {} at offset {offset} of the test file ", human(len as u64))?;
+        match self.what {
+            What::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
+            What::Short { moved } => {
+                write!(f, "moved only {moved} bytes; the file was cut or the device is failing, see dmesg")
+            }
+        }
+    }
+}
+
+/// What is left to be done of a transfer after this completion: nothing, itself again after an interruption, or
+/// its rest after a short one.
+///
+/// # Errors
+/// It failed, or can go no further.
+pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
+    let request = completion.request;
+    let fault = |what| Err(Fault { request, what });
+    match completion.outcome {
+        Ok(moved) if moved >= request.len => Ok(None),
+        // The end of the file, or a device that takes no more.
+        Ok(0) => fault(What::Short { moved: request.start }),
+        Ok(moved) => Ok(Some(Request {
+            offset: request.offset + moved as u64,
+            start: request.start + moved,
+            len: request.len - moved,
+            ..request
+        })),
+        Err(Errno::INTR | Errno::AGAIN) if request.op != Op::DataSync => Ok(Some(request)),
+        // Direct I/O cannot continue at an odd place.
+        Err(Errno::INVAL) if request.start > 0 => fault(What::Short { moved: request.start }),
+        Err(errno) => fault(What::Errno(errno)),
+    }
+}

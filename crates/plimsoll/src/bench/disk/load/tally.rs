@@ -1,0 +1,204 @@
+//! What is counted: transfers, bytes, and how long each part of a transfer took.
+
+use hdrhistogram::Histogram;
+
+use super::LoadError;
+
+/// Significant digits of the latency histograms. They grow with what is recorded, so no latency is too long for them.
+pub const DIGITS: u8 = 3;
+
+/// Latencies up to this are recorded without growing: 17 ms.
+const EXPECTED_NS: u64 = 1 << 24;
+
+/// Times of many operations, in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Times {
+    histogram: Histogram<u32>,
+    sum_ns: u64,
+}
+
+impl Times {
+    /// None yet.
+    ///
+    /// # Errors
+    /// None with its constant bounds; reported all the same.
+    pub fn none() -> Result<Self, LoadError> {
+        let mut histogram = Histogram::new_with_bounds(1, EXPECTED_NS, DIGITS)
+            .map_err(|e| LoadError::Histogram(e.to_string()))?;
+        histogram.auto(true);
+        Ok(Times { histogram, sum_ns: 0 })
+    }
+
+    /// Adds one.
+    pub fn record(&mut self, ns: u64) {
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        // A histogram that grows by itself refuses nothing that a 64-bit address space can hold.
+        if self.histogram.record(ns.max(1)).is_err() {
+            self.histogram.saturating_record(ns.max(1));
+        }
+    }
+
+    /// Adds all of another.
+    pub fn add(&mut self, other: &Times) {
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        for bucket in other.histogram.iter_recorded() {
+            let (ns, count) = (bucket.value_iterated_to(), bucket.count_at_value());
+            if self.histogram.record_n(ns, count).is_err() {
+                self.histogram.saturating_record_n(ns, count);
+            }
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        self.sum_ns = 0;
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Their exact sum.
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// Their exact mean in seconds; `None` of none.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.sum_ns as f64 * 1e-9 / self.count() as f64)
+    }
+
+    /// The nanoseconds below which this share of them lies.
+    pub fn at(&self, share: f64) -> u64 {
+        self.histogram.value_at_quantile(share)
+    }
+
+    /// (upper edge, count) of each bucket that is not empty, ascending.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        self.histogram
+            .iter_recorded()
+            .map(|v| (v.value_iterated_to(), u64::from(v.count_at_value())))
+            .collect()
+    }
+}
+
+/// What moved in one direction.
+#[derive(Debug, Clone, Default)]
+pub struct Traffic {
+    /// Finished transfers, or halves of a copy.
+    pub transfers: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// From handing over to reaping; kept where there are both directions.
+    pub latency: Option<Times>,
+}
+
+/// What was counted.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Finished transfers.
+    pub transfers: u64,
+    /// Bytes that they moved; a copied byte counts once.
+    pub bytes: u64,
+    /// Monotonic nanoseconds at which counting began and ended.
+    pub from_ns: u64,
+    /// See `from_ns`.
+    pub to_ns: u64,
+    /// Of these, nanoseconds in which the load was not up: the file was begun anew.
+    pub aside_ns: u64,
+    /// CPU time of the thread in those, in nanoseconds.
+    pub aside_cpu_ns: u64,
+    /// From the start, which under an open loop is the intended one, to reaping.
+    pub latency: Times,
+    /// The part of it that handing over took.
+    pub submit: Times,
+    /// The part of it from being accepted by the kernel to reaping.
+    pub complete: Times,
+    /// Reads among them.
+    pub read: Traffic,
+    /// Writes among them.
+    pub written: Traffic,
+    /// Calls of fdatasync(2).
+    pub sync: Times,
+    /// The time cap ended it before the amount was done.
+    pub cut: bool,
+}
+
+/// Whether reads and writes are timed apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directions {
+    /// There is only one of them, or a transfer is both.
+    Together,
+    /// Each has a distribution of its own.
+    Apart,
+}
+
+impl Tally {
+    /// Nothing counted yet.
+    ///
+    /// # Errors
+    /// See [`Times::none`].
+    pub fn empty(directions: Directions) -> Result<Self, LoadError> {
+        let traffic = || {
+            let latency = (directions == Directions::Apart).then(Times::none).transpose()?;
+            Ok::<_, LoadError>(Traffic { latency, ..Traffic::default() })
+        };
+        Ok(Tally {
+            transfers: 0,
+            bytes: 0,
+            from_ns: 0,
+            to_ns: 0,
+            aside_ns: 0,
+            aside_cpu_ns: 0,
+            latency: Times::none()?,
+            submit: Times::none()?,
+            complete: Times::none()?,
+            read: traffic()?,
+            written: traffic()?,
+            sync: Times::none()?,
+            cut: false,
+        })
+    }
+
+    /// Forgets what was counted.
+    pub fn clear(&mut self) {
+        for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
+            times.clear();
+        }
+        for traffic in [&mut self.read, &mut self.written] {
+            (traffic.transfers, traffic.bytes) = (0, 0);
+            traffic.latency.iter_mut().for_each(Times::clear);
+        }
+        (self.transfers, self.bytes, self.cut) = (0, 0, false);
+        (self.from_ns, self.to_ns, self.aside_ns, self.aside_cpu_ns) = (0, 0, 0, 0);
+    }
+
+    /// Adds the counts of another thread of the same case; the times of beginning and end span both.
+    pub fn add(&mut self, other: &Tally) {
+        self.transfers += other.transfers;
+        self.bytes += other.bytes;
+        self.aside_cpu_ns += other.aside_cpu_ns;
+        self.cut |= other.cut;
+        self.latency.add(&other.latency);
+        self.submit.add(&other.submit);
+        self.complete.add(&other.complete);
+        self.sync.add(&other.sync);
+        self.from_ns = self.from_ns.min(other.from_ns);
+        self.to_ns = self.to_ns.max(other.to_ns);
+        self.aside_ns = self.aside_ns.max(other.aside_ns);
+        for (mine, theirs) in [(&mut self.read, &other.read), (&mut self.written, &other.written)] {
+            mine.transfers += theirs.transfers;
+            mine.bytes += theirs.bytes;
+            if let (Some(mine), Some(theirs)) = (&mut mine.latency, &theirs.latency) {
+                mine.add(theirs);
+            }
+        }
+    }
+
+    /// Seconds in which the load was up.
+    pub fn elapsed(&self) -> f64 {
+        self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.aside_ns).max(1) as f64 * 1e-9
+    }
+}

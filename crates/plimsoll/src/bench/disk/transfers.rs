@@ -1,0 +1,473 @@
+//! A case of `disk.io` that is ready: its files, its threads, and what their counts mean.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_metal::mapped::Access;
+
+use super::busy::Busy;
+use super::crew::{Count, Crew};
+use super::data::Noise;
+use super::dir::{Size, check_dir};
+use super::driver::{About, Portion};
+use super::engine::{Kind, open_on};
+use super::file::{Filled, cannot_use};
+use super::fill::fill;
+use super::human;
+use super::job::Job;
+use super::ledger::Ledger;
+use super::load::{CAP_NS, Load, LoadError, Manner, Renew, Schedule, Tally};
+use super::pattern::{Extent, Order, derive};
+use super::source::{Doing, Source};
+use super::target::{Cache, End, TestFile};
+use super::witness::{Moved, Witness};
+use crate::bench::fixed::Scaling;
+use crate::bench::{Context, Prepared};
+use crate::case::Case;
+use crate::machine::Root;
+use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::warning::Warning;
+
+/// A mean depth below this share of the requested one is a warning.
+const DEPTH_REACHED: f64 = 0.9;
+
+/// A rate below this share of the offered one is a warning: more than the scatter of random arrivals.
+const RATE_HELD: f64 = 0.95;
+
+/// Where a case works: on which files, and which part of them each thread has.
+struct Ground {
+    /// Of each thread: its files, the first of which is read or written.
+    files: Vec<Vec<Arc<TestFile>>>,
+    /// Of each thread: its part.
+    extents: Vec<Extent>,
+    warnings: Vec<Warning>,
+    /// On what the files are.
+    place: BTreeMap<String, serde_json::Value>,
+    /// Whether it is known what a read must return.
+    known: bool,
+}
+
+impl Ground {
+    fn of(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
+        if cx.options.target.is_some() && (job.doing.uses_up() || job.doing == Doing::Copy) {
+            return Err(CannotMeasure::not_here(
+                "append, copy and trim work on files of their own; name a --dir in the place of a device",
+            ));
+        }
+        if job.doing.uses_up() {
+            return Ground::used_up(job, cx);
+        }
+        let filled = match job.verify {
+            true => Filled::sealed(cx, job.cache, job.size)?,
+            false => Filled::for_case(cx, job.cache, job.size)?,
+        };
+        if job.verify && !filled.known {
+            return Err(CannotMeasure::not_here(
+                "--verify knows only what it wrote, and this device may only be read; see --destroy-data-on",
+            ));
+        }
+        let each = region(job, &filled)?;
+        let mut files = vec![Arc::clone(&filled.file)];
+        if job.doing == Doing::Copy {
+            files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
+        }
+        let extents = (0..job.threads).map(|thread| Extent { start: thread * each, ..extent(job, each) });
+        Ok(Ground {
+            files: vec![files; job.threads as usize],
+            extents: extents.collect(),
+            place: filled.place(cx.machine.storage.as_ref()),
+            known: filled.known,
+            warnings: filled.warnings,
+        })
+    }
+
+    /// Each thread has a file of its own, which it uses up and begins anew.
+    fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
+        let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let wanted = facts.file_size(job.size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let unit = job.blocks.unit();
+        let each = wanted.bytes / job.threads;
+        let each = each - each % unit;
+        if each < job.blocks.largest() {
+            return Err(too_small(job, wanted.bytes));
+        }
+        let make =
+            || TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]).map_err(cannot_use);
+        let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+        if job.doing == Doing::Trim {
+            super::trim::check(cx)?;
+            for (thread, files) in files.iter().enumerate() {
+                refill(&files[0], each, &mut Noise::new(cx.options.seed, &format!("trim {thread}")))
+                    .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+            }
+        }
+        let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
+        Ok(Ground {
+            extents: vec![extent(job, each); job.threads as usize],
+            files,
+            warnings: warnings.into_iter().collect(),
+            place: BTreeMap::new(),
+            known: true,
+        })
+    }
+}
+
+fn extent(job: &Job, bytes: u64) -> Extent {
+    Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() }
+}
+
+/// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
+fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
+    let sector = filled.file.direct_alignment().map_or(0, u64::from);
+    let unit = job.blocks.unit();
+    if job.cache == Cache::Direct && sector > 0 && !unit.is_multiple_of(sector) {
+        return Err(CannotMeasure::not_here(format!(
+            "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
+            human(sector),
+            human(unit)
+        )));
+    }
+    let bytes = match job.size {
+        Size::Exactly(bytes) => bytes.min(filled.bytes),
+        Size::Between { .. } => filled.bytes,
+    };
+    let each = bytes / job.threads;
+    let each = each - each % unit;
+    if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
+}
+
+fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "the test file of {} holds no block of {} for each of {} threads; give a smaller --block, fewer --threads, or a \
+         --dir with more space",
+        human(bytes),
+        human(job.blocks.largest()),
+        job.threads
+    ))
+}
+
+/// A second file, as large and as full as the first.
+fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
+    let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
+    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?;
+    facts.file_size(Size::Exactly(bytes)).map_err(|e| environment(&e))?;
+    let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
+    refill(&file, bytes, &mut Noise::new(cx.options.seed, "copy")).map_err(|e| environment(&e))?;
+    Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
+}
+
+/// Fills the first `bytes` of a file, or fills them anew.
+fn refill(file: &Arc<TestFile>, bytes: u64, noise: &mut Noise) -> Result<(), LoadError> {
+    let whole = bytes.next_multiple_of(super::fill::CHUNK as u64);
+    file.allocate(whole, End::Moves)?;
+    fill(file, whole, Duration::MAX, noise).map_err(|error| LoadError::Fill(error.to_string()))?;
+    Ok(())
+}
+
+/// What begins a thread's file anew, for what uses it up.
+fn renewal(job: &Job, file: &Arc<TestFile>, bytes: u64, seed: u64, thread: usize) -> Option<Renew> {
+    let file = Arc::clone(file);
+    match job.doing {
+        Doing::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
+        Doing::Trim => {
+            let mut noise = Noise::new(seed, &format!("trim {thread} again"));
+            Some(Box::new(move || refill(&file, bytes, &mut noise)))
+        }
+        _ => None,
+    }
+}
+
+/// What a thread needs to make its load.
+struct Outfit {
+    job: Job,
+    files: Vec<Arc<TestFile>>,
+    extent: Extent,
+    seed: u64,
+    id: String,
+    thread: usize,
+    ledger: Option<Ledger>,
+}
+
+impl Outfit {
+    /// Makes the load, on the thread that will use it.
+    fn load(self) -> Result<(Load, About), LoadError> {
+        let Outfit { job, files, extent, seed, id, thread, ledger } = self;
+        let own = format!("{id} thread {thread}");
+        let access = match job.order {
+            Order::Sequential | Order::Backward => Access::Sequential,
+            Order::Random | Order::Strided | Order::Same | Order::Zipf(_) => Access::Random,
+        };
+        // `Job::of` has bounded both.
+        let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
+        let opened = open_on(job.kind, &files, depth, block, access)?;
+        let about =
+            About { kind: opened.engine.kind(), fell_back: opened.fell_back, remark: opened.engine.remark() };
+        let renew = files.first().and_then(|file| renewal(&job, file, extent.bytes, seed, thread));
+        let per_thread = |per_second: f64| per_second / job.threads as f64;
+        let schedule = job.offered.map(|o| {
+            Schedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
+        });
+        let tally = Tally::empty(job.directions())?;
+        let source = Source::new(job.doing, job.through, job.blocks, job.order, extent, derive(seed, &own));
+        let manner = Manner { flush: job.flush, schedule, renew };
+        let load = Load::new(opened.engine, source, Noise::new(seed, &own), manner, tally);
+        Ok((ledger.into_iter().fold(load, Load::checked), about))
+    }
+}
+
+/// A case that is ready: a load on each thread.
+pub(super) struct Transfers {
+    crew: Crew,
+    kind: Kind,
+    job: Job,
+    busy: Busy,
+    facts: Facts,
+    known: bool,
+    witness: Option<Witness>,
+    /// What the samples claim to have moved.
+    claimed: Moved,
+    /// Mean depth and rate of each sample.
+    reached: Vec<[f64; 2]>,
+    /// Transfers of each sample whose amount is fixed, and whether one was cut.
+    done: Vec<u64>,
+    cut: bool,
+    /// The first sample warms up, for a time.
+    warm: bool,
+}
+
+impl Transfers {
+    pub(super) fn new(case: &Case, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let ground = Ground::of(&job, cx)?;
+        let bytes: u64 = ground.extents.iter().map(|extent| extent.bytes).sum();
+        let mut facts = Facts { warnings: ground.warnings, achieved: ground.place, ..Facts::default() };
+        let storage = cx.machine.storage.as_ref();
+        let first = ground.files.first().and_then(|files| files.first());
+        // Before the first transfer.
+        let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
+        let ledgers = ledgers(&job, &ground.extents)?;
+        facts.achieved.insert("size".to_owned(), bytes.into());
+        let (seed, id) = (cx.options.seed, case.id().as_str().to_owned());
+        let grounds = ground.files.into_iter().zip(ground.extents).zip(ledgers);
+        let makes = grounds.enumerate().map(|(thread, ((files, extent), ledger))| {
+            let outfit = Outfit { job: job.clone(), files, extent, seed, id: id.clone(), thread, ledger };
+            move || outfit.load()
+        });
+        let (crew, about) = Crew::start(job.directions(), makes)
+            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        facts.achieved.insert("engine".to_owned(), about.kind.word().into());
+        facts.warnings.extend(about.fell_back.map(|why| Warning::EngineFellBack {
+            wanted: job.kind.word().to_owned(),
+            used: about.kind.word().to_owned(),
+            why,
+        }));
+        let unregistered = |text| Warning::Other { code: "buffers-not-registered".to_owned(), text };
+        facts.warnings.extend(about.remark.map(unregistered));
+        facts.warnings.extend((job.cache == Cache::Buffered).then(page_cache));
+        Ok(Transfers {
+            crew,
+            kind: about.kind,
+            job,
+            busy: Busy::behind(cx.machine),
+            facts,
+            known: ground.known,
+            witness,
+            claimed: Moved::default(),
+            reached: Vec::new(),
+            done: Vec::new(),
+            cut: false,
+            warm: false,
+        })
+    }
+
+    /// What one thread does of a sample.
+    fn portion(&self, amount: Amount, thread: u64) -> Portion {
+        // The casts saturate.
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        match (amount, self.job.transfers_of(thread)) {
+            (Amount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
+            (Amount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: CAP_NS },
+            (Amount::Seconds(_), Some(transfers)) if self.warm => {
+                Portion::Transfers { transfers, cap_ns: CAP_NS }
+            }
+            (Amount::Seconds(seconds), Some(transfers)) => {
+                Portion::Transfers { transfers, cap_ns: ns(seconds) }
+            }
+        }
+    }
+
+    /// The amount of the samples, as it was asked for: of each thread or of all.
+    fn note_amount(&self, facts: &mut Facts) {
+        let (Some(wanted), false) = (self.job.fixed, self.done.is_empty()) else { return };
+        let mean = self.done.iter().sum::<u64>() as f64 / self.done.len() as f64;
+        let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
+        let bytes = asked * self.job.blocks.mean();
+        facts.achieved.insert("count".to_owned(), asked.round().into());
+        facts.achieved.insert("volume".to_owned(), bytes.round().into());
+        if self.cut {
+            let seconds = CAP_NS / 1_000_000_000;
+            facts.warnings.push(Warning::Other {
+                code: "volume-cut".to_owned(),
+                text: format!(
+                    "samples were cut after {seconds} s: {} of {} were done; give a smaller --volume or --count",
+                    human(bytes as u64),
+                    human((wanted as f64 * self.job.blocks.mean()) as u64)
+                ),
+            });
+        }
+    }
+
+    /// Warnings and facts about depth and rate, as they were reached.
+    fn note_reached(&self, facts: &mut Facts) {
+        let mean = |which: usize| {
+            self.reached.iter().map(|pair| pair[which]).sum::<f64>() / self.reached.len().max(1) as f64
+        };
+        let (depth, rate) = (mean(0), mean(1));
+        facts.achieved.insert("depth".to_owned(), (depth / self.job.threads as f64).into());
+        if self.reached.is_empty() {
+            return;
+        }
+        if let Some(offered) = self.job.offered {
+            facts.achieved.insert("rate".to_owned(), rate.into());
+            if rate < RATE_HELD * offered.per_second {
+                facts.warnings.push(rate_not_held(offered.per_second, rate));
+            }
+        } else if depth < DEPTH_REACHED * (self.job.depth * self.job.threads) as f64 {
+            let wanted = self.job.depth;
+            facts.warnings.push(match self.kind.is_one_at_a_time() {
+                false => Warning::DepthNotReached { wanted, got: depth / self.job.threads as f64 },
+                true if wanted == 1 => return,
+                true => one_at_a_time(wanted, self.kind),
+            });
+        }
+    }
+}
+
+/// What can be read back of each thread's part, where every read is checked.
+fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
+    let ledger = |extent: &Extent| {
+        let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();
+        made.map_err(|error| CannotMeasure::not_here(error.to_string()))
+    };
+    extents.iter().map(ledger).collect()
+}
+
+fn rate_not_held(wanted: f64, got: f64) -> Warning {
+    Warning::Other {
+        code: "rate-not-held".to_owned(),
+        text: format!(
+            "{wanted:.0} transfers a second were offered and {got:.0} done: what could not begin in time waits, and its \
+             latency grows as long as the run lasts; give a lower --rate or a higher --depth"
+        ),
+    }
+}
+
+fn one_at_a_time(wanted: u64, kind: Kind) -> Warning {
+    Warning::Other {
+        code: "depth-not-reached".to_owned(),
+        text: format!(
+            "one transfer was in flight where {wanted} were asked: {} does one transfer at a time; io_uring does more",
+            kind.word()
+        ),
+    }
+}
+
+fn page_cache() -> Warning {
+    Warning::Other {
+        code: "page-cache".to_owned(),
+        text: "the page cache was used: the figure is the memory's as much as the device's; --cache direct measures the device"
+            .to_owned(),
+    }
+}
+
+impl Prepared for Transfers {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let portions: Vec<Portion> =
+            (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
+        let begun = self.busy.now();
+        let portion = |thread: u64| portions.get(thread as usize).copied().unwrap_or(Portion::Time { ns: 0 });
+        let count = self.crew.count(portion).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        self.claimed.read += count.tally.read.bytes;
+        self.claimed.written += count.tally.written.bytes;
+        if self.warm || self.job.fixed.is_none() {
+            self.reached.push([count.depth, count.rate]);
+            self.done.push(count.tally.transfers);
+            self.cut |= count.tally.cut;
+        }
+        self.warm = true;
+        let mut sample = sample_of(&count, &self.job);
+        if self.kind.is_one_at_a_time() {
+            // A call that submits and completes in one has no time of submission.
+            sample.values.remove("submit");
+            sample.values.remove("complete");
+            sample.histograms.retain(|h| h.metric != "submit" && h.metric != "complete");
+        }
+        let busy = begun.and_then(|begun| self.busy.share_since(begun));
+        sample.values.extend(busy.map(|share| ("busy".to_owned(), share)));
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        // What failed is told by the next sample.
+        let _ = self.crew.stop();
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        if !self.known {
+            return Ok(());
+        }
+        match self.crew.stranger() {
+            Ok(None) => Ok(()),
+            Ok(Some(offset)) => Err(WrongAnswer(format!(
+                "verify failed at offset {offset} of the test file: the sector there is not the one that was written; the device or its driver loses or misplaces data"
+            ))),
+            Err(error) => Err(WrongAnswer(error.to_string())),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        self.note_reached(&mut facts);
+        self.note_amount(&mut facts);
+        if let Some(witness) = &self.witness {
+            let testimony = witness.testify(self.claimed);
+            facts.achieved.extend(testimony.achieved);
+            facts.warnings.extend(testimony.warnings);
+            facts.invalid = testimony.invalid;
+        }
+        facts
+    }
+}
+
+/// The figures of a count.
+fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
+    let tally = count.tally;
+    let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
+    let mut values = BTreeMap::from([
+        ("throughput".to_owned(), count.throughput),
+        ("rate".to_owned(), count.rate),
+        ("cpu".to_owned(), each(count.cpu_ns) * 1e-9),
+        ("depth".to_owned(), count.depth),
+        ("switches".to_owned(), each(count.switches)),
+    ]);
+    if matches!(job.doing, Doing::Mixed { .. } | Doing::Copy) {
+        let [read, written] = count.traffic;
+        values.extend([("read".to_owned(), read), ("write".to_owned(), written)]);
+    }
+    let timed = [
+        ("latency", Some(&tally.latency)),
+        ("submit", Some(&tally.submit)),
+        ("complete", Some(&tally.complete)),
+        ("read-latency", tally.read.latency.as_ref()),
+        ("write-latency", tally.written.latency.as_ref()),
+        ("sync", Some(&tally.sync)),
+    ];
+    let mut histograms = Vec::new();
+    for (metric, times) in timed {
+        if let Some((times, mean)) = times.and_then(|times| Some((times, times.mean()?))) {
+            values.insert(metric.to_owned(), mean);
+            histograms.push(super::distribution(metric, times));
+        }
+    }
+    Sample { elapsed: count.elapsed, values, histograms, ..Sample::default() }
+}

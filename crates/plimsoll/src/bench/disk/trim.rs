@@ -1,0 +1,70 @@
+//! Whether trims get through to the device.
+
+use crate::bench::Context;
+use crate::machine::storage::Storage;
+use crate::sample::CannotMeasure;
+
+/// Refuses to measure trims that would end in the file system.
+///
+/// # Errors
+/// `NotHere`, with what is missing.
+pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
+    let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
+    let most = storage.device.as_deref().and_then(most_bytes);
+    match refusal(storage, most) {
+        Some(reason) => Err(CannotMeasure::not_here(reason)),
+        None => Ok(()),
+    }
+}
+
+/// Why trims end before the device; `most` is the largest trim that it takes.
+fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
+    let device = storage.device.as_deref().unwrap_or("the device");
+    if most == Some(0) {
+        return Some(format!("{device} takes no trims (its discard_max_bytes is 0)"));
+    }
+    let file_system = storage.file_system.as_ref()?;
+    let passes_on = |option: &String| option == "discard" || option.starts_with("discard=");
+    (!file_system.options.iter().any(passes_on)).then(|| {
+        format!("the {} on {device} keeps trims to itself; mount it with -o discard", file_system.fs_type)
+    })
+}
+
+/// The largest trim that a block device takes, in bytes; of a partition, its disk's.
+fn most_bytes(device: &str) -> Option<u64> {
+    if device.contains("..") || device.contains('/') {
+        return None;
+    }
+    let of = |queue: &str| {
+        let path = format!("/sys/class/block/{device}/{queue}/discard_max_bytes");
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    of("queue").or_else(|| of("../queue"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::storage::{FileSystem, Medium};
+
+    #[test]
+    fn trims_must_get_through_file_system_and_device() {
+        let storage = |options: &[&str]| Storage {
+            file_system: Some(FileSystem {
+                fs_type: "ext4".to_owned(),
+                mount_point: "/".to_owned(),
+                source: "/dev/vda".to_owned(),
+                options: options.iter().map(|option| (*option).to_owned()).collect(),
+                medium: Medium::Device,
+            }),
+            device: Some("vda".to_owned()),
+            ..Storage::default()
+        };
+        let why = |options: &[&str], most| refusal(&storage(options), most).unwrap_or_default();
+        assert_eq!(why(&["rw", "discard"], Some(1 << 30)), "");
+        assert_eq!(why(&["rw", "discard=async"], None), "");
+        assert!(why(&["rw", "discard"], Some(0)).contains("discard_max_bytes"));
+        assert!(why(&["rw"], Some(1 << 30)).contains("-o discard"));
+        assert!(why(&["nodiscard"], None).contains("-o discard"));
+    }
+}
