@@ -50,6 +50,8 @@ pub const KEYS: &[Key] = &[
     key("op", Kind::Word, "operation, as the benchmarks below name theirs; a wrong one lists them"),
     key("read-share", Kind::Count, "reads in a hundred transfers of a mixed load"),
     key("type", Kind::Word, "type of number: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
+    key("n", Kind::Count, "order of the matrices; without it one that fits memory and --budget"),
+    key("nb", Kind::Count, "columns of a block of the factorisation; rounded up to whole register tiles"),
     key("isa", Kind::Word, "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, mmla"),
     key(
         "pattern",

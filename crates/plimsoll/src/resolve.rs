@@ -67,9 +67,12 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
     }
     let mut groups = file.groups;
     groups.extend(named_extras(&groups, &common.only));
+    let budget = common.budget.or(file.budget).map(|b| b.as_secs_f64());
+    let mut groups = overridden(groups, &typed, narrow)?;
+    groups.iter_mut().for_each(|group| group.budget = budget);
     Ok(Plan {
         name: file.name.unwrap_or_else(|| "unnamed".to_owned()),
-        groups: overridden(groups, &typed, narrow)?,
+        groups,
         sampling: Sampling {
             samples: common.samples.or(file.samples),
             sample_time: common
@@ -79,7 +82,7 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
                 .as_secs_f64(),
             precision: common.precision.or(file.precision).unwrap_or(0.01),
         },
-        budget: common.budget.or(file.budget).map(|b| b.as_secs_f64()),
+        budget,
         dir: common.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
         // JSON readers hold integers up to 2^53 exactly.
         seed: common.seed.or(file.seed).unwrap_or_else(|| rand::random::<u64>() >> 11),

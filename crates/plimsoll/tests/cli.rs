@@ -42,6 +42,34 @@ fn a_value_is_judged_by_the_benchmarks_that_are_asked_for() {
 }
 
 #[test]
+fn matrices_that_cannot_be_are_refused() {
+    refused(&["cpu", "--only", "cpu.linpack", "--n", "0"], "n: 0 is out of range");
+    refused(&["cpu", "--only", "cpu.linpack", "--nb", "5000"], "nb: 5000 is out of range");
+    refused(&["cpu", "--only", "cpu.gemm", "--type", "i8"], "choose f64, f32");
+    refused(&["cpu", "--n", "1000"], "--only");
+    let dir = scratch();
+    let huge = ["cpu", "--only", "cpu.linpack", "--n", "100000000", "--store", "none"];
+    let (out, _) = ended(plimsoll(dir.path()).args(huge), 4);
+    assert!(out.contains("needs 71.1 PiB of memory"), "{out}");
+}
+
+#[test]
+fn small_matrices_are_solved_and_multiplied() {
+    let dir = scratch();
+    let only = "cpu.linpack,cpu.gemm";
+    let words = ["cpu", "--only", only, "--n", "300", "--samples", "5", "--store", "none", "--json", "-"];
+    let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let measurements = run["measurements"].as_array().unwrap();
+    let linpack = measurements.iter().find(|m| m["case"]["benchmark"] == "cpu.linpack").unwrap();
+    assert_eq!((&linpack["status"], &linpack["case"]["params"]["n"]), (&"ok".into(), &300.into()));
+    let residual = linpack["metrics"].as_array().unwrap().iter().find(|m| m["name"] == "residual").unwrap();
+    let below = |sample: &serde_json::Value| sample.as_f64().is_some_and(|sample| sample < 16.0);
+    assert!(residual["samples"].as_array().unwrap().iter().all(below), "{residual}");
+    assert!(measurements.iter().filter(|m| m["case"]["benchmark"] == "cpu.gemm").count() >= 2);
+}
+
+#[test]
 fn unknown_plans_and_benchmarks_are_told() {
     refused(&["run", "no-such-plan"], "quick");
     refused(&["run", "no/such/plan.toml"], "no/such/plan.toml");

@@ -187,26 +187,21 @@ fn products_agree_with_another_library() {
     let stride = |rows: usize| isize::try_from(rows).unwrap();
     // SAFETY: the vectors hold the matrices that the sizes and strides say, and only `wanted` is written.
     unsafe {
-        ::gemm::gemm(
+        matrixmultiply::dgemm(
             rows,
-            columns,
             depth,
-            wanted.as_mut_ptr(),
-            stride(rows),
-            1,
-            false,
-            a.as_ptr(),
-            stride(rows),
-            1,
-            b.as_ptr(),
-            stride(depth),
-            1,
-            0.0,
+            columns,
             1.0,
-            false,
-            false,
-            false,
-            ::gemm::Parallelism::None,
+            a.as_ptr(),
+            1,
+            stride(rows),
+            b.as_ptr(),
+            1,
+            stride(depth),
+            0.0,
+            wanted.as_mut_ptr(),
+            1,
+            stride(rows),
         );
     }
     let mut team = team(2);

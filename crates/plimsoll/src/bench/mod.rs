@@ -28,6 +28,8 @@ pub mod null;
 pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &cpu::Peak,
     &cpu::CoreToCore,
+    &cpu::MatrixProduct,
+    &cpu::Linpack,
     &memory::Bandwidth,
     &memory::Latency,
     &memory::Block,

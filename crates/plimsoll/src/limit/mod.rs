@@ -4,6 +4,7 @@
 //! cases are done, because one may need what another measured.
 
 pub mod cpu;
+pub mod dense;
 pub mod disk;
 pub mod memory;
 pub mod microarchitecture;
@@ -167,6 +168,8 @@ pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
 pub const RULES: &[(&str, Rule)] = &[
     ("cpu.peak", cpu::peak),
     ("cpu.core-to-core", cpu::core_to_core),
+    ("cpu.gemm", dense::dense),
+    ("cpu.linpack", dense::dense),
     ("disk.io", disk::io),
     ("disk.fsync", disk::fsync),
     ("memory.bandwidth", memory::bandwidth),

@@ -19,6 +19,8 @@ pub struct Group {
     pub benchmarks: Vec<String>,
     /// Parameter → the values asked for. A parameter that is absent takes the benchmark's defaults.
     pub lists: BTreeMap<&'static str, Vec<Value>>,
+    /// Seconds for the whole run, where there is a bound: default sizes keep to it.
+    pub budget: Option<f64>,
 }
 
 impl Group {

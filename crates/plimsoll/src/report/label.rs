@@ -11,6 +11,7 @@ const USUAL: &[(&str, &str)] = &[
     ("threads", "1"),
     ("streams", "1"),
     ("variant", "best"),
+    ("nb", "192"),
     ("pages", "thp"),
     ("engine", "io_uring"),
     ("cache", "direct"),
@@ -23,6 +24,8 @@ pub(super) fn label(case: &Case) -> String {
     let mut words = Words { case, used: Vec::new(), said: Vec::new() };
     match case.benchmark() {
         "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
+        "cpu.gemm" => words.word("gemm").these(&["type"]).named(&["n"]).these(&["isa"]).times(),
+        "cpu.linpack" => words.word("linpack").named(&["n"]).these(&["isa"]).times(),
         "cpu.core-to-core" => words.word("core to core").these(&["op"]),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
         "memory.block" => words.pattern().these(&["op", "block"]).word("of").these(&["size"]).times(),
@@ -147,6 +150,9 @@ mod tests {
         assert_eq!(of("disk.fsync/block=4K/threads=1"), "append 4 KiB + fdatasync");
         assert_eq!(of("network.tcp/message=64K/streams=1/direction=up"), "TCP 64 KiB writes");
         assert_eq!(of("network.latency/protocol=tcp/message=1/streams=1"), "TCP round trip 1 B");
+        assert_eq!(of("cpu.gemm/type=f64/n=4000/isa=avx512/threads=1"), "gemm f64 n 4000 avx512");
+        assert_eq!(of("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2"), "linpack n 8000 avx512 ×2");
+        assert_eq!(of("cpu.linpack/n=8000/nb=96/isa=avx2/threads=1"), "linpack n 8000 avx2 nb 96");
         assert_eq!(of("null"), "null");
         assert_eq!(of("cpu.peak"), "cpu.peak");
         assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");

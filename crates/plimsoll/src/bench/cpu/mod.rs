@@ -1,9 +1,15 @@
 //! CPU benchmarks: what the cores compute, with the clock that they held while doing so.
 
 mod core_to_core;
+mod dense;
+mod gemm;
+mod hpl;
+mod linpack;
 mod matrix;
 mod pairs;
 mod peak;
 
 pub use core_to_core::CoreToCore;
+pub use gemm::MatrixProduct;
+pub use linpack::Linpack;
 pub use peak::Peak;

@@ -78,7 +78,7 @@ fn pages_of(case: &Case) -> Pages {
 }
 
 /// Says which pages the kernel gave, and warns where they are not those asked for.
-fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
+pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
     let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
     let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();
     if bytes == 0 {
@@ -136,12 +136,12 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
 
 /// What stays free for the rest of the system: a tenth of what is available, and no less than 128 MiB where that is
 /// less than a quarter.
-fn reserve(available: u64) -> u64 {
+pub(crate) fn reserve(available: u64) -> u64 {
     (available / 10).max((128 << 20).min(available / 4))
 }
 
 /// Bytes that may be taken: what system and control group have left, less the reserve. `None` where unknown.
-fn budget(machine: &Machine) -> Option<u64> {
+pub(crate) fn budget(machine: &Machine) -> Option<u64> {
     machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
 }
 

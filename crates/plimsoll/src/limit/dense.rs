@@ -1,0 +1,70 @@
+//! The limit of `cpu.gemm` and `cpu.linpack`: that of `cpu.peak` for fused multiply-adds of their type, instruction set
+//! and threads, at the clock that was held.
+//!
+//! Both do nothing but multiply and add, a pair in one instruction; memory is no bound, because blocks are used many
+//! times while they are in a cache. (What HPL counts as 3/2 N² is in the solution's own multiplications and additions.)
+
+use super::{Limit, Question, cpu};
+use crate::case::Case;
+
+/// Limits of both.
+pub fn dense(question: &Question<'_>) -> Vec<Limit> {
+    let case = question.case;
+    let word = |key, unnamed| case.word(key).unwrap_or(unnamed);
+    let peak = Case::of("cpu.peak")
+        .with_word("op", "fma")
+        .with_word("type", word("type", "f64"))
+        .with_word("isa", word("isa", ""))
+        .with_count("threads", case.threads() as u64);
+    let mut limits = cpu::peak(&Question { case: &peak, ..*question });
+    for input in limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name == "clock") {
+        input.from =
+            "measured on each thread every 20 ms while it worked; mean of a sample, median of all".to_owned();
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_metal::isa::Isa;
+    use plimsoll_metal::kernel::{self, Element, Op};
+
+    use super::*;
+    use crate::limit::{Evidence, Source};
+    use crate::machine::{Machine, Root};
+    use crate::sample::{Conditions, Sample};
+
+    fn limit(id: &str, metric: &str) -> Vec<Limit> {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.vendor = Some("AuthenticAMD".to_owned());
+        (machine.cpu.family, machine.cpu.model) = (Some(25), Some(17));
+        machine.cpu.allowed = "0-1".parse().unwrap();
+        let conditions = Conditions { clock_hz: Some(3.0e9), ..Conditions::default() };
+        let samples = [Sample { conditions, ..Sample::default() }];
+        let (case, evidence) = (id.parse().unwrap(), Evidence::default());
+        dense(&Question { machine: &machine, case: &case, metric, samples: &samples, evidence })
+    }
+
+    #[test]
+    fn it_is_that_of_multiply_adds_at_the_clock_held() {
+        let linpack = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2", "rate")[0];
+        // Elsewhere this chip's kernels are not built, and the limit is unknown.
+        if kernel::find(Op::Fma, Element::F64, Isa::Avx512).is_none() {
+            assert_eq!(linpack.source, Source::Unknown);
+            return;
+        }
+        assert_eq!((linpack.value, linpack.source), (Some(2.0 * 16.0 * 3.0e9), Source::Derived));
+        let clock = linpack.inputs.iter().find(|input| input.name == "clock").unwrap();
+        assert!(clock.from.contains("every 20 ms"), "{clock:?}");
+        let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];
+        assert_eq!(gemm.value, Some(2.0 * 8.0 * 2.0 * 3.0e9));
+    }
+
+    #[test]
+    fn a_residual_has_no_limit_and_portable_code_an_unknown_one() {
+        assert!(limit("cpu.linpack/n=80/nb=24/isa=avx2/threads=1", "residual").is_empty());
+        let portable = &limit("cpu.gemm/type=f64/n=80/isa=portable/threads=1", "rate")[0];
+        assert_eq!((portable.value, portable.source), (None, Source::Unknown));
+        assert!(portable.reason.as_ref().unwrap().contains("portable"), "{portable:?}");
+    }
+}
