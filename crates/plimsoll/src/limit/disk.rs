@@ -1,20 +1,30 @@
-//! Limits of disk figures: the link that attaches the device. What the device itself can do, nobody states in a form
-//! that a program could read.
+//! Limits of disk figures: the link that attaches the device, what its maker or provider rates it at, what the instance
+//! type promises its volumes, and how fast a spinning disk turns.
 //!
-//! A link bounds only what crosses it: with the page cache in between, on a loop device (whose file is cached by the
+//! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
-use super::{Input, Kind, Limit, Question, Source};
-use crate::machine::disk::{Disk, DiskKind, Link};
+use super::device::{Device, Promise};
+use super::{Input, Kind, Limit, Question, Source, tightest_first};
+use crate::machine::Disk;
+use crate::machine::disk::{DiskKind, Link};
 use crate::machine::storage::{Medium, Storage};
+
+/// Reads in a hundred of a mixed case that names no share (DESIGN: `--read-share 70`).
+const READ_SHARE: f64 = 70.0;
+
+/// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
+const FASTEST_TURNS: f64 = 15_000.0;
 
 /// Limits of `disk.io`.
 pub fn io(question: &Question<'_>) -> Vec<Limit> {
-    let block = question.case.number("block").filter(|bytes| *bytes > 0);
-    match (question.metric, block) {
-        ("throughput", _) => vec![crossing(question, 1.0, "")],
-        ("rate", Some(block)) => vec![crossing(question, block as f64, " ÷ block")],
-        ("latency", _) => vec![Limit::unknown(Kind::Floor, "no device states how long an access takes")],
+    let case = question.case;
+    let block =
+        case.number("block").map(|bytes| bytes as f64).or_else(|| case.mix("block").map(|m| m.mean()));
+    match (question.metric, block.filter(|bytes| *bytes > 0.0)) {
+        ("throughput", _) => ceilings(question, Counted::Bytes),
+        ("rate", Some(block)) => ceilings(question, Counted::Transfers { block }),
+        ("latency", _) => vec![access(question)],
         _ => Vec::new(),
     }
 }
@@ -29,30 +39,201 @@ pub fn fsync(question: &Question<'_>) -> Vec<Limit> {
     vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
 }
 
-/// The ceiling by the links, in units of `per` bytes.
-fn crossing(question: &Question<'_>, per: f64, suffix: &str) -> Limit {
-    match links(question) {
-        Err(reason) => Limit::unknown(Kind::Ceiling, reason),
-        Ok(links) => {
-            let (mut inputs, mut all) = (Vec::new(), 0.0);
-            for (disk, link) in links {
-                all += link.coded_bit_per_s() / 8.0;
-                inputs.extend(inputs_of(disk, link));
-            }
-            let each = "line rate × lanes × line coding ÷ 8";
-            let sum = if question.machine.storage.as_ref().is_some_and(|s| s.disks.len() > 1) {
-                "Σ disks: "
-            } else {
-                ""
-            };
-            let formula = format!("({sum}{each}){suffix}");
-            Limit::fixed(Kind::Ceiling, Source::Derived, all / per, &formula, inputs)
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Counted {
+    Bytes,
+    Transfers { block: f64 },
+}
+
+impl Counted {
+    /// Bytes of one.
+    fn bytes(self) -> f64 {
+        match self {
+            Counted::Bytes => 1.0,
+            Counted::Transfers { block } => block,
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Counted::Bytes => "",
+            Counted::Transfers { .. } => " ÷ block",
         }
     }
 }
 
-/// The links of all disks behind the test directory, or why there is no device limit.
-fn links<'a>(question: &Question<'a>) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+/// How much of what is counted goes which way: of a copy all of it goes both ways.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Shares {
+    read: f64,
+    write: f64,
+}
+
+impl Shares {
+    fn of(question: &Question<'_>) -> Result<Shares, String> {
+        let case = question.case;
+        let (read, write) = match case.word("op").unwrap_or("read") {
+            "read" => (1.0, 0.0),
+            "write" | "append" => (0.0, 1.0),
+            "mixed" => {
+                let read = case.number("read-share").map_or(READ_SHARE, |share| share as f64) / 100.0;
+                (read, 1.0 - read)
+            }
+            "copy" => (1.0, 1.0),
+            op => return Err(format!("{op} moves no data over the link")),
+        };
+        Ok(Shares { read, write })
+    }
+
+    /// What comes out where each way has its own bound; `None` where one that is needed is not known.
+    fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
+        let ways = [(self.read, read), (self.write, write)];
+        let ways = ways.iter().filter(|(share, _)| *share > 0.0);
+        ways.map(|(share, bound)| Some((*bound)? / share))
+            .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
+    }
+
+    /// What comes out of `bound` where both ways share it, or each way has it for itself.
+    fn within(self, bound: f64, duplex: bool) -> f64 {
+        bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
+    }
+
+    fn suffix(self) -> &'static str {
+        if self.read > 0.0 && self.write > 0.0 { ", by the shares of reads and writes" } else { "" }
+    }
+}
+
+/// All ceilings that are known, or the one that is not with its reason.
+fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
+    let (shares, disks) = match Shares::of(question).and_then(|shares| Ok((shares, disks(question)?))) {
+        Ok(known) => known,
+        Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
+    };
+    let link = links(&disks).map(|links| crossing(&links, shares, counted));
+    let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
+    let mut all: Vec<Limit> = rated.into_iter().flatten().chain(link.clone().ok()).collect();
+    if let (Err(reason), true) = (link, all.is_empty()) {
+        all.push(Limit::unknown(Kind::Ceiling, reason));
+    }
+    tightest_first(&mut all);
+    all
+}
+
+/// The ceiling by the links.
+fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit {
+    let (mut inputs, mut all) = (Vec::new(), 0.0);
+    for (disk, link) in links {
+        all += shares.within(link.coded_bit_per_s() / 8.0, link.is_duplex());
+        inputs.extend(inputs_of(disk, link));
+    }
+    let sum = if links.len() > 1 { "Σ disks: " } else { "" };
+    let formula =
+        format!("({sum}line rate × lanes × line coding ÷ 8){}{}", counted.suffix(), shares.suffix());
+    inputs.extend(block_input(counted));
+    Limit::fixed(Kind::Ceiling, Source::Derived, all / counted.bytes(), &formula, inputs)
+}
+
+fn block_input(counted: Counted) -> Option<Input> {
+    let Counted::Transfers { block } = counted else { return None };
+    let (name, unit, from) = ("block".to_owned(), "B".to_owned(), "the case".to_owned());
+    Some(Input { name, value: block, unit, from })
+}
+
+/// What the makers rate the disks at, if all of them are known.
+fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+    let mut sum = 0.0;
+    let mut inputs = Vec::new();
+    let mut any = None;
+    for disk in disks {
+        let row = Device::of(disk)?;
+        let by_bytes = shares.bound(row.read, row.write)? / counted.bytes();
+        let by_transfers = match counted {
+            Counted::Bytes => None,
+            Counted::Transfers { .. } => shares.bound(row.read_io, row.write_io),
+        };
+        let own = by_transfers.map_or(by_bytes, |transfers| transfers.min(by_bytes));
+        sum += own;
+        any = any.or_else(|| row.any.then_some(row));
+        let checked = row.checked.as_ref().map_or("; not re-read for this file", |_| "");
+        inputs.push(Input {
+            name: format!("rating of {}", disk.name),
+            value: own,
+            unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+            from: format!("data/devices.toml, {}: {}{checked}", row.name, row.source),
+        });
+    }
+    let formula = if disks.len() > 1 { "Σ disks: rating" } else { "rating" };
+    let mut limit =
+        Limit::fixed(Kind::Ceiling, Source::Rated, sum, &format!("{formula}{}", shares.suffix()), inputs);
+    limit.reason = any.map(|row| {
+        format!(
+            "the type of the volume cannot be seen: that of the fastest {}; give yours with --limits",
+            row.name
+        )
+    });
+    Some(limit)
+}
+
+/// What the instance type promises its volumes.
+fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+    let promise = Promise::of(&question.machine.virtualisation, disks)?;
+    let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
+    let value = match counted {
+        Counted::Bytes => by_bytes,
+        Counted::Transfers { .. } => shares.within(promise.transfers, false).min(by_bytes),
+    };
+    let input = Input {
+        name: format!("promise of {}", promise.product),
+        value,
+        unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+        from: format!(
+            "data/instances.toml by the firmware's product name; {}; not re-read for this file",
+            promise.source
+        ),
+    };
+    let formula = format!("promise of the instance to all its volumes{}", shares.suffix());
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, vec![input]);
+    limit.reason = Some("small sizes reach it for half an hour a day, and less for longer".to_owned());
+    Some(limit)
+}
+
+/// The least time of a lone random read: half a turn of a spinning disk, in the mean.
+fn access(question: &Question<'_>) -> Limit {
+    let unknown = || Limit::unknown(Kind::Floor, "no device states how long an access takes");
+    let case = question.case;
+    let lone = case.word("op") == Some("read")
+        && case.word("pattern") == Some("random")
+        && case.number("depth") == Some(1)
+        && case.threads() == 1;
+    let Ok(disks) = disks(question) else { return unknown() };
+    // Virtual disks claim to rotate without reason.
+    let real = question.machine.virtualisation.is_virtual != Some(true);
+    let spins = |disk: &&&Disk| {
+        disk.rotational == Some(true) && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb)
+    };
+    if !lone || !real || !disks.iter().all(|disk| spins(&disk)) {
+        return unknown();
+    }
+    let turns =
+        |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
+    let fastest = disks.iter().filter_map(turns).max_by(|a, b| a.0.total_cmp(&b.0));
+    let all_known = disks.iter().all(|disk| turns(disk).is_some());
+    let (turns, from) = fastest.filter(|_| all_known).unwrap_or((
+        FASTEST_TURNS,
+        "no disk ever sold turned faster; this one does not tell how fast it does",
+    ));
+    let input = Input {
+        name: "turns per minute".to_owned(),
+        value: turns,
+        unit: "1/min".to_owned(),
+        from: from.to_owned(),
+    };
+    Limit::fixed(Kind::Floor, Source::Derived, 60.0 / turns / 2.0, "60 s ÷ turns per minute ÷ 2", vec![input])
+}
+
+/// The disks behind the test directory, or why there is no device limit.
+fn disks<'a>(question: &Question<'a>) -> Result<Vec<&'a Disk>, String> {
     if question.case.word("cache") == Some("buffered") {
         return Err("the page cache is between the program and the device".to_owned());
     }
@@ -75,11 +256,17 @@ fn links<'a>(question: &Question<'a>) -> Result<Vec<(&'a Disk, &'a Link)>, Strin
         let why = storage.unknown.first().map_or(String::new(), |unknown| format!(": {}", unknown.why));
         return Err(format!("no disk was found behind the test directory{why}"));
     }
-    storage
-        .disks
-        .iter()
-        .map(|disk| disk.link.as_ref().map(|link| (disk, link)).ok_or_else(|| linkless(disk)))
-        .collect()
+    Ok(storage.disks.iter().collect())
+}
+
+/// The links of all disks, or why one has none.
+fn links<'a>(disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+    let link = |disk: &&'a Disk| {
+        // A network volume that poses as a local disk states a link that is not there.
+        let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
+        link.map(|link| (*disk, link)).ok_or_else(|| linkless(disk))
+    };
+    disks.iter().map(link).collect()
 }
 
 /// The first loop device among the layers.
@@ -123,6 +310,9 @@ fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
             "sysfs current_link_speed, current_link_width: the slowest on the way",
         ),
         Link::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
+        Link::Sas { line_bit_per_s, lanes } => {
+            (line_bit_per_s as f64, f64::from(lanes), "sysfs negotiated_linkrate of the port's phys")
+        }
         Link::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
     };
     let coding = link.coded_bit_per_s() / (line * lanes);
@@ -133,7 +323,7 @@ fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
             "line coding",
             coding,
             "1",
-            "PCI Express 6.0 §4.2, Serial ATA 3.5 §7, USB 3.2 §6: payload bits of those sent",
+            "PCI Express 6.0 §4.2, Serial ATA 3.5 §7, SPL-5 §5, USB 3.2 §6: payload bits of those sent",
         ),
     ]
 }
@@ -279,5 +469,86 @@ mod tests {
             };
             assert!(crate::limit::limits(&question).is_empty());
         }
+    }
+
+    /// The tightest limits first, as a run would show them.
+    fn all(machine: &Machine, case: &Case, metric: &str) -> Vec<Limit> {
+        let evidence = Evidence::default();
+        crate::limit::limits(&Question { machine, case, metric, samples: &[], evidence })
+    }
+
+    #[test]
+    fn what_a_drive_is_rated_at_stands_beside_its_link() {
+        let mut drive = disk("nvme0n1", DiskKind::Nvme, pcie(16_000_000_000, 4));
+        drive.model = Some("SAMSUNG MZQL21T9HCJR-00A07".to_owned());
+        let machine = machine(Medium::Device, &[], vec![drive]);
+        let read = |block: u64| case(block, "direct").with_word("op", "read");
+        let limits = all(&machine, &read(1 << 20), "throughput");
+        assert_eq!(limits.iter().map(|l| l.source).collect::<Vec<_>>(), [Source::Rated, Source::Derived]);
+        assert_eq!(limits[0].value, Some(6.9e9));
+        assert!(limits[0].inputs[0].from.contains("PM9A3"), "{:?}", limits[0].inputs);
+        // Small blocks are held to the transfers, large ones to the bytes.
+        assert_eq!(all(&machine, &read(4096), "rate")[0].value, Some(1.1e6));
+        assert_eq!(all(&machine, &read(1 << 20), "rate")[0].value, Some(6.9e9 / f64::from(1 << 20)));
+        assert_eq!(all(&machine, &read(4096).with_word("op", "write"), "rate")[0].value, Some(2e5));
+        // Of a mix each way has its own bound, and the link is there for both ways at once.
+        let mixed = read(4096).with_word("op", "mixed");
+        let rate = all(&machine, &mixed, "rate")[0].value;
+        assert!(rate.is_some_and(|value| (value - 2e5 / 0.3).abs() < 1.0), "{rate:?}");
+        let link = 16e9 * 4.0 / 8.0 * 128.0 / 130.0;
+        let by_link = |case: &Case| all(&machine, case, "throughput").last().and_then(|l| l.value);
+        assert!(by_link(&mixed).is_some_and(|value| (value - link / 0.7).abs() < 1.0));
+        assert!(by_link(&mixed.with_word("op", "copy")).is_some_and(|value| (value - link).abs() < 1.0));
+        let trim = &all(&machine, &read(4096).with_word("op", "trim"), "rate")[0];
+        assert!(trim.reason.as_ref().is_some_and(|why| why.contains("no data")), "{trim:?}");
+    }
+
+    #[test]
+    fn a_cloud_volume_is_held_to_the_fastest_type_and_to_what_the_instance_promises() {
+        let mut volume = disk("nvme1n1", DiskKind::Nvme, pcie(8_000_000_000, 4));
+        volume.model = Some("Amazon Elastic Block Store".to_owned());
+        let mut machine = machine(Medium::Device, &[], vec![volume]);
+        let read = case(4096, "direct").with_word("op", "read");
+        let limits = all(&machine, &read, "rate");
+        assert_eq!(limits.len(), 1, "a link that is not there bounds nothing");
+        assert_eq!((limits[0].value, limits[0].source), (Some(256_000.0), Source::Rated));
+        assert!(limits[0].reason.as_ref().is_some_and(|why| why.contains("cannot be seen")), "{limits:?}");
+        machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
+        machine.virtualisation.product = Some("m5.xlarge".to_owned());
+        let limits = all(&machine, &read, "rate");
+        assert_eq!(limits[0].value, Some(18_750.0));
+        assert!(limits[0].inputs[0].name.contains("m5.xlarge"));
+        let large = case(1 << 20, "direct").with_word("op", "read");
+        assert_eq!(all(&machine, &large, "throughput")[0].value, Some(593.75e6));
+    }
+
+    #[test]
+    fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
+        let spinning = |model: Option<&str>| Disk {
+            rotational: Some(true),
+            model: model.map(str::to_owned),
+            ..disk("sda", DiskKind::Sata, Some(Link::Sata { line_bit_per_s: 6_000_000_000 }))
+        };
+        let lone = case(4096, "direct").with_word("op", "read").with_word("pattern", "random");
+        let lone = lone.with_count("depth", 1).with_count("threads", 1);
+        let floor = |disk: Disk, virtual_: bool, case: &Case| {
+            let mut machine = machine(Medium::Device, &[], vec![disk]);
+            machine.virtualisation.is_virtual = Some(virtual_);
+            all(&machine, case, "latency").remove(0)
+        };
+        let known = floor(spinning(Some("ST18000NM000J-2TV103")), false, &lone);
+        assert_eq!((known.value, known.kind), (Some(60.0 / 7200.0 / 2.0), Kind::Floor));
+        let other = floor(spinning(Some("WDC WD10EZEX")), false, &lone);
+        assert_eq!(other.value, Some(0.002));
+        assert!(other.inputs[0].from.contains("no disk ever sold turned faster"));
+        // A virtual disk's word is not taken; a queue can be sorted; a write can wait in a cache.
+        let queued = lone.clone().with_count("depth", 32);
+        let write = lone.clone().with_word("op", "write");
+        for (disk, virtual_, case) in
+            [(spinning(None), true, &lone), (spinning(None), false, &queued), (spinning(None), false, &write)]
+        {
+            assert_eq!(floor(disk, virtual_, case).value, None);
+        }
+        assert_eq!(floor(disk("sda", DiskKind::Sata, None), false, &lone).value, None);
     }
 }

@@ -5,7 +5,9 @@
 
 pub mod cpu;
 pub mod dense;
+pub mod device;
 pub mod disk;
+pub mod formula;
 pub mod memory;
 pub mod microarchitecture;
 pub mod network;

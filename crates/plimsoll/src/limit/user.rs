@@ -9,13 +9,16 @@
 //! kind = "ceiling"
 //! source = "order form: 2 channels of DDR5-4800"
 //! ```
+//!
+//! In the place of `value` stand `formula` and `inputs`: then the limit is printed with its derivation.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
-use super::{Input, Kind, Limit, Source};
+use super::{Input, Kind, Limit, Source, formula};
 use crate::bench::Metric;
 use crate::case::Case;
 use crate::quantity::Unit;
@@ -33,6 +36,8 @@ pub struct UserLimits {
 struct Given {
     matches: GlobMatcher,
     row: Row,
+    /// In the row's unit: given, or what its formula gives.
+    value: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -48,7 +53,12 @@ struct Row {
     glob: String,
     metric: String,
     unit: Unit,
-    value: f64,
+    #[serde(default)]
+    value: Option<f64>,
+    #[serde(default)]
+    formula: Option<String>,
+    #[serde(default)]
+    inputs: BTreeMap<String, f64>,
     kind: Kind,
     source: String,
     #[serde(default)]
@@ -89,31 +99,56 @@ impl UserLimits {
         let fits = |g: &&Given| {
             g.row.metric == metric.name && g.row.unit == metric.unit && g.matches.is_match(id.as_str())
         };
-        self.given.iter().filter(fits).map(|g| g.row.limit()).collect()
+        self.given.iter().filter(fits).map(|g| g.row.limit(g.value)).collect()
     }
 }
 
 impl Given {
     fn new(row: Row) -> Result<Self, String> {
-        if !(row.value.is_finite() && row.value > 0.0) {
-            return Err(format!("value {} is not a finite number above zero", row.value));
-        }
+        let value = row.known_value()?;
         let glob = GlobBuilder::new(&row.glob).literal_separator(false).build();
         let matches =
             glob.map_err(|e| format!("match: {}", crate::text::shown(&e.to_string())))?.compile_matcher();
-        Ok(Self { matches, row })
+        Ok(Self { matches, row, value })
     }
 }
 
 impl Row {
-    fn limit(&self) -> Limit {
-        let input = Input {
-            name: "value".to_owned(),
-            value: self.value,
-            unit: self.unit.name().to_owned(),
-            from: crate::text::shown(&self.source),
+    /// The value, or what the formula gives.
+    fn known_value(&self) -> Result<f64, String> {
+        if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
+            return Err(format!("inputs: {} = {value} is not a finite number", crate::text::shown(name)));
+        }
+        match (self.value, &self.formula) {
+            (Some(_), Some(_)) => Err("it has a value and a formula; give one of them".to_owned()),
+            (None, None) => Err("it has neither a value nor a formula; give one of them".to_owned()),
+            (Some(_), None) if !self.inputs.is_empty() => {
+                Err("inputs belong to a formula, and there is a value".to_owned())
+            }
+            (Some(value), None) if value.is_finite() && value > 0.0 => Ok(value),
+            (Some(value), None) => Err(format!("value {value} is not a finite number above zero")),
+            (None, Some(text)) => {
+                formula::evaluate(text, &self.inputs).map_err(|why| format!("formula: {why}"))
+            }
+        }
+    }
+
+    fn limit(&self, value: f64) -> Limit {
+        let from = crate::text::shown(&self.source);
+        let input = |name: &str, value: f64, unit: &str| Input {
+            name: crate::text::shown(name),
+            value,
+            unit: unit.to_owned(),
+            from: from.clone(),
         };
-        let mut limit = Limit::fixed(self.kind, Source::User, self.value, "as given", vec![input]);
+        let (formula, inputs) = match &self.formula {
+            Some(text) => {
+                let inputs = self.inputs.iter().map(|(name, value)| input(name, *value, "1"));
+                (crate::text::shown(text), inputs.collect())
+            }
+            None => ("as given".to_owned(), vec![input("value", value, self.unit.name())]),
+        };
+        let mut limit = Limit::fixed(self.kind, Source::User, value, &formula, inputs);
         limit.reason = self.note.as_deref().map(crate::text::shown);
         limit
     }
@@ -143,6 +178,29 @@ mod tests {
         );
         assert!(limits.of(&case, Metric { name: "bus", ..PROGRAM }).is_empty());
         assert!(limits.of(&"memory.latency".parse().unwrap(), PROGRAM).is_empty());
+    }
+
+    #[test]
+    fn a_formula_is_computed_and_kept_with_its_inputs() {
+        let given = |value: &str| file("ceiling", "1").replace("value = 1", value);
+        let text =
+            given("formula = \"channels * 8 * transfers\"\ninputs = { channels = 2, transfers = 4.8e9 }");
+        let case: Case = "memory.bandwidth/op=read".parse().unwrap();
+        let limit = UserLimits::parse(&text).unwrap().of(&case, PROGRAM).remove(0);
+        assert_eq!((limit.value, limit.formula.as_str()), (Some(76.8e9), "channels * 8 * transfers"));
+        let names: Vec<&str> = limit.inputs.iter().map(|input| input.name.as_str()).collect();
+        assert_eq!((names, limit.inputs[0].from.as_str()), (vec!["channels", "transfers"], "data sheet"));
+        let wrong = [
+            ("formula = \"channels\"", "limit 1: formula: 'channels' is not among the inputs"),
+            ("formula = \"2\"\nvalue = 2", "a value and a formula"),
+            ("note = \"\"", "neither a value nor a formula"),
+            ("value = 2\ninputs = { a = 1 }", "inputs belong to a formula"),
+            ("formula = \"a\"\ninputs = { a = inf }", "inputs: a = inf"),
+        ];
+        for (text, why) in wrong {
+            let error = UserLimits::parse(&given(text)).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The link that attaches a device: PCI Express, SATA or USB, at the speed it negotiated.
+//! The link that attaches a device: PCI Express, SATA, SAS or USB, at the speed it negotiated.
 
 use super::DiskKind;
 use crate::machine::root::Root;
@@ -25,6 +25,13 @@ pub enum Link {
         /// Line rate in bit/s.
         line_bit_per_s: u64,
     },
+    /// Serial attached SCSI: the port nearest to the disk.
+    Sas {
+        /// Line rate of the slowest phy in bit/s.
+        line_bit_per_s: u64,
+        /// Phys of the port.
+        lanes: u32,
+    },
     /// USB.
     Usb {
         /// Line rate in bit/s.
@@ -36,7 +43,8 @@ impl Link {
     /// What is left after line coding, in bit/s: before packet headers, so no transfer can be faster.
     ///
     /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b from 8 to 32 GT/s, 236 of 256
-    /// bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
+    /// bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5): 8b/10b up to 12 Gbit/s, 128b/150b at 22.5.
+    /// USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
     pub fn coded_bit_per_s(&self) -> f64 {
         match *self {
             Self::Pcie { transfers_per_s, lanes, .. } => {
@@ -48,11 +56,24 @@ impl Link {
                 transfers_per_s as f64 * f64::from(lanes) * coding
             }
             Self::Sata { line_bit_per_s } => line_bit_per_s as f64 * 0.8,
+            Self::Sas { line_bit_per_s, lanes } => {
+                let coding = if line_bit_per_s > 12_000_000_000 { 128.0 / 150.0 } else { 0.8 };
+                line_bit_per_s as f64 * f64::from(lanes) * coding
+            }
             Self::Usb { line_bit_per_s } => match line_bit_per_s {
                 0..5_000_000_000 => line_bit_per_s as f64,
                 5_000_000_000..10_000_000_000 => line_bit_per_s as f64 * 0.8,
                 _ => line_bit_per_s as f64 * 128.0 / 132.0,
             },
+        }
+    }
+
+    /// Whether both ways have the whole rate at once: a SATA link and USB before 3.0 turn round.
+    pub fn is_duplex(&self) -> bool {
+        match *self {
+            Self::Pcie { .. } | Self::Sas { .. } => true,
+            Self::Sata { .. } => false,
+            Self::Usb { line_bit_per_s } => line_bit_per_s >= 5_000_000_000,
         }
     }
 
@@ -63,6 +84,7 @@ impl Link {
             DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
             DiskKind::Sata => sata(root, place),
             DiskKind::Usb => usb(root, place),
+            DiskKind::Scsi => sas(root, place),
             _ => None,
         }
     }
@@ -132,6 +154,29 @@ fn sata(root: &Root, place: &Path) -> Option<Link> {
     Some(Link::Sata { line_bit_per_s })
 }
 
+/// The SAS port nearest above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` = `12.0 Gbit`.
+fn sas(root: &Root, place: &Path) -> Option<Link> {
+    let port = place.ancestors().find(|dir| {
+        dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))
+    })?;
+    let names = root.names(port).ok()?;
+    let rate = |phy: &String| {
+        let text = root.text(port.join(phy).join("sas_phy").join(phy).join("negotiated_linkrate")).ok()?;
+        match text.as_str() {
+            "1.5 Gbit" => Some(1_500_000_000),
+            "3.0 Gbit" => Some(3_000_000_000),
+            "6.0 Gbit" => Some(6_000_000_000),
+            "12.0 Gbit" => Some(12_000_000_000),
+            "22.5 Gbit" => Some(22_500_000_000),
+            _ => None,
+        }
+    };
+    let rates =
+        names.iter().filter(|name| name.starts_with("phy-")).map(rate).collect::<Option<Vec<u64>>>()?;
+    let line_bit_per_s = rates.iter().copied().min()?;
+    Some(Link::Sas { line_bit_per_s, lanes: u32::try_from(rates.len()).ok().filter(|lanes| *lanes <= 128)? })
+}
+
 /// The speed of the nearest USB device above the disk, in Mbit/s.
 fn usb(root: &Root, place: &Path) -> Option<Link> {
     let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
@@ -159,6 +204,25 @@ mod tests {
         assert!((link(16_000_000_000, 4).coded_bit_per_s() / 1e9 - 63.015).abs() < 0.001);
         assert_eq!(Link::Sata { line_bit_per_s: 6_000_000_000 }.coded_bit_per_s(), 4.8e9);
         assert_eq!(Link::Usb { line_bit_per_s: 480_000_000 }.coded_bit_per_s(), 480e6);
+    }
+
+    #[test]
+    fn a_sas_port_counts_its_phys_at_the_slowest_rate() {
+        let port = "sys/devices/pci0000:00/0000:00:02.0/host0/port-0:3";
+        let phy =
+            |n: u32, rate: &str| format!("{port}/phy-0:{n}/sas_phy/phy-0:{n}/negotiated_linkrate = {rate}\n");
+        let disk = format!("{port}/end_device-0:3/target0:0:3/0:0:3:0/block/sdd");
+        let link = |tree: &str| {
+            let fixture = crate::machine::fixture::Fixture::unpack(tree).unwrap();
+            Link::of(&fixture.root, DiskKind::Scsi, &Path::new("/").join(&disk))
+        };
+        let wide = link(&(phy(0, "12.0 Gbit") + &phy(1, "6.0 Gbit")));
+        assert_eq!(wide, Some(Link::Sas { line_bit_per_s: 6_000_000_000, lanes: 2 }));
+        assert_eq!(wide.map(|link| link.coded_bit_per_s()), Some(9.6e9));
+        assert_eq!(link(&(phy(0, "12.0 Gbit") + &phy(1, "Unknown"))), None);
+        assert_eq!(link(&format!("{port}/device = x\n")), None);
+        let fast = Link::Sas { line_bit_per_s: 22_500_000_000, lanes: 1 };
+        assert_eq!((fast.coded_bit_per_s(), fast.is_duplex()), (19.2e9, true));
     }
 
     #[test]

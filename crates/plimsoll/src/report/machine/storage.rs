@@ -118,6 +118,9 @@ fn link(link: &Link) -> String {
             format!("PCIe {} GT/s × {lanes} ({coded}{best})", giga(*transfers_per_s))
         }
         Link::Sata { line_bit_per_s } => format!("SATA {} ({coded})", bits(*line_bit_per_s as f64)),
+        Link::Sas { line_bit_per_s, lanes } => {
+            format!("SAS {} × {lanes} ({coded})", bits(*line_bit_per_s as f64))
+        }
         Link::Usb { line_bit_per_s } => format!("USB {} ({coded})", bits(*line_bit_per_s as f64)),
     }
 }

@@ -1,0 +1,169 @@
+//! What drives, cloud volumes and instance types are rated at: the rows of `data/devices.toml` and `data/instances.toml`.
+//!
+//! Both files are part of the program. A device is found by the model that it states, an instance type by the product
+//! name of its firmware; what is in neither is unknown.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::machine::{Disk, Virtualisation};
+
+const DEVICES: &str = include_str!("../../../../data/devices.toml");
+const INSTANCES: &str = include_str!("../../../../data/instances.toml");
+
+/// The rows, read once. Immutable.
+static DEVICE_TABLE: LazyLock<Devices> = LazyLock::new(|| toml::from_str(DEVICES).unwrap_or_default());
+static INSTANCE_TABLE: LazyLock<Instances> = LazyLock::new(|| toml::from_str(INSTANCES).unwrap_or_default());
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Devices {
+    device: Vec<Device>,
+}
+
+/// One drive or kind of volume.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Name, as its maker or provider calls it.
+    pub name: String,
+    models: Vec<String>,
+    /// The model does not tell the type of the volume: the figures are those of the fastest.
+    #[serde(default)]
+    pub any: bool,
+    /// Bytes read a second.
+    pub read: Option<f64>,
+    /// Bytes written a second.
+    pub write: Option<f64>,
+    /// Small random reads a second.
+    pub read_io: Option<f64>,
+    /// Small random writes a second.
+    pub write_io: Option<f64>,
+    /// Turns of a spinning disk, per minute.
+    pub turns_per_minute: Option<f64>,
+    /// Where the figures are from.
+    pub source: String,
+    /// With which copy of it they were compared.
+    #[serde(default)]
+    pub checked: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Instances {
+    vendor: String,
+    source: String,
+    applies_to: Vec<String>,
+    instance: Vec<Instance>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Instance {
+    products: Vec<String>,
+    volumes: f64,
+    volumes_io: f64,
+}
+
+/// What an instance type promises all its volumes together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Promise<'a> {
+    /// The instance type.
+    pub product: &'a str,
+    /// Bytes a second.
+    pub bytes: f64,
+    /// Transfers a second.
+    pub transfers: f64,
+    /// Where the figures are from.
+    pub source: &'static str,
+}
+
+impl Device {
+    /// The row of this device's model.
+    pub fn of(disk: &Disk) -> Option<&'static Device> {
+        let model = disk.model.as_deref()?.trim();
+        let matches = |row: &&Device| row.models.iter().any(|prefix| model.starts_with(prefix.as_str()));
+        DEVICE_TABLE.device.iter().find(matches)
+    }
+}
+
+impl<'a> Promise<'a> {
+    /// What this instance type promises the volumes `disks`, if all of them are its network volumes.
+    pub fn of(machine: &'a Virtualisation, disks: &[&Disk]) -> Option<Promise<'a>> {
+        let table = &*INSTANCE_TABLE;
+        let product = machine.product.as_deref()?.trim();
+        let applies = |disk: &&Disk| {
+            let model = disk.model.as_deref().unwrap_or_default().trim();
+            table.applies_to.iter().any(|prefix| model.starts_with(prefix.as_str()))
+        };
+        if machine.system_vendor.as_deref() != Some(table.vendor.as_str()) || !disks.iter().all(applies) {
+            return None;
+        }
+        let row = table.instance.iter().find(|row| row.products.iter().any(|known| known == product))?;
+        Some(Promise { product, bytes: row.volumes / 8.0, transfers: row.volumes_io, source: &table.source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::machine::fixture::Fixture;
+
+    #[test]
+    fn the_tables_are_sound() {
+        let devices: Devices = toml::from_str(DEVICES).unwrap();
+        let mut models = HashSet::new();
+        for row in &devices.device {
+            assert!(!row.source.is_empty() && !row.models.is_empty(), "{}", row.name);
+            for model in &row.models {
+                assert!(models.insert(model.clone()), "{model} stands twice");
+                let shadowed = models.iter().any(|other| other != model && model.starts_with(other.as_str()));
+                assert!(!shadowed, "{model} is part of another row");
+            }
+            for figure in
+                [row.read, row.write, row.read_io, row.write_io, row.turns_per_minute].into_iter().flatten()
+            {
+                assert!(figure.is_finite() && figure >= 1000.0, "{}", row.name);
+            }
+            assert!(row.read.is_some() && row.write.is_some(), "{}", row.name);
+        }
+        let instances: Instances = toml::from_str(INSTANCES).unwrap();
+        let products: Vec<_> = instances.instance.iter().flat_map(|row| &row.products).collect();
+        assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
+        assert!(instances.instance.iter().all(|row| row.volumes >= 1e9 && row.volumes_io >= 1e3));
+    }
+
+    #[test]
+    fn a_saved_machine_finds_its_drive_and_another_nothing() {
+        let machine = Fixture::open("epyc-7543-nps4").unwrap().machine();
+        let disk = machine.disks.iter().find(|disk| disk.name == "nvme0n1").unwrap();
+        let row = Device::of(disk).unwrap();
+        assert_eq!((row.name.as_str(), row.read), ("Samsung PM9A3 (U.2)", Some(6.9e9)));
+        assert_eq!(Promise::of(&machine.virtualisation, &[disk]), None);
+        let other = Disk { model: Some("A drive of nobody".to_owned()), ..disk.clone() };
+        assert!(Device::of(&other).is_none());
+        assert!(Device::of(&Disk { model: None, ..disk.clone() }).is_none());
+    }
+
+    #[test]
+    fn an_instance_promises_its_volumes_and_not_its_own_disks() {
+        let machine = Fixture::open("graviton2-container").unwrap().machine();
+        let volume = machine.disks.iter().find(|disk| disk.name == "nvme1n1").unwrap();
+        assert!(Device::of(volume).is_some_and(|row| row.any));
+        let mut on = machine.virtualisation.clone();
+        on.system_vendor = Some("Amazon EC2".to_owned());
+        on.product = Some("m6g.8xlarge".to_owned());
+        let promise = Promise::of(&on, &[volume]).unwrap();
+        assert_eq!((promise.product, promise.bytes, promise.transfers), ("m6g.8xlarge", 1187.5e6, 40_000.0));
+        let own = Disk { model: Some("Amazon EC2 NVMe Instance Storage".to_owned()), ..volume.clone() };
+        assert_eq!(Promise::of(&on, &[volume, &own]), None);
+        on.product = Some("m99.huge".to_owned());
+        assert_eq!(Promise::of(&on, &[volume]), None);
+        on.system_vendor = Some("Google".to_owned());
+        on.product = Some("m6g.8xlarge".to_owned());
+        assert_eq!(Promise::of(&on, &[volume]), None);
+    }
+}
