@@ -13,6 +13,8 @@ use plimsoll_metal::clock::CoreClock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+mod peers;
+
 use crate::bench::disk::raw::{self, RawError, RawTarget};
 use crate::bench::disk::target::Cache;
 use crate::bench::{Candidate, Options, disk};
@@ -25,6 +27,7 @@ use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
 use crate::output::{self, OutputError, Outputs};
+use crate::peer::Companions;
 use crate::plan::Plan;
 use crate::report;
 use crate::report::{Style, Wishes};
@@ -90,9 +93,14 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
+        Typed::Peers { named, install } => peers::list(&named, install),
+        Typed::Launch { cpus, command } => Err(peers::launch(&cpus, &command)),
         Typed::FarEnd => far_end::private(),
     }
 }
+
+/// Within this share two tools are said to see the same, unless the user says otherwise.
+const MARGIN: f64 = 0.03;
 
 /// All that is decided before the first measurement.
 struct Prepared {
@@ -102,11 +110,13 @@ struct Prepared {
     user_limits: UserLimits,
     target: Option<RawTarget>,
     key: Option<Key>,
+    margin: f64,
 }
 
 impl Prepared {
     fn new(what: &What, common: &Common) -> Result<Self, Failure> {
         distinct_outputs(common)?;
+        peers::against(common)?;
         let user_limits = match &common.limits {
             Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
             None => UserLimits::default(),
@@ -124,7 +134,8 @@ impl Prepared {
             None if uses_disk || common.dir.is_some() => plan.dir = checked_dir(&plan.dir, &candidates)?,
             None => {}
         }
-        Ok(Self { plan, machine, candidates, user_limits, target: common.target.clone(), key: None })
+        let margin = common.margin.unwrap_or(MARGIN);
+        Ok(Self { margin, plan, machine, candidates, user_limits, target: common.target.clone(), key: None })
     }
 
     fn options(&self) -> Options {
@@ -166,7 +177,15 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         OutputError::File(_) => Failure::usage(e.to_string()),
     })?;
     let interrupts = interrupts()?;
-    run(&prepared, outputs, interrupts)
+    let companions = peers::companions(common, &own_program()?, interrupts.clone())?;
+    run(&prepared, outputs, interrupts, companions)
+}
+
+/// Path of this program.
+fn own_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|e| {
+        Failure::environment(format!("cannot find this program's own file: {e}; is /proc mounted?"))
+    })
 }
 
 /// The cases, a line each; what this machine cannot measure with its reason.
@@ -246,10 +265,13 @@ fn interrupts() -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-fn run(prepared: &Prepared, outputs: Outputs, interrupts: Receiver<()>) -> Result<ExitCode, Failure> {
-    let program = std::env::current_exe().map_err(|e| {
-        Failure::environment(format!("cannot find this program's own file: {e}; is /proc mounted?"))
-    })?;
+fn run(
+    prepared: &Prepared,
+    outputs: Outputs,
+    interrupts: Receiver<()>,
+    companions: Option<Companions>,
+) -> Result<ExitCode, Failure> {
+    let program = own_program()?;
     let mut outputs = outputs;
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let maker = Maker {
@@ -257,8 +279,12 @@ fn run(prepared: &Prepared, outputs: Outputs, interrupts: Receiver<()>) -> Resul
         node: machine.host.as_deref().unwrap_or("localhost"),
         seed: plan.seed,
         user_limits: &prepared.user_limits,
+        margin: prepared.margin,
     };
     let mut station = Workers::new(program, machine, &prepared.options(), interrupts);
+    if let Some(companions) = companions {
+        station = station.with(companions);
+    }
     let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
     let begun = jiff::Timestamp::now();
     let id = uuid::Uuid::now_v7().to_string();

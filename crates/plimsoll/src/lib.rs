@@ -18,6 +18,7 @@ pub mod limit;
 pub mod machine;
 pub mod measurement;
 pub mod output;
+pub mod peer;
 pub mod plan;
 pub mod quantity;
 pub mod report;

@@ -5,8 +5,10 @@
 //! summarised again by a newer version.
 
 mod matrix;
+mod peers;
 
 pub use matrix::{Alike, Matrix, Measured};
+pub use peers::{Availability, Parity, PeerResult};
 
 use std::collections::BTreeMap;
 
@@ -116,7 +118,7 @@ pub struct MetricResult {
     /// Median of the samples' own shares of their limit; 1 is best.
     pub of_limit: Option<f64>,
     /// Reference tools beside it.
-    pub peers: Vec<serde_json::Value>,
+    pub peers: Vec<PeerResult>,
 }
 
 /// One sample in time. Shares are between 0 and 1.
@@ -155,6 +157,8 @@ pub struct Maker<'a> {
     pub seed: u64,
     /// Limits that the user gave.
     pub user_limits: &'a UserLimits,
+    /// Within this share two figures are the same for the reader.
+    pub margin: f64,
 }
 
 impl Maker<'_> {
@@ -245,7 +249,12 @@ impl Maker<'_> {
             curve: None,
             limit: chosen,
             limits,
-            peers: Vec::new(),
+            peers: outcome
+                .peers
+                .iter()
+                .filter(|heard| heard.metric == metric.name)
+                .map(|heard| PeerResult::of(heard, self.margin))
+                .collect(),
         })
     }
 }

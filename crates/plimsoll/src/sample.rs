@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +111,17 @@ pub struct Facts {
     pub invalid: Option<String>,
 }
 
+/// What a prepared case lets a reference tool use, so that both measure the same thing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The CPUs that its threads are pinned to, in their order.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// The filled test file, as a path that another process can open.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+}
+
 /// Which rule of the exit codes a failure falls under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -170,6 +182,50 @@ impl std::error::Error for CannotMeasure {}
 #[error("wrong answer: {0}")]
 pub struct WrongAnswer(pub String);
 
+/// How far a reference tool's figure and ours are the same thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Match {
+    /// The same definition: an equivalence verdict has a meaning.
+    Exact,
+    /// The same after a factor.
+    Scaled,
+    /// Something near: shown for orientation, never judged equivalent.
+    Related,
+}
+
+/// A figure of ours and one of a reference tool, taken one after the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paired {
+    /// Ours.
+    pub own: f64,
+    /// The tool's, in the same unit.
+    pub peer: f64,
+}
+
+/// What a reference tool gave beside a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// Its name.
+    pub name: String,
+    /// Its version, if it says.
+    pub version: Option<String>,
+    /// The metric that it measures too.
+    pub metric: String,
+    /// How far the definitions agree.
+    pub definition: Match,
+    /// Where they differ, or how they were brought together.
+    pub note: String,
+    /// The command, as it could be typed.
+    pub command: Vec<String>,
+    /// The pairs.
+    pub pairs: Vec<Paired>,
+    /// What it did otherwise than asked.
+    pub warnings: Vec<Warning>,
+    /// Why it gave nothing (more).
+    pub unavailable: Option<String>,
+}
+
 /// All that became of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -179,6 +235,8 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// What was achieved, and warnings.
     pub facts: Facts,
+    /// What reference tools gave beside it.
+    pub peers: Vec<Beside>,
     /// Why it ended without a figure.
     pub ended: Option<End>,
 }

@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "peer",
     "cli",
     "resolve",
     "limit",

@@ -6,6 +6,7 @@ mod disk;
 mod faults;
 mod layering;
 mod network;
+mod peers;
 mod quick;
 mod quota;
 mod store;

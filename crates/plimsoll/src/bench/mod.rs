@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
 use crate::wire::Key;
 
 pub mod cpu;
@@ -120,6 +120,11 @@ pub trait Prepared {
     /// # Errors
     /// Why the figure cannot be had.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
+
+    /// What a reference tool may use to measure the same thing.
+    fn offer(&self) -> Offer {
+        Offer::default()
+    }
 
     /// Frees the CPUs while something else is being measured.
     fn pause(&mut self) {}

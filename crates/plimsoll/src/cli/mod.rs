@@ -49,10 +49,35 @@ pub enum Typed {
         /// A run to show; none lists them.
         show: Option<String>,
     },
+    /// List the reference tools.
+    Peers {
+        /// Where some of them are.
+        named: Vec<(String, PathBuf)>,
+        /// What to do about missing ones.
+        install: Install,
+    },
+    /// Become another program, bound to CPUs.
+    Launch {
+        /// The CPUs; none: as it is.
+        cpus: Vec<usize>,
+        /// The program and its arguments.
+        command: Vec<OsString>,
+    },
     /// Be a worker.
     Worker,
     /// Be the far end of a network benchmark.
     FarEnd,
+}
+
+/// What to do about missing reference tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Install {
+    /// Nothing.
+    No,
+    /// Print the command.
+    Show,
+    /// Run it.
+    Run,
 }
 
 /// What is measured.
@@ -80,6 +105,15 @@ fn precision(text: &str) -> Result<f64, String> {
     match quantity::parse_share(text).map_err(|e| e.to_string())? {
         share if share > 0.0 => Ok(share),
         _ => Err("above zero, such as 1%; for a fixed number of samples use --samples".to_owned()),
+    }
+}
+
+fn named_path(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.to_owned(), PathBuf::from(file)))
+        }
+        _ => Err("NAME=FILE, such as stream=./stream".to_owned()),
     }
 }
 
@@ -127,6 +161,15 @@ pub struct Common {
     /// Limits of your own, from a data sheet or an order form: see examples/limits.toml
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
+    /// Reference tools beside each figure: installed (the best one for each), all, or names (see plimsoll peers)
+    #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// Within this share two tools are said to see the same [default: 3%]
+    #[arg(long, value_name = "SHARE", value_parser = precision)]
+    pub margin: Option<f64>,
+    /// Where a reference tool is, if not on PATH
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_path)]
+    pub peer_path: Vec<(String, PathBuf)>,
     /// Seed of all that is random [default: another one each time]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
@@ -242,7 +285,7 @@ pub fn command() -> Command {
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
     root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
-        .subcommands([far_end(), key(), machine, history])
+        .subcommands([far_end(), key(), machine, peers(), history, launch()])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
 }
 
@@ -260,6 +303,37 @@ fn key() -> Command {
         .about("Make a key for `serve` and `network --server`")
         .subcommand_required(true)
         .subcommand(new)
+}
+
+fn peers() -> Command {
+    let path = Arg::new("peer-path").long("peer-path").value_name("NAME=FILE").value_parser(named_path);
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+    };
+    Command::new("peers")
+        .about("List the reference tools: which are here, what each checks, how to get it")
+        .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
+        .arg(flag("install", "Print the command that installs the missing ones"))
+        .arg(flag("yes", "Run that command").requires("install"))
+}
+
+/// Hidden: how reference tools are started.
+fn launch() -> Command {
+    Command::new("launch").hide(true).arg(Arg::new("cpus").long("cpus").required(true)).arg(
+        Arg::new("command")
+            .num_args(1..)
+            .last(true)
+            .required(true)
+            .value_parser(clap::value_parser!(OsString)),
+    )
+}
+
+fn launched(matches: &ArgMatches) -> Typed {
+    let cpus = matches.get_one::<String>("cpus").map(String::as_str).unwrap_or_default();
+    Typed::Launch {
+        cpus: cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect(),
+        command: matches.get_many::<OsString>("command").into_iter().flatten().cloned().collect(),
+    }
 }
 
 /// Reads the command line.
@@ -283,6 +357,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
         Some(("key", m)) => Ok(Typed::NewKey {
             file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
         }),
+        Some(("peers", m)) => Ok(Typed::Peers {
+            named: m.get_many("peer-path").into_iter().flatten().cloned().collect(),
+            install: match (m.get_flag("install"), m.get_flag("yes")) {
+                (true, true) => Install::Run,
+                (true, false) => Install::Show,
+                _ => Install::No,
+            },
+        }),
+        Some(("launch", m)) => Ok(launched(m)),
         Some(("worker", _)) => Ok(Typed::Worker),
         Some(("far-end", _)) => Ok(Typed::FarEnd),
         Some((name, m)) => {

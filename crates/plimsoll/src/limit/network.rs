@@ -97,6 +97,7 @@ mod tests {
             case: case.with_count("threads", threads),
             samples: vec![sample],
             facts: Facts::default(),
+            peers: Vec::new(),
             ended: None,
         }
     }

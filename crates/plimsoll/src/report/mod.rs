@@ -8,6 +8,7 @@ pub mod kernels;
 mod label;
 pub mod machine;
 mod out;
+pub mod peers;
 mod progress;
 mod row;
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl Sheet {
     }
 
     fn ending(&self, run: &Run, stored: Option<&Location>) -> String {
-        let mut text = String::new();
+        let mut text = super::peers::section(run, &self.style);
         if !run.findings.is_empty() {
             text += &format!("\n{}\n", self.style.paint(Role::Strong, "Findings"));
         }

@@ -13,13 +13,18 @@ use crate::case::Case;
 use crate::event::Event;
 use crate::limit::{Evidence, median};
 use crate::measurement::{Maker, Measurement};
+use crate::peer::Companion;
 use crate::plan::Sampling;
 use crate::sample::{
-    Amount, CannotMeasure, Cause, Conditions, End, Facts, Outcome, Sample, WAITED, WrongAnswer,
+    Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WAITED, WrongAnswer,
 };
 use crate::stats::{Decision, MAX_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
 use crate::warning::{Loss, Warning};
+
+mod companions;
+
+use companions::Companions;
 
 /// Shares of lost time above which a figure is marked as disturbed.
 const DISTURBED: f64 = 0.05;
@@ -37,6 +42,11 @@ pub trait Station {
     /// # Errors
     /// Why it cannot be measured.
     fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
+
+    /// The reference tools that stand beside a case, which has this to offer.
+    fn beside(&mut self, _: &Case, _: &Offer) -> Vec<Companion> {
+        Vec::new()
+    }
 }
 
 /// Time and the machine's state while a sample runs.
@@ -135,7 +145,8 @@ impl Harness<'_> {
             ))),
             (Ok(()), _) => self.measure(&case, allowed, &mut taken),
         };
-        Outcome { case, samples: taken.samples, facts: taken.facts, ended: ended.err() }
+        let Taken { samples, facts, peers, .. } = taken;
+        Outcome { case, samples, facts, peers, ended: ended.err() }
     }
 
     fn measure(&mut self, case: &Case, allowed: Option<f64>, taken: &mut Taken) -> Result<(), End> {
@@ -145,20 +156,24 @@ impl Harness<'_> {
         let rule = self.rule(case, allowed);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
+        let mut companions = Companions::new(self.station.beside(case, &prepared.offer()), seed);
         let ending = loop {
-            let sample = self.sample(prepared.as_mut(), amount).map_err(End::Cannot)?;
-            let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
-            taken.samples.push(sample);
+            let own = self.round(prepared.as_mut(), amount, &mut companions).map_err(End::Cannot)?;
+            let value = headline.and_then(|m| own.values.get(m.name).copied()).unwrap_or(own.elapsed);
+            taken.samples.push(own);
             taken.headline.push(value);
             (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| End::Wrong(WrongAnswer(e.to_string())))?;
             // The next sample must still fit.
-            let used = self.clock.now() - begun + self.sampling.sample_time;
-            if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used)) {
+            let used = self.clock.now() - begun - companions.seconds + self.sampling.sample_time;
+            if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
+                && !companions.want_more()
+            {
                 break ending;
             }
         };
+        taken.peers = companions.heard();
         prepared.verify().map_err(End::Wrong)?;
         taken.facts = prepared.facts();
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
@@ -167,6 +182,25 @@ impl Harness<'_> {
         let cpus = self.maker.machine.cpu.allowed.len();
         taken.remark(ending, self.sampling.precision, cpus > 0 && case.threads() > cpus);
         Ok(())
+    }
+
+    /// One sample of ours and one of each tool that still wants pairs, in random order.
+    fn round(
+        &mut self,
+        own: &mut dyn Prepared,
+        amount: Amount,
+        companions: &mut Companions,
+    ) -> Result<Sample, CannotMeasure> {
+        let (before, after) = companions.order();
+        let begun = self.clock.now();
+        companions.hear(&before, own)?;
+        let between = self.clock.now();
+        let sample = self.sample(own, amount)?;
+        let ended = self.clock.now();
+        companions.hear(&after, own)?;
+        companions.seconds += between - begun + self.clock.now() - ended;
+        companions.pair(&sample);
+        Ok(sample)
     }
 
     fn rule(&self, case: &Case, allowed: Option<f64>) -> StopRule {
@@ -218,6 +252,7 @@ struct Taken {
     samples: Vec<Sample>,
     headline: Vec<f64>,
     facts: Facts,
+    peers: Vec<Beside>,
 }
 
 impl Taken {

@@ -111,7 +111,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let log = Rc::new(Log::default());
     let mut events = Vec::new();
     let user_limits = UserLimits::default();
-    let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits };
+    let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };
     let candidates: Vec<Candidate> = (1..=cases)
         .map(|n| Candidate { case: Case::of("null").with_count("threads", n as u64), feasible: Ok(()) })
         .collect();

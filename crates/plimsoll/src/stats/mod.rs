@@ -6,6 +6,7 @@
 mod bootstrap;
 mod changepoint;
 mod convergence;
+mod equivalence;
 mod outlier;
 mod samples;
 mod scaling;
@@ -17,6 +18,7 @@ mod usl;
 pub use bootstrap::{RESAMPLES, median_interval};
 pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};
 pub use convergence::{Decision, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
+pub use equivalence::{MIN_PAIRS, Ratio, Verdict};
 pub use outlier::{lag1_autocorrelation, outlier_count};
 pub use samples::{NotSamples, Samples};
 pub use scaling::{Rate, Scaling, scaling};

@@ -27,7 +27,7 @@ impl Seed {
 
     /// A generator whose stream is fixed by this seed: ChaCha8 is a published cipher, so it cannot drift with a
     /// library's version, and the 32-byte key is filled here rather than by a library's helper for the same reason.
-    pub(super) fn generator(self) -> ChaCha8Rng {
+    pub fn generator(self) -> ChaCha8Rng {
         let mut key = [0u8; 32];
         let mut hash = self.0;
         for chunk in key.chunks_exact_mut(8) {

@@ -104,8 +104,9 @@ impl Workbench {
         let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
         match benchmark.prepare(case, &cx) {
             Ok(prepared) => {
+                let offer = prepared.offer();
                 self.prepared = Some(prepared);
-                Reply::Done
+                Reply::Prepared(offer)
             }
             Err(cannot) => Reply::Cannot(cannot),
         }

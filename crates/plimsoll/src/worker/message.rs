@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::Options;
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
 
 /// Longest line either side accepts: a sample with a full latency histogram is far below it.
 const MAX_LINE: u64 = 16 << 20;
@@ -47,6 +47,8 @@ pub enum Request {
 pub enum Reply {
     /// Done; nothing to say.
     Done,
+    /// The case is ready; this is what a reference tool may use.
+    Prepared(Offer),
     /// A finished sample.
     Sampled(Box<Sample>),
     /// The answer was right; these are the facts.

@@ -15,8 +15,9 @@ use super::message::{self, Reply, Request};
 use crate::bench::{self, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::peer::{Companion, Companions};
 use crate::run::Station;
-use crate::sample::{Amount, CannotMeasure, Cause, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PATIENCE: f64 = 120.0;
@@ -31,6 +32,7 @@ pub struct Workers {
     options: Options,
     interrupts: Receiver<()>,
     kept: Option<(String, Shared)>,
+    companions: Option<Companions>,
 }
 
 type Shared = Rc<RefCell<Worker>>;
@@ -38,7 +40,21 @@ type Shared = Rc<RefCell<Worker>>;
 impl Workers {
     /// Workers are `program worker`; a message on `interrupts` ends what is under way.
     pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
-        Self { program, machine: machine.clone(), options: options.clone(), interrupts, kept: None }
+        Self {
+            program,
+            machine: machine.clone(),
+            options: options.clone(),
+            interrupts,
+            kept: None,
+            companions: None,
+        }
+    }
+
+    /// With reference tools beside the cases.
+    #[must_use]
+    pub fn with(mut self, companions: Companions) -> Self {
+        self.companions = Some(companions);
+        self
     }
 
     fn worker_for(&mut self, case: &Case) -> Result<Shared, CannotMeasure> {
@@ -64,14 +80,36 @@ impl Workers {
 impl Station for Workers {
     fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let worker = self.worker_for(case)?;
-        worker.borrow_mut().done(&Request::Prepare { case: case.clone() }, PATIENCE)?;
-        Ok(Box::new(Remote { worker, facts: Facts::default() }))
+        let reply = worker.borrow_mut().ask(&Request::Prepare { case: case.clone() }, PATIENCE)?;
+        let Reply::Prepared(offer) = reply else {
+            return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
+        };
+        let offer = with_cpus(offer, case, &self.machine);
+        Ok(Box::new(Remote { worker, offer, facts: Facts::default() }))
     }
+
+    fn beside(&mut self, case: &Case, offer: &Offer) -> Vec<Companion> {
+        self.companions.as_mut().map(|c| c.beside(case, &self.machine, offer)).unwrap_or_default()
+    }
+}
+
+/// An offer that names no CPUs means those that the benchmarks usually take. A disk's threads are not pinned.
+fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
+    if offer.cpus.is_empty() {
+        let parties = match case.subsystem() {
+            "disk" => 0,
+            "network" => 2,
+            _ => case.threads(),
+        };
+        offer.cpus = bench::place(machine, parties);
+    }
+    offer
 }
 
 /// A case that is prepared in a worker.
 struct Remote {
     worker: Shared,
+    offer: Offer,
     facts: Facts,
 }
 
@@ -106,6 +144,10 @@ impl Prepared for Remote {
             Ok(_) => Err(WrongAnswer("the worker did not say whether the answer is right".to_owned())),
             Err(cannot) => Err(WrongAnswer(cannot.reason)),
         }
+    }
+
+    fn offer(&self) -> Offer {
+        self.offer.clone()
     }
 
     fn facts(&self) -> Facts {

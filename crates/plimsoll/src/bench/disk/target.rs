@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -112,6 +112,11 @@ enum Kind {
 }
 
 impl TestFile {
+    /// A path by which another process of this user can open it, also where it has no name.
+    pub fn seen_by_others(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
+    }
+
     /// Makes an empty file in the directory.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! A case of `disk.io` that is ready: its files, its threads, and what their counts mean.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::bench::fixed::Scaling;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Root;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
 use crate::warning::Warning;
 
 /// A mean depth below this share of the requested one is a warning.
@@ -234,6 +235,8 @@ pub(super) struct Transfers {
     cut: bool,
     /// The first sample warms up, for a time.
     warm: bool,
+    /// The test file as other processes see it; they must not write to what plimsoll may only read.
+    shared: Option<PathBuf>,
 }
 
 impl Transfers {
@@ -243,6 +246,7 @@ impl Transfers {
         let mut facts = Facts { warnings: ground.warnings, achieved: ground.place, ..Facts::default() };
         let storage = cx.machine.storage.as_ref();
         let first = ground.files.first().and_then(|files| files.first());
+        let shared = first.filter(|_| ground.known).map(|file| file.seen_by_others());
         // Before the first transfer.
         let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &ground.extents)?;
@@ -277,6 +281,7 @@ impl Transfers {
             done: Vec::new(),
             cut: false,
             warm: false,
+            shared,
         })
     }
 
@@ -381,6 +386,10 @@ fn page_cache() -> Warning {
 }
 
 impl Prepared for Transfers {
+    fn offer(&self) -> Offer {
+        Offer { file: self.shared.clone(), ..Offer::default() }
+    }
+
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let portions: Vec<Portion> =
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();

@@ -1,0 +1,125 @@
+//! Reference tools from the command line: `--against`, `plimsoll peers`, and how they are started.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crossbeam_channel::{Receiver, never};
+
+use super::{Failure, printed};
+use crate::cli::{Common, Install};
+use crate::peer::process::{Launcher, become_program};
+use crate::peer::{Against, Companions, Found, PEERS, Package, Search, how_to_get, reap};
+use crate::report::peers::{Listed, listed};
+use crate::report::{Style, Wishes};
+
+/// What `--against` asks for; checked before anything is measured.
+///
+/// # Errors
+/// A name that is no tool.
+pub(super) fn against(common: &Common) -> Result<Against, Failure> {
+    let against = Against::parse(&common.against).map_err(Failure::usage)?;
+    named(&common.peer_path)?;
+    Ok(against)
+}
+
+fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    for (name, _) in paths {
+        Against::parse(std::slice::from_ref(name))
+            .map_err(|e| Failure::usage(e.replacen("--against", "--peer-path", 1)))?;
+    }
+    Ok(paths.iter().cloned().collect())
+}
+
+fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Ok(Search::new(&path, named(paths)?, rustix::process::geteuid().is_root()))
+}
+
+/// The tools beside a run; none where none was asked for.
+///
+/// # Errors
+/// A name that is no tool.
+pub(super) fn companions(
+    common: &Common,
+    plimsoll: &Path,
+    interrupts: Receiver<()>,
+) -> Result<Option<Companions>, Failure> {
+    let against = against(common)?;
+    if against == Against::Nobody {
+        return Ok(None);
+    }
+    let parent = std::env::temp_dir();
+    reap(&parent);
+    let launcher = Launcher { plimsoll: plimsoll.to_owned() };
+    Ok(Some(Companions::new(against, search(&common.peer_path)?, launcher, parent, interrupts)))
+}
+
+/// `plimsoll peers`.
+///
+/// # Errors
+/// A name that is no tool, or a command that could not be run.
+pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<ExitCode, Failure> {
+    let search = search(paths)?;
+    let plimsoll = super::own_program()?;
+    let parent = std::env::temp_dir();
+    let launcher = Launcher { plimsoll };
+    let mut companions = Companions::new(Against::All, search.clone(), launcher, parent, never());
+    let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
+    if install != Install::No {
+        let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.package());
+        return installed(&missing.collect::<Vec<_>>(), install);
+    }
+    let rows: Vec<Listed> = looked
+        .into_iter()
+        .map(|(peer, found)| Listed {
+            name: peer.name(),
+            checks: peer.checks(),
+            version: found.as_ref().ok().and_then(|found| companions.version(found)),
+            place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
+            get: how_to_get(peer.package()),
+        })
+        .collect();
+    printed(&listed(&rows, &Style::detect(Wishes::default())))
+}
+
+/// Prints the command that installs these packages, or runs it.
+fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure> {
+    let packages: Vec<&str> = missing
+        .iter()
+        .filter_map(|package| match package {
+            Package::Debian(name) | Package::DebianNonFree(name) => Some(*name),
+            Package::Source(_) => None,
+        })
+        .collect();
+    if packages.is_empty() {
+        return printed("nothing that a Debian package has is missing\n");
+    }
+    let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
+    if install == Install::Show {
+        return printed(&format!("{}\n", words.join(" ")));
+    }
+    let status = Command::new("/usr/bin/apt-get").args(&words[1..]).status();
+    match status {
+        Ok(status) if status.success() => Ok(ExitCode::SUCCESS),
+        Ok(status) => Err(Failure::environment(format!(
+            "'{}' failed ({status}); iozone3, lmbench and netperf need Debian's non-free section in its sources",
+            words.join(" ")
+        ))),
+        Err(e) => Err(Failure::environment(format!("'{}' cannot be run: {e}", words.join(" ")))),
+    }
+}
+
+/// `plimsoll launch`: becomes another program.
+///
+/// # Errors
+/// Always: it returns only if it could not.
+pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Failure {
+    let Some((program, arguments)) = command.split_first() else {
+        return Failure::usage("launch: no program");
+    };
+    let error = become_program(cpus, Path::new(program), arguments);
+    let shown = crate::text::shown_bytes(program.as_encoded_bytes());
+    Failure::environment(format!("{shown} cannot be started: {error}"))
+}

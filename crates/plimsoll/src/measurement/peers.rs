@@ -1,0 +1,134 @@
+//! Reference tools beside a metric, as stored: their figures, the ratio of ours to theirs, and the verdict.
+
+use serde::{Deserialize, Serialize};
+
+use super::Note;
+use crate::sample::{Beside, Match};
+use crate::stats::{Ratio, Verdict};
+
+/// Whether a tool gave figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Availability {
+    /// It did.
+    Ok,
+    /// It did not, or stopped to; `reason` says why.
+    Unavailable,
+}
+
+/// Ours ÷ theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parity {
+    /// Median of the pairs' own ratios.
+    pub median: f64,
+    /// 95 % interval; null below 3 pairs.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// One tool beside one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerResult {
+    /// Its name.
+    pub peer: String,
+    /// Its version, if it says.
+    pub version: Option<String>,
+    /// Whether it gave figures.
+    pub status: Availability,
+    /// Why not.
+    pub reason: Option<String>,
+    /// The command, as it could be typed.
+    pub command: Vec<String>,
+    /// How far the definitions agree.
+    #[serde(rename = "match")]
+    pub definition: Match,
+    /// Where they differ, or how they were brought together.
+    pub note: String,
+    /// Our figures of the pairs, as a tool would print them: with all interruptions in them.
+    pub own: Vec<f64>,
+    /// Its figures, in our metric's unit, in the order of the pairs.
+    pub samples: Vec<f64>,
+    /// Their median.
+    pub median: Option<f64>,
+    /// Ours ÷ theirs, pair by pair.
+    pub ratio: Option<Parity>,
+    /// The margin within which two figures are the same for the reader, stated before the run.
+    pub margin: f64,
+    /// What the pairs say. Definitions that do not agree exactly are never called equivalent.
+    pub verdict: Verdict,
+    /// What it did otherwise than asked.
+    pub warnings: Vec<Note>,
+}
+
+impl PeerResult {
+    /// What became of one tool.
+    pub fn of(heard: &Beside, margin: f64) -> Self {
+        let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.peer)).collect();
+        let ratio = Ratio::of(&pairs);
+        let verdict = match (ratio, heard.definition) {
+            (None, _) => Verdict::Undecided,
+            // A margin of nothing is never met: what is not the same thing may only be higher or lower.
+            (Some(ratio), Match::Exact) => ratio.verdict(margin),
+            (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
+        };
+        let samples: Vec<f64> = heard.pairs.iter().map(|p| p.peer).collect();
+        let status = match &heard.unavailable {
+            None => Availability::Ok,
+            Some(_) => Availability::Unavailable,
+        };
+        Self {
+            peer: heard.name.clone(),
+            version: heard.version.clone(),
+            status,
+            reason: heard.unavailable.clone(),
+            command: heard.command.clone(),
+            definition: heard.definition,
+            note: heard.note.clone(),
+            median: crate::limit::median(samples.clone()),
+            own: heard.pairs.iter().map(|p| p.own).collect(),
+            samples,
+            ratio: ratio.map(|ratio| Parity { median: ratio.median, ci95: ratio.ci95 }),
+            margin,
+            verdict,
+            warnings: heard.warnings.iter().map(Note::from).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Paired;
+
+    fn heard(definition: Match, peer: &[f64]) -> Beside {
+        Beside {
+            name: "fio".to_owned(),
+            version: None,
+            metric: "rate".to_owned(),
+            definition,
+            note: String::new(),
+            command: Vec::new(),
+            pairs: peer.iter().map(|peer| Paired { own: 100.0, peer: *peer }).collect(),
+            warnings: Vec::new(),
+            unavailable: None,
+        }
+    }
+
+    #[test]
+    fn only_exact_definitions_can_be_equivalent() {
+        let close = [100.1, 99.9, 100.0, 100.2, 99.8];
+        assert_eq!(PeerResult::of(&heard(Match::Exact, &close), 0.03).verdict, Verdict::Equivalent);
+        for definition in [Match::Scaled, Match::Related] {
+            assert_eq!(PeerResult::of(&heard(definition, &close), 0.03).verdict, Verdict::Undecided);
+        }
+        let slower = [50.0, 51.0, 49.0];
+        assert_eq!(PeerResult::of(&heard(Match::Related, &slower), 0.03).verdict, Verdict::Higher);
+    }
+
+    #[test]
+    fn a_tool_without_figures_has_no_ratio_and_says_why() {
+        let gone = Beside { unavailable: Some("not installed".to_owned()), ..heard(Match::Exact, &[]) };
+        let result = PeerResult::of(&gone, 0.03);
+        assert_eq!((result.status, result.ratio, result.median), (Availability::Unavailable, None, None));
+        assert_eq!(result.reason.as_deref(), Some("not installed"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Which tools stand beside a case.
+
+use std::collections::BTreeMap;
+
+use super::{Found, Match, PEERS, Package, Pairing, Peer, Search};
+use crate::case::{Case, nearest};
+use crate::machine::Machine;
+
+/// What `--against` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Against {
+    /// No tool.
+    #[default]
+    Nobody,
+    /// Of the installed ones, one a metric: the best match of definitions, then the cheapest.
+    Installed,
+    /// Every installed one that measures something of the case.
+    All,
+    /// These, installed or not.
+    Named(Vec<&'static str>),
+}
+
+impl Against {
+    /// Reads the list of `--against`.
+    ///
+    /// # Errors
+    /// A name that is no tool, with the nearest that is.
+    pub fn parse(words: &[String]) -> Result<Self, String> {
+        match words {
+            [] => Ok(Against::Nobody),
+            [one] if one == "installed" => Ok(Against::Installed),
+            [one] if one == "all" => Ok(Against::All),
+            names => names.iter().map(|name| known(name)).collect::<Result<_, _>>().map(Against::Named),
+        }
+    }
+}
+
+fn known(name: &str) -> Result<&'static str, String> {
+    let names = || PEERS.iter().map(|p| p.name());
+    names().find(|known| *known == name).ok_or_else(|| {
+        let shown = crate::text::shown(name);
+        let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
+        let list = || format!("there is {}, or installed, or all", names().collect::<Vec<_>>().join(", "));
+        format!("--against: no tool '{shown}'; {}", near.unwrap_or_else(list))
+    })
+}
+
+/// A tool that can say something of a case.
+pub(super) struct Choice {
+    /// What it says.
+    pub pairing: Pairing,
+    /// Where it is, or that it is not.
+    pub found: Result<Found, Absent>,
+}
+
+/// A tool that was asked for and is not there.
+pub(super) struct Absent {
+    /// Its name.
+    pub name: &'static str,
+    /// Why, and how to get it.
+    pub why: String,
+}
+
+/// The tools that stand beside this case, in the order of [`PEERS`].
+pub(super) fn chosen(against: &Against, search: &Search, case: &Case, machine: &Machine) -> Vec<Choice> {
+    let paired = PEERS.iter().filter_map(|peer| Some((*peer, peer.pairing(case, machine)?)));
+    match against {
+        Against::Nobody => Vec::new(),
+        Against::Named(names) => paired
+            .filter(|(peer, _)| names.contains(&peer.name()))
+            .map(|(peer, pairing)| Choice { pairing, found: looked(peer, search) })
+            .collect(),
+        Against::All => paired.filter_map(|(peer, pairing)| there(peer, pairing, search)).collect(),
+        Against::Installed => {
+            let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
+            for choice in paired.filter_map(|(peer, pairing)| there(peer, pairing, search)) {
+                let metric = choice.pairing.metric;
+                if best.get(metric).is_none_or(|known| before(&choice.pairing, &known.pairing)) {
+                    best.insert(metric, choice);
+                }
+            }
+            best.into_values().collect()
+        }
+    }
+}
+
+fn there(peer: &'static dyn Peer, pairing: Pairing, search: &Search) -> Option<Choice> {
+    Found::look(peer, search).ok().map(|found| Choice { pairing, found: Ok(found) })
+}
+
+fn looked(peer: &'static dyn Peer, search: &Search) -> Result<Found, Absent> {
+    Found::look(peer, search)
+        .map_err(|why| Absent { name: peer.name(), why: format!("{why}; {}", how_to_get(peer.package())) })
+}
+
+/// Whether the one is the better choice.
+fn before(one: &Pairing, other: &Pairing) -> bool {
+    let rank = |definition| match definition {
+        Match::Exact => 0,
+        Match::Scaled => 1,
+        Match::Related => 2,
+    };
+    let key = |p: &Pairing| (rank(p.definition), p.seconds);
+    key(one).partial_cmp(&key(other)) == Some(std::cmp::Ordering::Less)
+}
+
+/// How a tool is got, in one phrase.
+pub fn how_to_get(package: Package) -> String {
+    match package {
+        Package::Debian(name) => format!("apt-get install {name}"),
+        Package::DebianNonFree(name) => format!("apt-get install {name} (Debian's non-free section)"),
+        Package::Source(place) => format!("build it from {place} and name it by --peer-path"),
+    }
+}

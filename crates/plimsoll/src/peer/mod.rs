@@ -1,0 +1,232 @@
+//! Reference tools: what each can say about a case, how it is called for it, and how its answer is read.
+//!
+//! A tool is one file and one line in [`PEERS`]. Its part is pure: a case goes in and an [`Invocation`] comes out, a
+//! text goes in and a [`Reading`] comes out. Finding, running and ending programs is done here once for all of them,
+//! and a tool beside a case is a [`Prepared`] like the case itself.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::case::Case;
+use crate::machine::Machine;
+pub use crate::sample::Match;
+use crate::sample::Offer;
+
+mod beside;
+mod choice;
+pub mod process;
+mod scratch;
+mod search;
+mod tools;
+
+pub use beside::{Companion, Companions};
+pub use choice::{Against, how_to_get};
+pub use scratch::{Scratch, reap};
+pub use search::Search;
+pub use tools::PEERS;
+
+/// A metric of a case that a tool also measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pairing {
+    /// Name of our metric.
+    pub metric: &'static str,
+    /// How far the definitions agree.
+    pub definition: Match,
+    /// Where they differ, or how they were brought together; one phrase.
+    pub note: &'static str,
+    /// Seconds that one reading takes, roughly: cheaper ones are preferred.
+    pub seconds: f64,
+    /// Pairs that are taken; at least 3 for an interval.
+    pub pairs: usize,
+}
+
+impl Pairing {
+    /// The usual number of pairs.
+    pub const PAIRS: usize = 5;
+}
+
+/// Where a tool comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Package {
+    /// Debian's main section.
+    Debian(&'static str),
+    /// Debian's non-free section.
+    DebianNonFree(&'static str),
+    /// No package: where its source is told.
+    Source(&'static str),
+}
+
+/// What an adapter is asked to call the tool for.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// What the case has prepared: its CPUs, its file.
+    pub offer: &'a Offer,
+    /// Seconds that one reading should take, where the tool lets that be chosen.
+    pub seconds: f64,
+    /// A free TCP and UDP port of the loopback interface, for a server that the tool needs.
+    pub port: u16,
+}
+
+/// Where a tool writes its answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Output {
+    /// To its standard output.
+    #[default]
+    Stdout,
+    /// To its standard error.
+    Stderr,
+    /// To this file in its directory.
+    File(&'static str),
+}
+
+/// A server that must listen before the tool is called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Which of the tool's programs.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The TCP port it will listen on; `None`: a UDP port, this one.
+    pub listens: Listens,
+    /// The CPUs it may use.
+    pub cpus: Vec<usize>,
+}
+
+/// Where a server is seen to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listens {
+    /// A TCP port.
+    Tcp(u16),
+    /// A UDP port.
+    Udp(u16),
+}
+
+/// How a tool is called for a case.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Invocation {
+    /// Which of the tool's programs.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Files that it reads, by name in its directory.
+    pub files: Vec<(&'static str, String)>,
+    /// Added to a clean environment.
+    pub environment: Vec<(&'static str, String)>,
+    /// What it reads from its standard input.
+    pub stdin: Option<String>,
+    /// Where it answers.
+    pub output: Output,
+    /// What must listen before it starts.
+    pub server: Option<Server>,
+    /// The CPUs it is bound to from outside; empty where it binds its threads itself.
+    pub cpus: Vec<usize>,
+}
+
+/// What a tool said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// In the unit of our metric, any factor applied.
+    pub value: f64,
+    /// Parameters that it says it used: name → value as text. Those of the case are compared.
+    pub achieved: BTreeMap<String, String>,
+    /// Where it did something else than asked; one phrase each.
+    pub differs: Vec<String>,
+}
+
+impl Reading {
+    /// A figure, if it is one.
+    ///
+    /// # Errors
+    /// What was read instead.
+    pub fn of(value: f64) -> Result<Self, String> {
+        match value {
+            v if v.is_finite() && v > 0.0 => Ok(Self { value: v, ..Self::default() }),
+            v => Err(format!("it printed {v}, which is no figure")),
+        }
+    }
+}
+
+/// A reference tool.
+pub trait Peer: Sync {
+    /// The name that `--against` takes.
+    fn name(&self) -> &'static str;
+
+    /// What it checks, in a few words.
+    fn checks(&self) -> &'static str;
+
+    /// Its programs, the one that must be there first.
+    fn programs(&self) -> &'static [&'static str];
+
+    /// Directories of its package that are not on PATH.
+    fn directories(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Where to get it.
+    fn package(&self) -> Package;
+
+    /// Arguments that make it tell its version.
+    fn version_arguments(&self) -> &'static [&'static str];
+
+    /// The version in what it then says.
+    fn version(&self, text: &str) -> Option<String>;
+
+    /// The metric of a case that it measures too; `None` when it does not.
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
+
+    /// How it is called for the case.
+    ///
+    /// # Errors
+    /// Why it cannot be called for this one, in one line.
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
+
+    /// Reads its answer.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in one line.
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String>;
+}
+
+/// The tool of that name.
+pub fn find(name: &str) -> Option<&'static dyn Peer> {
+    PEERS.iter().copied().find(|p| p.name() == name)
+}
+
+/// A tool that is installed.
+#[derive(Clone)]
+pub struct Found {
+    /// The tool.
+    pub peer: &'static dyn Peer,
+    /// Its programs, in the order of [`Peer::programs`]; the first is there.
+    pub programs: Vec<Option<PathBuf>>,
+}
+
+impl Found {
+    /// Looks for a tool.
+    ///
+    /// # Errors
+    /// That it is not installed, or why it is not trusted.
+    pub fn look(peer: &'static dyn Peer, search: &Search) -> Result<Self, String> {
+        let mut programs =
+            peer.programs().iter().map(|program| search.find(peer.name(), program, peer.directories()));
+        let first = programs.next().unwrap_or_else(|| Err("it has no program".to_owned()))?;
+        let rest = programs.map(Result::ok);
+        Ok(Self { peer, programs: std::iter::once(Some(first)).chain(rest).collect() })
+    }
+
+    /// Path of one of its programs.
+    pub fn program(&self, name: &str) -> Option<&Path> {
+        let at = self.peer.programs().iter().position(|program| *program == name)?;
+        self.programs.get(at)?.as_deref()
+    }
+}
+
+/// Longest time that a reading may take when it was to take `seconds`.
+pub fn patience(seconds: f64) -> Duration {
+    Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0))
+}

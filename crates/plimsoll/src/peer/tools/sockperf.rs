@@ -1,0 +1,143 @@
+//! sockperf: round trips of one message by TCP or UDP, ping-pong.
+//!
+//! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
+//! message that it knows has 14 bytes, so a 1-byte case is only related.
+
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
+use super::iperf3::{ends, words};
+use super::{number_after, version_after};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Sockperf;
+
+/// Its header: no message is smaller.
+const SMALLEST: u64 = 14;
+
+fn protocol(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "network.latency").then_some(())?;
+    (case.word("mode").is_none_or(|m| m == "block") && case.number("streams").unwrap_or(1) == 1)
+        .then_some(())?;
+    match case.word("protocol")? {
+        "tcp" => Some("tcp"),
+        "udp" => Some("udp"),
+        _ => None,
+    }
+}
+
+impl Peer for Sockperf {
+    fn name(&self) -> &'static str {
+        "sockperf"
+    }
+
+    fn checks(&self) -> &'static str {
+        "TCP and UDP round trips"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["sockperf"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Debian("sockperf")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["--version"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        version_after(text, "version ")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        protocol(case)?;
+        let (definition, note) = match case.number("message")? {
+            ..SMALLEST => (Match::Related, "its smallest message has 14 bytes"),
+            _ => (Match::Exact, "mean of whole round trips, the same message"),
+        };
+        Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
+        let message = ask.case.number("message").unwrap_or(SMALLEST).max(SMALLEST);
+        let port = ask.port.to_string();
+        let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
+        let mut arguments =
+            words(&["pp", "-i", "127.0.0.1", "-p", &port, "--full-rtt", "-m", &message.to_string()]);
+        arguments.extend(words(&["-t", &(ask.seconds.ceil().max(1.0)).to_string()]));
+        arguments.extend(words(tcp));
+        let (near, far) = ends(&ask.offer.cpus);
+        let listens = if protocol == "tcp" { Listens::Tcp(ask.port) } else { Listens::Udp(ask.port) };
+        let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
+        served.extend(words(tcp));
+        let server = Server { program: "sockperf", arguments: served, listens, cpus: far };
+        Ok(Invocation {
+            program: "sockperf",
+            arguments,
+            cpus: near,
+            server: Some(server),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let line = text.lines().find(|line| line.contains("Summary: Round trip is "));
+        let line = line.ok_or("its output has no 'Summary: Round trip is'")?;
+        if !line.contains("usec") {
+            return Err("its summary is cut off".to_owned());
+        }
+        let mut reading = Reading::of(number_after(line, "Round trip is ")? * 1e-6)?;
+        let dropped = number_after(text, "dropped messages = ").or_else(|_| {
+            text.split_once("dropped messages = ")
+                .and_then(|(_, rest)| rest.split(';').next()?.trim().parse().ok())
+                .ok_or("no count of dropped messages")
+        });
+        if let Ok(lost) = dropped.as_ref().copied()
+            && lost > 0.0
+        {
+            reading.differs.push(format!("it lost {lost} messages"));
+        }
+        if case.number("message").is_some_and(|m| m < SMALLEST) {
+            reading.differs.push(format!("its messages had {SMALLEST} bytes"));
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const TCP: &str = include_str!("../../../tests/fixtures/peers/sockperf-3.7-tcp-14.txt");
+    const UDP: &str = include_str!("../../../tests/fixtures/peers/sockperf-3.7-udp-1024.txt");
+
+    fn case(protocol: &str, message: u64) -> Case {
+        Case::of("network.latency").with_word("protocol", protocol).with_size("message", message)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        let tcp = Sockperf.parse(&case("tcp", 14), &golden::body(TCP)).unwrap();
+        assert!(tcp.value > 1e-6 && tcp.value < 1e-2 && tcp.differs.is_empty(), "{tcp:?}");
+        let udp = Sockperf.parse(&case("udp", 1024), &golden::body(UDP)).unwrap();
+        assert!(udp.value > 1e-6 && udp.value < 1e-2, "{udp:?}");
+        assert_eq!(Sockperf.parse(&case("tcp", 1), &golden::body(TCP)).unwrap().differs.len(), 1);
+    }
+
+    #[test]
+    fn a_message_below_its_header_is_only_related() {
+        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        let definition = |m| Sockperf.pairing(&case("tcp", m), &machine).unwrap().definition;
+        assert_eq!((definition(1), definition(14)), (Match::Related, Match::Exact));
+    }
+
+    #[test]
+    fn damaged_output_gives_a_line() {
+        golden::survives_damage(&Sockperf, &case("tcp", 14), TCP);
+        golden::survives_damage(&Sockperf, &case("udp", 1024), UDP);
+    }
+}

@@ -1,0 +1,131 @@
+//! STREAM (J. D. McCalpin), built by the user: the size of its arrays is fixed when it is compiled.
+//!
+//! It counts as our `program` does, per 10⁶, and reports the best of its repetitions where ours is a median; its
+//! arrays need not be ours, so it is told what they were.
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
+use super::{number_after, version_after};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Stream;
+
+fn row(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "memory.bandwidth").then_some(())?;
+    match case.word("op")? {
+        "copy" => Some("Copy:"),
+        "scale" => Some("Scale:"),
+        "add" => Some("Add:"),
+        "triad" => Some("Triad:"),
+        _ => None,
+    }
+}
+
+impl Peer for Stream {
+    fn name(&self) -> &'static str {
+        "stream"
+    }
+
+    fn checks(&self) -> &'static str {
+        "memory copy, scale, add, triad"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["stream"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Source("www.cs.virginia.edu/stream (gcc -O3 -march=native -fopenmp)")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        // It takes none and would measure.
+        &[]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        version_after(text, "$Revision: ")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        row(case)?;
+        let note = "the best of its repetitions, arrays of the size it was compiled for";
+        Some(Pairing {
+            metric: "program",
+            definition: Match::Related,
+            note,
+            seconds: 3.0,
+            pairs: Pairing::PAIRS,
+        })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let environment =
+            vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
+        Ok(Invocation {
+            program: "stream",
+            environment,
+            cpus: ask.offer.cpus.clone(),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let row = row(case).ok_or("it has no such kernel")?;
+        let line = text.lines().find(|line| line.starts_with(row));
+        let line = line.ok_or_else(|| format!("its output has no line {row}"))?;
+        if line.split_whitespace().count() < 5 {
+            return Err(format!("its line {row} is cut off"));
+        }
+        let mut reading = Reading::of(number_after(line, row)? * 1e6)?;
+        if !text.contains("Solution Validates") {
+            return Err("its solution does not validate".to_owned());
+        }
+        if let Ok(elements) = number_after(text, "Array size = ") {
+            reading.achieved.insert("elements".to_owned(), elements.to_string());
+        }
+        if let Ok(threads) = number_after(text, "Number of Threads counted = ") {
+            reading.achieved.insert("threads".to_owned(), threads.to_string());
+            if (threads - case.threads() as f64).abs() > 0.5 {
+                reading.differs.push(format!("it used {threads} threads"));
+            }
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const TWO: &str = include_str!("../../../tests/fixtures/peers/stream-5.10-2threads.txt");
+
+    fn case(op: &str, threads: u64) -> Case {
+        Case::of("memory.bandwidth")
+            .with_word("op", op)
+            .with_size("size", 1 << 30)
+            .with_count("threads", threads)
+    }
+
+    #[test]
+    fn recorded_output_is_read() {
+        let value = |op| Stream.parse(&case(op, 2), &golden::body(TWO)).unwrap().value;
+        assert_eq!(value("copy"), 57_026.0e6);
+        assert_eq!(value("triad"), 49_849.4e6);
+        assert_eq!(Stream.parse(&case("add", 1), &golden::body(TWO)).unwrap().differs, ["it used 2 threads"]);
+    }
+
+    #[test]
+    fn a_solution_that_does_not_validate_is_no_figure() {
+        let failed = golden::body(TWO).replace("Solution Validates", "Failed Validation");
+        assert!(Stream.parse(&case("copy", 2), &failed).unwrap_err().contains("validate"));
+    }
+
+    #[test]
+    fn damaged_output_gives_a_line() {
+        golden::survives_damage(&Stream, &case("copy", 2), TWO);
+        golden::survives_damage(&Stream, &case("scale", 2), TWO);
+    }
+}

@@ -1,0 +1,109 @@
+//! The reference tools beside one case: whose turn it is, and what each gave.
+//!
+//! In every round ours and each tool's sample are taken once, in an order drawn from the seed, so that a drift of the
+//! machine favours nobody. A tool that fails is heard no more; that changes nothing but its own column.
+
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::bench::Prepared;
+use crate::peer::Companion;
+use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
+use crate::stats::Seed;
+
+/// All of them.
+pub(super) struct Companions {
+    all: Vec<Companion>,
+    /// The tools' figures of this round.
+    fresh: Vec<Option<f64>>,
+    generator: ChaCha8Rng,
+    /// Seconds that the tools took; they are not the case's own.
+    pub(super) seconds: f64,
+}
+
+impl Companions {
+    pub(super) fn new(all: Vec<Companion>, seed: Seed) -> Self {
+        let fresh = vec![None; all.len()];
+        Self { all, fresh, generator: seed.generator(), seconds: 0.0 }
+    }
+
+    /// Whether a tool still lacks pairs.
+    pub(super) fn want_more(&self) -> bool {
+        self.all.iter().any(wants)
+    }
+
+    /// Those before and those after our own sample, in this round.
+    pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
+        let mut turns: Vec<Option<usize>> =
+            (0..self.all.len()).filter(|i| wants(&self.all[*i])).map(Some).chain([None]).collect();
+        turns.shuffle(&mut self.generator);
+        let own = turns.iter().position(Option::is_none).unwrap_or(0);
+        let tools = |turns: &[Option<usize>]| turns.iter().copied().flatten().collect();
+        (tools(&turns[..own]), tools(&turns[own..]))
+    }
+
+    /// Lets these have the machine, one after the other.
+    ///
+    /// # Errors
+    /// Only an interrupt.
+    pub(super) fn hear(&mut self, turns: &[usize], own: &mut dyn Prepared) -> Result<(), CannotMeasure> {
+        if turns.is_empty() {
+            return Ok(());
+        }
+        own.pause();
+        let heard = turns.iter().try_for_each(|i| self.hear_one(*i));
+        own.resume();
+        heard
+    }
+
+    fn hear_one(&mut self, index: usize) -> Result<(), CannotMeasure> {
+        let Companion { about, prepared, .. } = &mut self.all[index];
+        let Some(tool) = prepared else { return Ok(()) };
+        // A tool decides itself how much it does.
+        match tool.sample(Amount::Seconds(0.0)) {
+            Ok(sample) => self.fresh[index] = sample.values.get(&about.metric).copied(),
+            Err(interrupt) if interrupt.cause == Cause::Interrupted => return Err(interrupt),
+            Err(cannot) => {
+                about.unavailable = Some(cannot.reason);
+                *prepared = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts our sample beside the tools' of this round.
+    pub(super) fn pair(&mut self, sample: &Sample) {
+        for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
+            let Some(peer) = fresh.take() else { continue };
+            match comparable(sample, &companion.about.metric) {
+                Some(own) => companion.about.pairs.push(Paired { own, peer }),
+                None => {
+                    companion.about.unavailable = Some("the case has no such metric".to_owned());
+                    companion.prepared = None;
+                }
+            }
+        }
+    }
+
+    /// What all of them gave.
+    pub(super) fn heard(self) -> Vec<Beside> {
+        let told = |companion: Companion| {
+            let mut about = companion.about;
+            about.warnings = companion.prepared.map(|tool| tool.facts().warnings).unwrap_or_default();
+            about
+        };
+        self.all.into_iter().map(told).collect()
+    }
+}
+
+/// Our figure as a tool would print it: with the interruptions in it, where ours is without.
+fn comparable(sample: &Sample, metric: &str) -> Option<f64> {
+    let value = sample.values.get(metric).copied()?;
+    let headline_without = sample.values.len() == 1;
+    let delivered = sample.conditions.more.get("delivered").copied();
+    Some(delivered.filter(|_| headline_without).unwrap_or(value))
+}
+
+fn wants(companion: &Companion) -> bool {
+    companion.prepared.is_some() && companion.about.pairs.len() < companion.pairs
+}

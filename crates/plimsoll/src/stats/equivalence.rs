@@ -1,0 +1,141 @@
+//! Whether two tools see the same: paired ratios, their interval, and two one-sided tests against a margin that was
+//! stated beforehand (Schuirmann, "A comparison of the two one-sided tests procedure and the power approach",
+//! J. Pharmacokinet. Biopharm. 15, 1987).
+//!
+//! Pairs, because what disturbs a machine disturbs both of a pair; logarithms, because a ratio and its inverse must
+//! give the same verdict. "No significant difference" is never read as "equal": that needs an interval inside the
+//! margin.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Fewest pairs that give an interval.
+pub const MIN_PAIRS: usize = 3;
+
+/// What the pairs say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The 90 % interval of the ratio lies within the margin: both tools see the same.
+    Equivalent,
+    /// The 95 % interval lies above 1.
+    Higher,
+    /// The 95 % interval lies below 1.
+    Lower,
+    /// Neither.
+    Undecided,
+}
+
+/// The ratio of paired figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Median of the pairs' own ratios.
+    pub median: f64,
+    /// 95 % interval of the ratio, by Student's t on the logarithms, widened to hold the median; `None` below
+    /// [`MIN_PAIRS`].
+    pub ci95: Option<[f64; 2]>,
+    /// 90 % interval, that of the two one-sided tests.
+    tost: Option<[f64; 2]>,
+}
+
+impl Ratio {
+    /// The ratio of `pairs` of (own, other). `None` without a pair of positive finite figures; others are left out.
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
+        let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
+        let mut logs: Vec<f64> =
+            usable.map(|(own, other)| (own / other).ln()).filter(|log| log.is_finite()).collect();
+        logs.sort_by(f64::total_cmp);
+        let (low, high) = (logs.get(logs.len().checked_sub(1)? / 2)?, logs.get(logs.len() / 2)?);
+        let median = ((low + high) / 2.0).exp();
+        let ci95 = interval(&logs, 0.975).map(|[low, high]| [low.min(median), high.max(median)]);
+        Some(Ratio { median, ci95, tost: interval(&logs, 0.95) })
+    }
+
+    /// The verdict for a margin such as 0.03: a ratio between 1 ÷ 1.03 and 1.03 is the same for the reader.
+    pub fn verdict(&self, margin: f64) -> Verdict {
+        let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else { return Verdict::Undecided };
+        let edge = 1.0 + margin.max(0.0);
+        if tost[0] > 1.0 / edge && tost[1] < edge {
+            Verdict::Equivalent
+        } else if low > 1.0 {
+            Verdict::Higher
+        } else if high < 1.0 {
+            Verdict::Lower
+        } else {
+            Verdict::Undecided
+        }
+    }
+}
+
+/// The interval between the `quantile`s of the mean of `logs`, as ratios.
+fn interval(logs: &[f64], quantile: f64) -> Option<[f64; 2]> {
+    let n = logs.len();
+    if n < MIN_PAIRS {
+        return None;
+    }
+    let mean = logs.iter().sum::<f64>() / n as f64;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let error = (squares / (n - 1) as f64 / n as f64).sqrt();
+    let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?.inverse_cdf(quantile);
+    Some([(mean - t * error).exp(), (mean + t * error).exp()])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pairs(ratios: &[f64]) -> Vec<(f64, f64)> {
+        ratios.iter().map(|r| (r * 7.0, 7.0)).collect()
+    }
+
+    #[test]
+    fn close_pairs_are_equivalent_and_far_ones_are_not() {
+        let verdict = |ratios: &[f64]| Ratio::of(&pairs(ratios)).unwrap().verdict(0.03);
+        assert_eq!(verdict(&[1.0, 1.01, 0.995, 1.002, 1.0]), Verdict::Equivalent);
+        assert_eq!(verdict(&[1.2, 1.21, 1.19, 1.2, 1.22]), Verdict::Higher);
+        assert_eq!(verdict(&[0.5, 0.51, 0.49, 0.5, 0.5]), Verdict::Lower);
+        assert_eq!(verdict(&[0.9, 1.2, 0.8, 1.1, 1.0]), Verdict::Undecided);
+        assert_eq!(verdict(&[1.0, 1.0]), Verdict::Undecided, "two pairs decide nothing");
+    }
+
+    #[test]
+    fn the_interval_is_students() {
+        // Logs 0.1, 0.2, 0.3: mean 0.2, standard error 0.1/√3, t(0.975, 2) = 4.302653 (any table).
+        let logs = [0.1f64, 0.2, 0.3].map(f64::exp);
+        let ratio = Ratio::of(&pairs(&logs)).unwrap();
+        let half = 4.302_653 * 0.1 / 3f64.sqrt();
+        let [low, high] = ratio.ci95.unwrap();
+        assert!((low.ln() - (0.2 - half)).abs() < 1e-6 && (high.ln() - (0.2 + half)).abs() < 1e-6);
+        assert!((ratio.median.ln() - 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_not_positive_gives_no_ratio() {
+        assert_eq!(Ratio::of(&[]), None);
+        assert_eq!(Ratio::of(&[(0.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_tools_swaps_the_verdict(
+            pairs in prop::collection::vec((1e-9f64..1e12, 1e-9f64..1e12), 1..20), margin in 0.0f64..0.5,
+        ) {
+            let swapped: Vec<_> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
+            let mirrored = match Ratio::of(&swapped).unwrap().verdict(margin) {
+                Verdict::Higher => Verdict::Lower,
+                Verdict::Lower => Verdict::Higher,
+                same => same,
+            };
+            prop_assert_eq!(Ratio::of(&pairs).unwrap().verdict(margin), mirrored);
+        }
+
+        #[test]
+        fn the_interval_holds_the_median(pairs in prop::collection::vec((1e-3f64..1e3, 1e-3f64..1e3), 3..20)) {
+            let ratio = Ratio::of(&pairs).unwrap();
+            let [low, high] = ratio.ci95.unwrap();
+            prop_assert!(low <= ratio.median && ratio.median <= high);
+        }
+    }
+}
