@@ -46,6 +46,8 @@ pub enum Store {
     Ordinary,
     /// Around the caches, whole lines at a time.
     NonTemporal,
+    /// By one string instruction (`rep movsb`, `rep stosb`): the processor chooses, by the length.
+    String,
 }
 
 /// One kernel.
@@ -59,19 +61,34 @@ pub struct StreamKernel {
     pub isa: Isa,
     /// How it writes; ordinary in a kernel that does not.
     pub store: Store,
-    /// Bytes ahead of its loads that it prefetches b; 0 in a kernel that leaves this to the processor.
-    pub prefetch: u32,
+    /// Source arrays that it prefetches; 0 in a kernel that leaves this to the processor.
+    pub prefetched: u32,
+    /// How many bytes ahead of its loads it may prefetch; only 0 in a kernel that does not.
+    pub distances: &'static [u32],
     /// Bytes of each array in one turn of its loop.
     pub turn: u32,
-    /// One pass over the first `bytes` bytes of each array; the sum of what was read, where the operation is to read.
+    /// Passes over the first bytes of each array; the sum of what was read, where the operation is to read.
     ///
-    /// Needs `isa`, `bytes` a multiple of `turn` and not 0, and arrays of so many bytes: those that `op` uses, the
-    /// others may be anything. The destination begins on a cache line and overlaps no other array.
+    /// Needs `isa`, [`Terms`] as they say, and arrays of so many bytes: those that `op` uses, the others may be anything.
+    /// The destination begins on a cache line and overlaps no other array.
     pub(crate) function: StreamFunction,
 }
 
-/// Destination a, sources b and c, bytes of each, scalar s.
-pub(crate) type StreamFunction = unsafe fn(*mut f64, *const f64, *const f64, usize, f64) -> u64;
+/// Destination a, sources b and c, and the rest.
+pub(crate) type StreamFunction = unsafe fn(*mut f64, *const f64, *const f64, Terms) -> u64;
+
+/// What a kernel is told beside its arrays.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Bytes of each array: a multiple of the kernel's `turn` and not 0.
+    pub(crate) bytes: usize,
+    /// Passes over them, not 0.
+    pub(crate) passes: u64,
+    /// Bytes ahead of its loads that it prefetches, if it does.
+    pub(crate) ahead: usize,
+    /// The s of the definition.
+    pub(crate) scalar: f64,
+}
 
 impl StreamOp {
     /// Every operation.
@@ -124,10 +141,15 @@ impl StreamOp {
         }
     }
 
-    /// The scalar to run with: every pass is exact with it, and [`Update`](Self::Update) stays within bounds.
+    /// The scalar to run with: every pass is exact with it, and [`Update`](Self::Update) stays within bounds. What
+    /// [`Write`](Self::Write) writes has eight equal bytes, as `rep stosb` needs.
     #[must_use]
     pub fn scalar(self) -> f64 {
-        if self == Self::Update { -1.0 } else { 3.0 }
+        match self {
+            Self::Update => -1.0,
+            Self::Write => f64::from_bits(0x4040_4040_4040_4040),
+            _ => 3.0,
+        }
     }
 }
 
@@ -151,7 +173,7 @@ impl FromStr for StreamOp {
 }
 
 impl StreamKernel {
-    /// The name without the operation, such as `nt_avx2`: equal variants of different operations share it.
+    /// The name without the operation, such as `nt_avx2`: equal kernels of different operations share it.
     #[must_use]
     pub fn variant(&self) -> &'static str {
         let rest = self.name.strip_prefix(self.op.name()).and_then(|rest| rest.strip_prefix('_'));
@@ -168,23 +190,37 @@ impl StreamKernel {
     /// stores also the lines that are read only to be overwritten.
     ///
     /// Some processors leave that read out when whole lines are overwritten (Intel since Ice Lake, in part: SpecI2M);
-    /// then this is too high.
+    /// then this is too high. A string instruction is counted without it, as makers intend for long ones; where a
+    /// processor reads first all the same, this is too low.
     #[must_use]
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
             Store::Ordinary => self.op.arrays() - self.op.loads(),
-            Store::NonTemporal => 0,
+            Store::NonTemporal | Store::String => 0,
         };
         self.program_bytes(elements) + elements * ELEMENT as u64 * allocated
     }
 
-    /// A kernel to run, once its instruction set is proved present.
+    /// A kernel to run, once its instruction set is proved present; with the first of its distances.
     ///
     /// # Errors
     /// [`Absence`] if this processor lacks the instruction set.
     pub fn load(&'static self) -> Result<LoadedStream, Absence> {
         self.isa.available()?;
-        Ok(LoadedStream { kernel: self })
+        Ok(LoadedStream { kernel: self, ahead: self.distances.first().copied().unwrap_or(0) })
+    }
+
+    /// The names of all its variants: see [`LoadedStream::variant`].
+    pub fn variants(&'static self) -> impl Iterator<Item = String> {
+        self.distances.iter().map(|ahead| variant(self, *ahead))
+    }
+}
+
+/// `nt_avx2`, or with the distance `nt_ahead1536_avx2`.
+fn variant(kernel: &StreamKernel, ahead: u32) -> String {
+    match kernel.prefetched {
+        0 => kernel.variant().to_owned(),
+        _ => kernel.variant().replace("ahead", &format!("ahead{ahead}")),
     }
 }
 
@@ -193,15 +229,19 @@ pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
     reference_stream::KERNELS.into_iter().chain(native::STREAMS.into_iter().flatten())
 }
 
-/// The kernels of an operation that this processor can run, the portable one first.
+/// The kernels of an operation that this processor can run, each with each of its distances, the portable one first.
 pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
-    kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok())
+    let loaded = kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok());
+    loaded.flat_map(|kernel| {
+        kernel.kernel.distances.iter().map(move |ahead| LoadedStream { ahead: *ahead, ..kernel })
+    })
 }
 
-/// A kernel that this processor can run.
+/// A kernel that this processor can run, and how far ahead it prefetches.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedStream {
     kernel: &'static StreamKernel,
+    ahead: u32,
 }
 
 /// The arrays of one operation, in one buffer; those that the operation does not use are empty.
@@ -307,6 +347,20 @@ impl<'memory> Arrays<'memory> {
         Ok(())
     }
 
+    /// Cuts the arrays into `parts` of whole blocks, equally long but for the last ones, which may be shorter.
+    #[must_use]
+    pub fn split(self, parts: usize) -> Vec<Self> {
+        let blocks = self.elements() / ARRAY_BLOCK;
+        let Self { op, mut a, mut b, mut c } = self;
+        let parts = parts.max(1);
+        (0..parts)
+            .map(|part| {
+                let length = (blocks / parts + usize::from(part < blocks % parts)) * ARRAY_BLOCK;
+                Self { op, a: front(&mut a, length), b: front(&mut b, length), c: front(&mut c, length) }
+            })
+            .collect()
+    }
+
     /// What every pass of [`StreamOp::Read`] must return after [`fill`](Self::fill); 0 for other operations.
     #[must_use]
     pub fn checksum(&self, seed: u64) -> u64 {
@@ -334,21 +388,45 @@ impl LoadedStream {
         self.kernel
     }
 
-    /// One pass over the arrays with the operation's own scalar. Returns the sum of what was read where the operation
-    /// is to read, else 0. Arrays that were divided for another operation are left alone.
-    pub fn run(&self, arrays: &mut Arrays<'_>) -> u64 {
-        if arrays.op != self.kernel.op {
+    /// Its variant, such as `nt_avx2` or `nt_ahead1536_avx2`: how it is asked for by name.
+    #[must_use]
+    pub fn variant(&self) -> String {
+        variant(self.kernel, self.ahead)
+    }
+
+    /// `passes` passes over the arrays with the operation's own scalar. Returns the sum of all that was read where the
+    /// operation is to read, else 0. Arrays that were divided for another operation are left alone.
+    pub fn run(&self, arrays: &mut Arrays<'_>, passes: u64) -> u64 {
+        if arrays.op != self.kernel.op || passes == 0 {
             return 0;
         }
         let Arrays { op, a, b, c } = arrays;
-        self.pass(a, b, c, op.scalar())
+        self.pass(a, b, c, op.scalar(), passes)
     }
 
-    /// One pass over as many elements as the shortest array that the operation uses has.
+    /// Passes over the first `bytes` bytes of each array.
+    ///
+    /// # Safety
+    /// As [`StreamKernel::function`] demands, except for the instruction set.
+    pub(crate) unsafe fn raw(
+        &self,
+        a: *mut f64,
+        b: *const f64,
+        c: *const f64,
+        passes: u64,
+        bytes: usize,
+        scalar: f64,
+    ) -> u64 {
+        let terms = Terms { bytes, passes, ahead: self.ahead as usize, scalar };
+        // SAFETY: granted by the caller; `load`, the only constructor, proved the instruction set.
+        unsafe { (self.kernel.function)(a, b, c, terms) }
+    }
+
+    /// Passes over as many elements as the shortest array that the operation uses has.
     ///
     /// The kernel's own code does the whole turns from the first cache line of the destination on; the elements before
     /// and after are done by the reference.
-    fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64) -> u64 {
+    fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, passes: u64) -> u64 {
         let op = self.kernel.op;
         let used = [
             (op.stores() > 0).then_some(a.len()),
@@ -363,20 +441,34 @@ impl LoadedStream {
         let (a_head, a) = parts(a, head);
         let (b_head, b) = parts_of(b, head);
         let (c_head, c) = parts_of(c, head);
-        let mut sum = reference_stream::apply(op, head, a_head, b_head, c_head, s);
+        let mut sum = 0_u64;
+        for _ in 0..passes {
+            sum = sum.wrapping_add(reference_stream::apply(op, head, a_head, b_head, c_head, s));
+        }
         if body > 0 {
-            // SAFETY: `load`, the only constructor, proved the instruction set; `body` is some whole turns, and not more
-            // than any slice that the operation uses has; `a` begins on a line, and as a &mut slice overlaps no other.
+            // SAFETY: `body` is some whole turns, and not more than any slice that the operation uses has; `a` begins
+            // on a line, and as a &mut slice overlaps no other; `passes` is not 0.
             let of_body =
-                unsafe { (self.kernel.function)(a.as_mut_ptr(), b.as_ptr(), c.as_ptr(), body * ELEMENT, s) };
+                unsafe { self.raw(a.as_mut_ptr(), b.as_ptr(), c.as_ptr(), passes, body * ELEMENT, s) };
             sum = sum.wrapping_add(of_body);
         }
         let tail = elements - head - body;
         let (_, a) = parts(a, body);
         let (_, b) = parts_of(b, body);
         let (_, c) = parts_of(c, body);
-        sum.wrapping_add(reference_stream::apply(op, tail, a, b, c, s))
+        for _ in 0..passes {
+            sum = sum.wrapping_add(reference_stream::apply(op, tail, a, b, c, s));
+        }
+        sum
     }
+}
+
+/// Takes the first `length` elements, or as many as there are.
+fn front<'memory>(array: &mut &'memory mut [f64], length: usize) -> &'memory mut [f64] {
+    let whole = std::mem::take(array);
+    let (front, behind) = whole.split_at_mut(length.min(whole.len()));
+    *array = behind;
+    front
 }
 
 /// The first `at` elements and the rest; an array that is not used is empty and stays so.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::isa::Isa;
-use crate::stream::{ELEMENT, Store, StreamKernel, StreamOp};
+use crate::stream::{ELEMENT, Store, StreamKernel, StreamOp, Terms};
 
 /// Elements copied at a time.
 const COPY_BLOCK: usize = 64;
@@ -40,7 +40,8 @@ macro_rules! portable {
             op: StreamOp::$op,
             isa: Isa::Portable,
             store: Store::Ordinary,
-            prefetch: 0,
+            prefetched: 0,
+            distances: &[0],
             turn: (COPY_BLOCK * ELEMENT) as u32,
             function: $name,
         };
@@ -48,7 +49,8 @@ macro_rules! portable {
         /// # Safety
         /// As `StreamKernel::function` demands.
         #[inline(never)]
-        unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, bytes: usize, s: f64) -> u64 {
+        unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
+            let Terms { bytes, passes, scalar, .. } = terms;
             let op = StreamOp::$op;
             let length = |used: bool| if used { bytes / ELEMENT } else { 0 };
             // SAFETY: the destination, where the operation has one, is `bytes` bytes that nothing else borrows.
@@ -57,7 +59,13 @@ macro_rules! portable {
             let b = unsafe { slice(b, length(op.loads() > 0 && op != StreamOp::Update)) };
             // SAFETY: c, where the operation reads it, is `bytes` bytes.
             let c = unsafe { slice(c, length(op.loads() > 1)) };
-            apply(op, bytes / ELEMENT, a, b, c, s)
+            let mut sum = 0_u64;
+            for _ in 0..passes {
+                // Opaque, so that no pass is taken for a repetition of the one before and left out.
+                let (a, b, c) = (black_box(&mut *a), black_box(b), black_box(c));
+                sum = sum.wrapping_add(apply(op, bytes / ELEMENT, a, b, c, scalar));
+            }
+            sum
         }
     };
 }

@@ -41,15 +41,16 @@ impl Field {
 }
 
 /// Runs `kernel` and the reference on equal fields, and compares every element of the buffers and the sums.
-fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3]) {
+fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3], passes: u64) {
     let mut fields = [Field::new(length, offsets), Field::new(length, offsets)];
     let [got, wanted] = &mut fields;
     let op = kernel.kernel().op;
     let s = op.scalar();
     let [a, b, c] = got.arrays();
-    let sum = kernel.pass(a, b, c, s);
+    let sum = kernel.pass(a, b, c, s, passes);
     let [a, b, c] = wanted.arrays();
-    let reference = reference_stream::apply(op, length, a, b, c, s);
+    let each = (0..passes).map(|_| reference_stream::apply(op, length, a, b, c, s));
+    let reference = each.fold(0, u64::wrapping_add);
     let name = kernel.kernel().name;
     assert_eq!(sum, reference, "{name}: sum of {length} elements at {offsets:?}");
     let (got, wanted) = (got.buffer.floats(), wanted.buffer.floats());
@@ -60,10 +61,10 @@ fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3]) {
 proptest! {
     #[test]
     fn every_kernel_equals_the_reference(
-        length in 0_usize..700, a in 0_usize..8, b in 0_usize..8, c in 0_usize..8,
+        length in 0_usize..700, a in 0_usize..8, b in 0_usize..8, c in 0_usize..8, passes in 1_u64..4,
     ) {
         for kernel in StreamOp::ALL.into_iter().flat_map(available) {
-            equals_reference(&kernel, length, [a, b, c]);
+            equals_reference(&kernel, length, [a, b, c], passes);
         }
     }
 
@@ -93,7 +94,7 @@ proptest! {
 #[test]
 fn long_arrays_are_exact_too() {
     for kernel in StreamOp::ALL.into_iter().flat_map(available) {
-        equals_reference(&kernel, 20_011, [3, 0, 5]);
+        equals_reference(&kernel, 20_011, [3, 0, 5], 2);
     }
 }
 
@@ -104,10 +105,14 @@ fn filled_arrays_verify_after_any_number_of_passes() {
         let mut memory = vec![0.0; 5000];
         let mut arrays = Arrays::divide(op, &mut memory);
         arrays.fill(11);
-        for passes in 0..4 {
+        let mut passes = 0;
+        for more in 0..4 {
             arrays.verify(11, passes).unwrap();
-            assert_eq!(kernel.run(&mut arrays), arrays.checksum(11), "{}", kernel.kernel().name);
+            let wanted = arrays.checksum(11).wrapping_mul(more);
+            assert_eq!(kernel.run(&mut arrays, more), wanted, "{}", kernel.variant());
+            passes += more;
         }
+        arrays.verify(11, passes).unwrap();
     }
 }
 
@@ -119,7 +124,7 @@ fn one_wrong_element_anywhere_is_found() {
             let mut memory = vec![0.0; 5000];
             let mut arrays = Arrays::divide(op, &mut memory);
             arrays.fill(3);
-            let sum = kernel.run(&mut arrays);
+            let sum = kernel.run(&mut arrays, 1);
             let target = match array {
                 'a' => &mut *arrays.a,
                 'b' => &mut *arrays.b,
@@ -132,8 +137,59 @@ fn one_wrong_element_anywhere_is_found() {
             let found = arrays.verify(3, 1).unwrap_err();
             assert_eq!((found.array, found.element), (array, element), "{op}");
             if op == StreamOp::Read {
-                assert_ne!(kernel.run(&mut arrays), sum);
+                assert_ne!(kernel.run(&mut arrays, 1), sum);
             }
+        }
+    }
+}
+
+#[test]
+fn variants_are_told_apart_by_their_distance() {
+    for op in StreamOp::ALL {
+        let mut names: Vec<String> = available(op).map(|kernel| kernel.variant()).collect();
+        let listed: Vec<String> = kernels()
+            .filter(|kernel| kernel.op == op && kernel.load().is_ok())
+            .flat_map(|kernel| kernel.variants())
+            .collect();
+        assert_eq!(names, listed);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), listed.len(), "{op}");
+    }
+}
+
+#[test]
+fn any_scalar_is_written_by_string_instructions_too() {
+    for kernel in available(StreamOp::Write) {
+        for scalar in [0.0, -3.5, StreamOp::Write.scalar()] {
+            let mut memory = vec![1.0; 600];
+            kernel.pass(&mut memory, &[], &[], scalar, 1);
+            assert!(memory.iter().all(|element| *element == scalar), "{} {scalar}", kernel.variant());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_cover_the_arrays_in_order(elements in 0_usize..20_000, which in 0_usize..7, parts in 1_usize..9) {
+        let op = StreamOp::ALL[which];
+        let mut memory = vec![0.0; elements];
+        let whole = Arrays::divide(op, &mut memory);
+        let (length, starts) = (whole.elements(), [whole.a.as_ptr(), whole.b.as_ptr(), whole.c.as_ptr()]);
+        let split = whole.split(parts);
+        prop_assert_eq!(split.len(), parts);
+        prop_assert_eq!(split.iter().map(Arrays::elements).sum::<usize>(), length);
+        let mut before = 0;
+        for part in &split {
+            prop_assert_eq!(part.elements() % ARRAY_BLOCK, 0);
+            prop_assert!(part.elements() + ARRAY_BLOCK >= length / parts);
+            for (array, start) in [&*part.a, &*part.b, &*part.c].into_iter().zip(starts) {
+                if !array.is_empty() {
+                    prop_assert_eq!(array.len(), part.elements());
+                    prop_assert_eq!(array.as_ptr(), start.wrapping_add(before));
+                }
+            }
+            before += part.elements();
         }
     }
 }
@@ -142,7 +198,7 @@ fn one_wrong_element_anywhere_is_found() {
 fn arrays_of_another_operation_are_left_alone() {
     let mut memory = vec![1.0; 1000];
     let mut arrays = Arrays::divide(StreamOp::Read, &mut memory);
-    assert_eq!(available(StreamOp::Write).last().unwrap().run(&mut arrays), 0);
+    assert_eq!(available(StreamOp::Write).last().unwrap().run(&mut arrays, 1), 0);
     assert!(memory.iter().all(|element| *element == 1.0));
 }
 
@@ -163,6 +219,10 @@ fn bytes_are_derived_from_the_row() {
         assert_eq!(bytes(StreamOp::Copy, Store::NonTemporal), (160, 160));
         assert_eq!(bytes(StreamOp::Triad, Store::NonTemporal), (240, 240));
     }
+    if kernels().any(|kernel| kernel.store == Store::String) {
+        assert_eq!(bytes(StreamOp::Copy, Store::String), (160, 160));
+        assert_eq!(bytes(StreamOp::Write, Store::String), (80, 80));
+    }
 }
 
 #[test]
@@ -174,7 +234,9 @@ fn the_table_is_complete_and_its_names_are_unique() {
     assert_eq!(names.len(), count);
     for kernel in kernels() {
         assert_eq!(kernel.name, format!("{}_{}", kernel.op, kernel.variant()));
-        assert!(kernel.variant().ends_with(kernel.isa.name()));
+        assert_eq!(kernel.variant().ends_with(kernel.isa.name()), kernel.store != Store::String);
+        assert_eq!(kernel.prefetched > 0, kernel.variant().contains("ahead"), "{}", kernel.name);
+        assert_eq!(kernel.distances.contains(&0), kernel.prefetched == 0, "{}", kernel.name);
     }
     for op in StreamOp::ALL {
         assert!(available(op).any(|kernel| kernel.kernel().isa == Isa::Portable), "{op}");

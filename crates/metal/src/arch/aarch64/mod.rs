@@ -2,6 +2,7 @@
 
 mod gemm_neon;
 mod neon;
+mod stream_neon;
 
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
@@ -15,8 +16,8 @@ use crate::stream::StreamKernel;
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) static KERNELS: [&[Kernel]; 1] = [neon::KERNELS];
 
-/// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
-pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
+/// Bandwidth kernels of this architecture beyond the portable ones.
+pub(crate) static STREAMS: [&[StreamKernel]; 1] = [&stream_neon::KERNELS];
 
 /// Tiles of the matrix multiplication beyond the portable ones.
 pub(crate) static TILES_F64: [&Tile<f64>; 1] = [&gemm_neon::F64];

@@ -14,6 +14,7 @@ mod stream;
 mod stream_avx2;
 mod stream_avx512;
 mod stream_sse2;
+mod stream_string;
 
 use core::arch::asm;
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -6,22 +6,25 @@
 
 use crate::stream::StreamKernel;
 
-use super::{stream_avx2, stream_avx512, stream_sse2};
+use super::{stream_avx2, stream_avx512, stream_sse2, stream_string};
 
 /// The bandwidth kernels of this architecture beyond the portable ones, by instruction set.
-pub(crate) static STREAMS: [&[StreamKernel]; 3] =
-    [&stream_sse2::KERNELS, &stream_avx2::KERNELS, &stream_avx512::KERNELS];
+pub(crate) static STREAMS: [&[StreamKernel]; 4] =
+    [&stream_sse2::KERNELS, &stream_avx2::KERNELS, &stream_avx512::KERNELS, &stream_string::KERNELS];
 
-/// One kernel: its function around the common loop, and its row.
+/// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
+pub(super) const AHEAD: [u32; 5] = [256, 512, 1024, 1536, 3072];
+
+/// One kernel: its function around the common loops, and its row.
 ///
-/// rdi, rsi and rdx point behind the arrays a, b and c; rcx counts up to 0 and is added to each. `\k` is the number of
-/// a vector, 0 to 3, and of the register for it; `\l` a line within a turn. `start` may use s in xmm15; `end` leaves
-/// the sum in rax.
+/// rdi, rsi and rdx point behind the arrays a, b and c; rcx counts up to 0 and is added to each; r8 is rsi, and r11 rdx,
+/// plus the distance of prefetching; r9 is −bytes and r10 the passes left. `\k` is the number of a vector, 0 to 3, and of
+/// the register for it; `\l` a line within a turn. `start` may use s in xmm15; `end` leaves the sum in rax.
 macro_rules! stream_kernel {
     (
         $name:ident: $op:ident, $isa:ident, $store:ident, turn $turn:literal,
         start [$($start:expr),*],
-        prefetch [$($ahead:literal, lines $lines:literal)?],
+        prefetch [$($source:literal),*] lines $lines:literal,
         step [$($step:expr),*],
         write [$($write:expr)?],
         end [$($end:expr),*]
@@ -29,7 +32,8 @@ macro_rules! stream_kernel {
         /// # Safety
         /// As `StreamKernel::function` demands.
         #[inline(never)]
-        unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, bytes: usize, s: f64) -> u64 {
+        unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
+            let Terms { bytes, passes, ahead, scalar } = terms;
             let sum;
             // SAFETY: the caller grants the instruction set and the arrays; indices run over their bytes from first to
             // last and end at 0. A prefetch beyond an array does nothing. All registers are named or clobbered.
@@ -37,12 +41,15 @@ macro_rules! stream_kernel {
                 asm!(
                     $($start,)*
                     ".p2align 6",
+                    "3:",
+                    "mov rcx, r9",
+                    ".p2align 6",
                     "2:",
                     $(
                         concat!(".irp l, ", $lines),
-                        concat!("prefetchnta [rsi + rcx + ", $ahead, " + \\l]"),
+                        concat!("prefetchnta [", $source, " + rcx + \\l]"),
                         ".endr",
-                    )?
+                    )*
                     ".irp k, 0,1,2,3",
                     $($step,)*
                     ".endr",
@@ -53,25 +60,33 @@ macro_rules! stream_kernel {
                     )?
                     concat!("add rcx, ", $turn),
                     "jnz 2b",
+                    "dec r10",
+                    "jnz 3b",
                     $($end,)*
                     in("rdi") a.wrapping_byte_add(bytes),
                     in("rsi") b.wrapping_byte_add(bytes),
                     in("rdx") c.wrapping_byte_add(bytes),
-                    inout("rcx") bytes.wrapping_neg() => _,
+                    out("rcx") _,
+                    inout("r8") b.wrapping_byte_add(bytes).wrapping_byte_add(ahead) => _,
+                    inout("r9") bytes.wrapping_neg() => _,
+                    inout("r10") passes => _,
+                    inout("r11") c.wrapping_byte_add(bytes).wrapping_byte_add(ahead) => _,
                     inout("rax") 0_u64 => sum,
-                    inout("xmm15") s => _,
+                    inout("xmm15") scalar => _,
                     clobber_abi("C"),
                     options(nostack),
                 );
             }
             sum
         }
+        const SOURCES: &[&str] = &[$($source),*];
         StreamKernel {
             name: stringify!($name),
             op: StreamOp::$op,
             isa: Isa::$isa,
             store: Store::$store,
-            prefetch: 0 $(+ $ahead)?,
+            prefetched: SOURCES.len() as u32,
+            distances: if SOURCES.is_empty() { &[0] } else { &AHEAD },
             turn: $turn,
             function: $name,
         }

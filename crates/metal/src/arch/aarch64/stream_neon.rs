@@ -1,0 +1,203 @@
+//! NEON bandwidth kernels: 128-bit vectors, loaded and stored in pairs.
+//!
+//! A turn is four vectors of each array, as on x86-64. `stnp` is a hint that what is stored will not be used soon.
+
+use core::arch::asm;
+
+use crate::isa::Isa;
+use crate::stream::{Store, StreamKernel, StreamOp, Terms};
+
+/// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
+const AHEAD: [u32; 5] = [256, 512, 1024, 1536, 3072];
+
+/// One kernel: its function around the loops, and its row.
+///
+/// x9, x10 and x11 walk through a, b and c; x12 counts the turns of a pass, x14 the passes; x15 is the distance of
+/// prefetching. v0 to v3 are what is stored, v4 to v7 a second source, v16 to v19 sums, v31 the scalar in both lanes.
+macro_rules! stream_kernel {
+    (
+        $name:ident: $op:ident, $store:ident,
+        prefetch [$($source:literal),*],
+        step [$($step:literal),*],
+        write [$($move:literal)?]
+    ) => {{
+        /// # Safety
+        /// As `StreamKernel::function` demands.
+        #[inline(never)]
+        unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
+            let Terms { bytes, passes, ahead, scalar } = terms;
+            let sum;
+            // SAFETY: the caller grants the instruction set and the arrays; each pointer moves 64 bytes a turn, over
+            // `bytes` bytes. A prefetch beyond an array does nothing. All registers are named.
+            unsafe {
+                asm!(
+                    "dup v31.2d, v31.d[0]",
+                    "movi v16.2d, #0",
+                    "movi v17.2d, #0",
+                    "movi v18.2d, #0",
+                    "movi v19.2d, #0",
+                    "3:",
+                    "mov x9, {a}",
+                    "mov x10, {b}",
+                    "mov x11, {c}",
+                    "lsr x12, {bytes}, #6",
+                    ".p2align 6",
+                    "2:",
+                    $(concat!("prfm pldl1strm, [", $source, ", x15]"),)*
+                    $($step,)*
+                    $(
+                        concat!($move, " q0, q1, [x9]"),
+                        concat!($move, " q2, q3, [x9, #32]"),
+                    )?
+                    "add x9, x9, #64",
+                    "add x10, x10, #64",
+                    "add x11, x11, #64",
+                    "subs x12, x12, #1",
+                    "b.ne 2b",
+                    "subs x14, x14, #1",
+                    "b.ne 3b",
+                    "add v16.2d, v16.2d, v17.2d",
+                    "add v18.2d, v18.2d, v19.2d",
+                    "add v16.2d, v16.2d, v18.2d",
+                    "addp d16, v16.2d",
+                    "fmov {sum}, d16",
+                    a = in(reg) a,
+                    b = in(reg) b,
+                    c = in(reg) c,
+                    bytes = in(reg) bytes,
+                    sum = lateout(reg) sum,
+                    inout("x14") passes => _,
+                    in("x15") ahead,
+                    out("x9") _, out("x10") _, out("x11") _, out("x12") _,
+                    inout("v31") scalar => _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
+                    out("v7") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                    options(nostack),
+                );
+            }
+            sum
+        }
+        const SOURCES: &[&str] = &[$($source),*];
+        StreamKernel {
+            name: stringify!($name),
+            op: StreamOp::$op,
+            isa: Isa::Neon,
+            store: Store::$store,
+            prefetched: SOURCES.len() as u32,
+            distances: if SOURCES.is_empty() { &[0] } else { &AHEAD },
+            turn: 64,
+            function: $name,
+        }
+    }};
+}
+
+/// What each operation does in a turn, between its loads and its stores.
+macro_rules! kernel {
+    ($name:ident: Write, $store:ident, $move:literal, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Write, $store,
+            prefetch [$($source),*],
+            step [
+                "mov v0.16b, v31.16b", "mov v1.16b, v31.16b",
+                "mov v2.16b, v31.16b", "mov v3.16b, v31.16b"
+            ],
+            write [$move]
+        )
+    };
+    ($name:ident: Copy, $store:ident, $move:literal, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Copy, $store,
+            prefetch [$($source),*],
+            step [
+                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]"
+            ],
+            write [$move]
+        )
+    };
+    ($name:ident: Scale, $store:ident, $move:literal, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Scale, $store,
+            prefetch [$($source),*],
+            step [
+                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+                "fmul v0.2d, v0.2d, v31.2d", "fmul v1.2d, v1.2d, v31.2d",
+                "fmul v2.2d, v2.2d, v31.2d", "fmul v3.2d, v3.2d, v31.2d"
+            ],
+            write [$move]
+        )
+    };
+    ($name:ident: Add, $store:ident, $move:literal, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Add, $store,
+            prefetch [$($source),*],
+            step [
+                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+                "ldp q4, q5, [x11]", "ldp q6, q7, [x11, #32]",
+                "fadd v0.2d, v0.2d, v4.2d", "fadd v1.2d, v1.2d, v5.2d",
+                "fadd v2.2d, v2.2d, v6.2d", "fadd v3.2d, v3.2d, v7.2d"
+            ],
+            write [$move]
+        )
+    };
+    ($name:ident: Triad, $store:ident, $move:literal, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Triad, $store,
+            prefetch [$($source),*],
+            step [
+                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+                "ldp q4, q5, [x11]", "ldp q6, q7, [x11, #32]",
+                "fmla v0.2d, v4.2d, v31.2d", "fmla v1.2d, v5.2d, v31.2d",
+                "fmla v2.2d, v6.2d, v31.2d", "fmla v3.2d, v7.2d, v31.2d"
+            ],
+            write [$move]
+        )
+    };
+    ($name:ident: Update, $store:ident, $move:literal, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Update, $store,
+            prefetch [$($source),*],
+            step [
+                "ldp q0, q1, [x9]", "ldp q2, q3, [x9, #32]",
+                "fmul v0.2d, v0.2d, v31.2d", "fmul v1.2d, v1.2d, v31.2d",
+                "fmul v2.2d, v2.2d, v31.2d", "fmul v3.2d, v3.2d, v31.2d"
+            ],
+            write [$move]
+        )
+    };
+    ($name:ident: Read, [$($source:literal),*]) => {
+        stream_kernel!(
+            $name: Read, Ordinary,
+            prefetch [$($source),*],
+            step [
+                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+                "add v16.2d, v16.2d, v0.2d", "add v17.2d, v17.2d, v1.2d",
+                "add v18.2d, v18.2d, v2.2d", "add v19.2d, v19.2d, v3.2d"
+            ],
+            write []
+        )
+    };
+}
+
+pub(super) static KERNELS: [StreamKernel; 21] = [
+    kernel!(read_neon: Read, []),
+    kernel!(read_ahead_neon: Read, ["x10"]),
+    kernel!(write_neon: Write, Ordinary, "stp", []),
+    kernel!(write_nt_neon: Write, NonTemporal, "stnp", []),
+    kernel!(copy_neon: Copy, Ordinary, "stp", []),
+    kernel!(copy_ahead_neon: Copy, Ordinary, "stp", ["x10"]),
+    kernel!(copy_nt_neon: Copy, NonTemporal, "stnp", []),
+    kernel!(copy_nt_ahead_neon: Copy, NonTemporal, "stnp", ["x10"]),
+    kernel!(scale_neon: Scale, Ordinary, "stp", []),
+    kernel!(scale_ahead_neon: Scale, Ordinary, "stp", ["x10"]),
+    kernel!(scale_nt_neon: Scale, NonTemporal, "stnp", []),
+    kernel!(scale_nt_ahead_neon: Scale, NonTemporal, "stnp", ["x10"]),
+    kernel!(add_neon: Add, Ordinary, "stp", []),
+    kernel!(add_ahead_neon: Add, Ordinary, "stp", ["x10", "x11"]),
+    kernel!(add_nt_neon: Add, NonTemporal, "stnp", []),
+    kernel!(add_nt_ahead_neon: Add, NonTemporal, "stnp", ["x10", "x11"]),
+    kernel!(triad_neon: Triad, Ordinary, "stp", []),
+    kernel!(triad_ahead_neon: Triad, Ordinary, "stp", ["x10", "x11"]),
+    kernel!(triad_nt_neon: Triad, NonTemporal, "stnp", []),
+    kernel!(triad_nt_ahead_neon: Triad, NonTemporal, "stnp", ["x10", "x11"]),
+    kernel!(update_neon: Update, Ordinary, "stp", []),
+];

@@ -1,0 +1,80 @@
+//! Bandwidth kernels of one instruction: `rep movsb` and `rep stosb`, which the processor does in its own way.
+//!
+//! Part of the x86-64 baseline; fast where the processor says so (ERMS), and right everywhere.
+
+use core::arch::asm;
+
+use crate::isa::Isa;
+use crate::stream::{Store, StreamKernel, StreamOp, Terms};
+
+/// # Safety
+/// As `StreamKernel::function` demands.
+#[inline(never)]
+unsafe fn copy_rep_movsb(a: *mut f64, b: *const f64, _: *const f64, terms: Terms) -> u64 {
+    for _ in 0..terms.passes {
+        // SAFETY: the caller grants `bytes` bytes from a and b; the direction flag is clear by convention.
+        unsafe {
+            asm!(
+                "rep movsb",
+                inout("rdi") a => _,
+                inout("rsi") b => _,
+                inout("rcx") terms.bytes => _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As `StreamKernel::function` demands.
+#[inline(never)]
+unsafe fn write_rep_stosb(a: *mut f64, _: *const f64, _: *const f64, terms: Terms) -> u64 {
+    let pattern = terms.scalar.to_bits();
+    let of_one_byte = pattern == u64::from(pattern as u8) * 0x0101_0101_0101_0101;
+    for _ in 0..terms.passes {
+        // SAFETY: the caller grants `bytes` bytes, whole elements, from a; the direction flag is clear by convention.
+        unsafe {
+            match of_one_byte {
+                true => asm!(
+                    "rep stosb",
+                    inout("rdi") a => _,
+                    inout("rcx") terms.bytes => _,
+                    in("rax") pattern,
+                    options(nostack, preserves_flags),
+                ),
+                false => asm!(
+                    "rep stosq",
+                    inout("rdi") a => _,
+                    inout("rcx") terms.bytes / 8 => _,
+                    in("rax") pattern,
+                    options(nostack, preserves_flags),
+                ),
+            }
+        }
+    }
+    0
+}
+
+pub(super) static KERNELS: [StreamKernel; 2] = [
+    StreamKernel {
+        name: "copy_rep_movsb",
+        op: StreamOp::Copy,
+        isa: Isa::Sse2,
+        store: Store::String,
+        prefetched: 0,
+        distances: &[0],
+        turn: 64,
+        function: copy_rep_movsb,
+    },
+    StreamKernel {
+        name: "write_rep_stosb",
+        op: StreamOp::Write,
+        isa: Isa::Sse2,
+        store: Store::String,
+        prefetched: 0,
+        distances: &[0],
+        turn: 64,
+        function: write_rep_stosb,
+    },
+];
