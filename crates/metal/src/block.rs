@@ -135,11 +135,11 @@ enum Method {
 impl BlockKernel {
     /// A name: of the kernel's variant, or of the access.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> String {
         match self.0 {
-            Method::Unit => "scalar",
-            Method::Stream(kernel) => kernel.kernel().variant(),
-            Method::Lines => "portable_lines",
+            Method::Unit => "scalar".to_owned(),
+            Method::Stream(kernel) => kernel.variant(),
+            Method::Lines => "portable_lines".to_owned(),
         }
     }
 }
@@ -371,11 +371,10 @@ impl Region {
                 if self.shape.op == BlockOp::Read { (&mut [], target) } else { (target, source) };
             let sum = match kernel {
                 Some(kernel) => {
-                    let function = kernel.kernel().function;
-                    // SAFETY: a LoadedStream's instruction set is there; `kernels` chose it for blocks of whole turns;
-                    // the arrays that the operation uses have `block` bytes; the target begins on a line, as the
-                    // buffer and every block do, and overlaps nothing.
-                    unsafe { function(a.as_mut_ptr(), b.as_ptr(), b.as_ptr(), block, s) }
+                    // SAFETY: `kernels` chose it for blocks of whole turns; the arrays that the operation uses have
+                    // `block` bytes; the target begins on a line, as the buffer and every block do, and overlaps
+                    // nothing.
+                    unsafe { kernel.raw(a.as_mut_ptr(), b.as_ptr(), b.as_ptr(), 1, block, s) }
                 }
                 None => reference_stream::apply(op, elements, a, b, &[], s),
             };

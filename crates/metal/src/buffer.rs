@@ -20,6 +20,10 @@ pub enum Pages {
     Small,
     /// Transparent huge pages, where the kernel has them to give.
     Thp,
+    /// Reserved huge pages of 2 MiB, from the pool that the administrator made (hugetlb).
+    Huge2M,
+    /// Reserved huge pages of 1 GiB, from the pool that the administrator made (hugetlb).
+    Huge1G,
 }
 
 impl Pages {
@@ -27,18 +31,30 @@ impl Pages {
     fn unit(self) -> usize {
         match self {
             Self::Small => rustix::param::page_size(),
-            Self::Thp => ALIGNMENT,
+            Self::Thp | Self::Huge2M => ALIGNMENT,
+            Self::Huge1G => 1 << 30,
+        }
+    }
+
+    /// What asks for reserved pages of this size; `None` for pages that need not be reserved.
+    fn reserved(self) -> Option<MapFlags> {
+        match self {
+            Self::Small | Self::Thp => None,
+            Self::Huge2M => Some(MapFlags::HUGETLB | MapFlags::HUGE_2MB),
+            Self::Huge1G => Some(MapFlags::HUGETLB | MapFlags::HUGE_1GB),
         }
     }
 }
 
 /// What the kernel really gave, read back from the buffer's mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resident {
     /// Bytes of the buffer that are in memory, in whole pages.
     pub bytes: u64,
     /// Those of them that are in anonymous huge pages.
     pub huge_bytes: u64,
+    /// Those of them that are in reserved huge pages.
+    pub reserved_bytes: u64,
 }
 
 /// Why there is no such buffer.
@@ -64,6 +80,21 @@ pub enum BufferError {
         action: &'static str,
         /// The size asked for.
         bytes: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The pool of huge pages has not so many left.
+    #[error(
+        "cannot map {bytes} bytes in reserved huge pages of {page} bytes: {source}; reserve {needed} of them (the pool is \
+         /sys/kernel/mm/hugepages), or choose other pages"
+    )]
+    NoHugePages {
+        /// The size asked for.
+        bytes: usize,
+        /// Size of a page.
+        page: usize,
+        /// Pages that this needs.
+        needed: usize,
         /// The kernel's reason.
         source: io::Error,
     },
@@ -104,6 +135,9 @@ impl Buffer {
         if bytes == 0 {
             return Err(BufferError::Empty);
         }
+        if let Some(flags) = pages.reserved() {
+            return Self::reserved(bytes, pages, flags);
+        }
         let page = rustix::param::page_size();
         // One alignment to move the start within, one page that stays inaccessible at each edge.
         let reserved = bytes
@@ -131,11 +165,30 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// Maps whole reserved huge pages. The kernel aligns them, and does not merge such a mapping with another.
+    fn reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
+        let page = pages.unit();
+        let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
+        let reserved = whole.ok_or(BufferError::TooLarge { bytes })?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice disturbs no existing memory.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE | flags) };
+        let base = base.map_err(|errno| BufferError::NoHugePages {
+            bytes,
+            page,
+            needed: reserved / page,
+            source: errno.into(),
+        })?;
+        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge { bytes })?;
+        Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
+    }
+
     /// A kernel without huge pages refuses both advices; what was really given is told by [`Buffer::resident`].
     fn advise_page_size(&self) {
         let advice = match self.pages {
             Pages::Small => Advice::LinuxNoHugepage,
             Pages::Thp => Advice::LinuxHugepage,
+            Pages::Huge2M | Pages::Huge1G => return,
         };
         // SAFETY: the range is this buffer's own; these advices change no content.
         let _unsupported = unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), advice) };
@@ -288,10 +341,15 @@ fn resident_in(smaps: &str, start: usize, end: usize) -> Option<Resident> {
             continue;
         }
         let Some((name, rest)) = line.split_once(':') else { continue };
-        let total = found.get_or_insert(Resident { bytes: 0, huge_bytes: 0 });
+        let total = found.get_or_insert(Resident::default());
         match name {
             "Rss" => total.bytes = total.bytes.checked_add(kib(rest)?)?,
             "AnonHugePages" => total.huge_bytes = total.huge_bytes.checked_add(kib(rest)?)?,
+            // These are not in Rss.
+            "Private_Hugetlb" => {
+                total.reserved_bytes = total.reserved_bytes.checked_add(kib(rest)?)?;
+                total.bytes = total.bytes.checked_add(kib(rest)?)?;
+            }
             _ => {}
         }
     }
@@ -332,10 +390,44 @@ AnonHugePages:         0 kB
     #[test]
     fn the_buffers_own_mappings_are_summed_and_its_neighbours_are_not() {
         let middle = resident_in(SMAPS, 0x7f00_0000_1000, 0x7f00_0040_1000);
-        assert_eq!(middle, Some(Resident { bytes: 4 << 20, huge_bytes: 2 << 20 }));
+        assert_eq!(middle, Some(Resident { bytes: 4 << 20, huge_bytes: 2 << 20, reserved_bytes: 0 }));
         let both = resident_in(SMAPS, 0x7f00_0000_1000, 0x7f00_0050_1000);
-        assert_eq!(both, Some(Resident { bytes: (4 << 20) + (512 << 10), huge_bytes: 2 << 20 }));
+        assert_eq!(
+            both,
+            Some(Resident { bytes: (4 << 20) + (512 << 10), huge_bytes: 2 << 20, reserved_bytes: 0 })
+        );
         assert_eq!(resident_in(SMAPS, 0x1000, 0x2000), None);
+    }
+
+    #[test]
+    fn reserved_pages_count_as_resident() {
+        let reserved = SMAPS.replace("AnonHugePages:      2048 kB", "Private_Hugetlb:    2048 kB");
+        let found = resident_in(&reserved, 0x7f00_0000_1000, 0x7f00_0040_1000);
+        assert_eq!(found, Some(Resident { bytes: 6 << 20, huge_bytes: 0, reserved_bytes: 2 << 20 }));
+    }
+
+    #[test]
+    fn reserved_pages_are_had_or_refused_in_words() {
+        let free = |pool: &str| {
+            let path = format!("/sys/kernel/mm/hugepages/hugepages-{pool}/free_hugepages");
+            std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0)
+        };
+        for (pages, pool) in [(Pages::Huge2M, "2048kB"), (Pages::Huge1G, "1048576kB")] {
+            let mut buffer = match Buffer::new(3 << 20, pages) {
+                Ok(buffer) => buffer,
+                Err(error) => {
+                    assert!(free(pool) < 2, "{error}");
+                    assert!(error.to_string().contains("in reserved huge pages"), "{error}");
+                    continue;
+                }
+            };
+            buffer.touch().unwrap();
+            let resident = buffer.resident().unwrap();
+            assert_eq!(resident.reserved_bytes, (3_u64 << 20).next_multiple_of(pages.unit() as u64));
+            assert_eq!(resident.bytes, resident.reserved_bytes);
+            buffer.bytes_mut().fill(1);
+        }
+        assert!(matches!(Buffer::new(1 << 60, Pages::Huge2M), Err(BufferError::NoHugePages { .. })));
     }
 
     #[test]
@@ -369,9 +461,9 @@ AnonHugePages:         0 kB
     #[test]
     fn nothing_is_resident_before_the_touch_and_everything_after_it() {
         let mut buffer = Buffer::new(3 << 20, Pages::Small).unwrap();
-        assert_eq!(buffer.resident().unwrap(), Resident { bytes: 0, huge_bytes: 0 });
+        assert_eq!(buffer.resident().unwrap(), Resident { bytes: 0, huge_bytes: 0, reserved_bytes: 0 });
         buffer.touch().unwrap();
-        assert_eq!(buffer.resident().unwrap(), Resident { bytes: 3 << 20, huge_bytes: 0 });
+        assert_eq!(buffer.resident().unwrap(), Resident { bytes: 3 << 20, huge_bytes: 0, reserved_bytes: 0 });
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A pointer chase: loads of which each needs the one before, through one cycle over all nodes of a buffer.
+//! A pointer chase: loads of which each needs the one before, through one cycle over all nodes of a buffer. Several
+//! chases at once go through cycles of their own, which share the nodes evenly.
 //!
 //! The order is random, so no prefetcher can run ahead; one node lies in each stride, at a random line of it, so that
 //! nodes neither share lines nor crowd the same cache sets; and the cycle can stay in one group of pages until all
@@ -17,6 +18,8 @@ pub const LINE: usize = 64;
 const STEPS_PER_TURN: u64 = 64;
 /// Walkers that share a verification: about as many loads as a core keeps in flight.
 const ANCHORS: usize = 16;
+/// The most chases at once: so many addresses fit in the registers of every architecture with a loop counter.
+pub const MOST_CHASES: usize = 10;
 
 /// What to chase through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct Shape {
     pub group: Option<usize>,
     /// The page size asked for.
     pub pages: Pages,
+    /// Chases at once, from 1 to [`MOST_CHASES`].
+    pub chases: usize,
     /// Seed of the order: equal shapes give equal cycles, as offsets.
     pub seed: u64,
 }
@@ -48,9 +53,16 @@ pub enum ChaseError {
         /// The group asked for, in bytes.
         group: usize,
     },
-    /// Fewer than two nodes, or more than can be numbered.
+    /// No chase, or more than there are registers for.
+    #[error("{chases} chases at once: choose from 1 to {MOST_CHASES}")]
+    Chases {
+        /// The number asked for.
+        chases: usize,
+    },
+    /// Fewer than two nodes in a cycle, or more than can be numbered.
     #[error(
-        "a chase through {bytes} bytes with stride {stride}: the number of nodes must be from 2 to 2^32; change the size"
+        "a chase through {bytes} bytes with stride {stride}: the number of nodes must be from 2 for each chase to 2^32; \
+         change the size"
     )]
     Nodes {
         /// The size asked for, in bytes.
@@ -73,21 +85,28 @@ pub enum ChaseError {
     },
 }
 
-/// A cycle of addresses in a buffer of its own, and the place where the last walk ended.
+/// Cycles of addresses in a buffer of their own, and the places where the last walk ended.
 #[derive(Debug)]
 pub struct Chase {
     buffer: Buffer,
+    cycles: Vec<Cycle>,
+    /// Where each cycle's walk ended.
+    at: Vec<usize>,
+}
+
+/// One cycle of a chase.
+#[derive(Debug)]
+struct Cycle {
     nodes: u64,
     /// Nodes at even distances along the cycle, its first node first.
     anchors: Vec<usize>,
-    at: usize,
 }
 
 impl Chase {
-    /// Maps the buffer, makes it resident on the calling thread's memory node, and links the cycle.
+    /// Maps the buffer, makes it resident on the calling thread's memory node, and links the cycles.
     ///
     /// # Errors
-    /// [`ChaseError::Uneven`], [`ChaseError::Nodes`], [`ChaseError::Buffer`].
+    /// [`ChaseError::Uneven`], [`ChaseError::Chases`], [`ChaseError::Nodes`], [`ChaseError::Buffer`].
     pub fn new(shape: Shape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
@@ -95,9 +114,12 @@ impl Chase {
         if !even || group == 0 {
             return Err(ChaseError::Uneven { stride: shape.stride, group });
         }
+        if !(1..=MOST_CHASES).contains(&shape.chases) {
+            return Err(ChaseError::Chases { chases: shape.chases });
+        }
         let count = u32::try_from(shape.bytes / shape.stride)
             .ok()
-            .filter(|count| *count >= 2)
+            .filter(|count| *count as usize >= 2 * shape.chases)
             .ok_or(ChaseError::Nodes { bytes: shape.bytes, stride: shape.stride })?;
         let mut buffer = Buffer::new(shape.bytes, shape.pages)?;
         buffer.touch()?;
@@ -109,23 +131,31 @@ impl Chase {
         for offset in &mut offsets {
             *offset = *offset * shape.stride + random.below(lines) as usize * LINE;
         }
-        link(buffer.words_mut(), base, &offsets);
-        let apart = offsets.len().div_ceil(ANCHORS);
-        let anchors: Vec<usize> = offsets.iter().step_by(apart).map(|offset| base + offset).collect();
-        let at = anchors.first().copied().unwrap_or(base);
-        Ok(Self { buffer, nodes: u64::from(count), anchors, at })
+        // Consecutive parts of the one order, so that each cycle, too, stays within a group.
+        let mut rest = offsets.as_slice();
+        let mut cycles = Vec::with_capacity(shape.chases);
+        for left in (1..=shape.chases).rev() {
+            let (own, behind) = rest.split_at(rest.len().div_ceil(left));
+            rest = behind;
+            link(buffer.words_mut(), base, own);
+            let apart = own.len().div_ceil(ANCHORS);
+            let anchors = own.iter().step_by(apart).map(|offset| base + offset).collect();
+            cycles.push(Cycle { nodes: own.len() as u64, anchors });
+        }
+        let at = cycles.iter().filter_map(|cycle| cycle.anchors.first().copied()).collect();
+        Ok(Self { buffer, cycles, at })
     }
 
-    /// Nodes of the cycle.
+    /// Nodes of all cycles.
     #[must_use]
     pub fn nodes(&self) -> u64 {
-        self.nodes
+        self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
     /// Bytes of the distinct cache lines that the cycle touches: what must exceed a cache to miss it.
     #[must_use]
     pub fn touched_bytes(&self) -> u64 {
-        self.nodes * LINE as u64
+        self.nodes() * LINE as u64
     }
 
     /// What is resident now, and in which pages.
@@ -136,21 +166,44 @@ impl Chase {
         self.buffer.resident()
     }
 
-    /// Follows `steps` links from where the last walk ended. Each step is one load that needs the one before.
+    /// Follows `steps` links of each cycle from where the last walk ended. Each step is one load that needs the one
+    /// before; those of different cycles need nothing of each other.
     pub fn walk(&mut self, steps: u64) {
-        // A walk ends where the next begins, so no compiler can leave one out.
-        self.at = black_box(walk(self.at, steps));
+        match self.at.len() {
+            1 => self.walk_all::<1>(steps),
+            2 => self.walk_all::<2>(steps),
+            3 => self.walk_all::<3>(steps),
+            4 => self.walk_all::<4>(steps),
+            5 => self.walk_all::<5>(steps),
+            6 => self.walk_all::<6>(steps),
+            7 => self.walk_all::<7>(steps),
+            8 => self.walk_all::<8>(steps),
+            9 => self.walk_all::<9>(steps),
+            _ => self.walk_all::<MOST_CHASES>(steps),
+        }
     }
 
-    /// Walks once around: after exactly as many steps as there are nodes it must be back at the first node, and not
-    /// sooner. It then passed every node once.
-    ///
-    /// The walk is shared among walkers that each go from one anchor to the next, at the same time: to wait for one
-    /// load after the other would take as long as the measurement.
+    fn walk_all<const CHASES: usize>(&mut self, steps: u64) {
+        if let Some(at) = self.at.first_chunk_mut::<CHASES>() {
+            // A walk ends where the next begins, so no compiler can leave one out.
+            *at = black_box(walk(*at, steps));
+        }
+    }
+
+    /// Walks once around each cycle: after exactly as many steps as it has nodes it must be back at the first node, and
+    /// not sooner. It then passed every node once.
     ///
     /// # Errors
     /// [`ChaseError::NotOneCycle`].
     pub fn verify(&self) -> Result<(), ChaseError> {
+        self.cycles.iter().try_for_each(Cycle::verify)
+    }
+}
+
+impl Cycle {
+    /// The walk is shared among walkers that each go from one anchor to the next, at the same time: to wait for one
+    /// load after the other would take as long as the measurement.
+    fn verify(&self) -> Result<(), ChaseError> {
         let nodes = self.nodes;
         let apart = nodes.div_ceil(ANCHORS as u64);
         let first = self.anchors.first().copied();
@@ -159,7 +212,7 @@ impl Chase {
             for (index, at) in walkers.iter_mut().enumerate() {
                 let steps = index as u64 * apart + step;
                 if steps <= nodes {
-                    *at = walk(*at, 1);
+                    [*at] = walk([*at], 1);
                 }
                 if steps < nodes && Some(*at) == first {
                     return Err(ChaseError::NotOneCycle { steps, nodes });
@@ -214,10 +267,11 @@ impl Load for Chaser {
     }
 }
 
-/// Follows `steps` links from the node at address `at`.
+/// Follows `steps` links from each of the nodes at the addresses `at`.
 ///
-/// Private: only [`Chase`] calls it, with an address of a node of its own living buffer.
-fn walk(mut at: usize, steps: u64) -> usize {
+/// Private: only a [`Chase`] calls it, with addresses of nodes of its own living buffer.
+#[inline(always)]
+fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHASES] {
     let follow = |at: usize| {
         // SAFETY: `at` is the address of a node in a living Chase, whose provenance was exposed; a node is an aligned
         // word that holds the address of a node. Volatile: the load is the work.
@@ -225,11 +279,11 @@ fn walk(mut at: usize, steps: u64) -> usize {
     };
     for _ in 0..steps / STEPS_PER_TURN {
         for _ in 0..STEPS_PER_TURN {
-            at = follow(at);
+            at = at.map(follow);
         }
     }
     for _ in 0..steps % STEPS_PER_TURN {
-        at = follow(at);
+        at = at.map(follow);
     }
     at
 }
@@ -287,125 +341,4 @@ impl SplitMix {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashSet;
-
-    fn shape(bytes: usize, stride: usize) -> Shape {
-        Shape { bytes, stride, group: None, pages: Pages::Small, seed: 1 }
-    }
-
-    /// The byte offsets of the nodes in the order that the walk finds them.
-    fn walked(chase: &mut Chase) -> Vec<usize> {
-        let base = chase.buffer.bytes().as_ptr().addr();
-        (0..chase.nodes)
-            .map(|_| {
-                chase.walk(1);
-                chase.at - base
-            })
-            .collect()
-    }
-
-    proptest! {
-        #[test]
-        fn every_stride_is_visited_once_in_one_turn(
-            nodes in 2_usize..600, lines in 1_usize..5, per_group in proptest::option::of(1_usize..80), seed: u64,
-        ) {
-            let stride = lines * LINE;
-            let group = per_group.map(|per_group| per_group * stride);
-            let mut chase =
-                Chase::new(Shape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, seed }).unwrap();
-            prop_assert_eq!(chase.nodes(), nodes as u64);
-            chase.verify().unwrap();
-            let offsets = walked(&mut chase);
-            prop_assert!(offsets.iter().all(|offset| offset % LINE == 0));
-            let strides: HashSet<usize> = offsets.iter().map(|offset| offset / stride).collect();
-            prop_assert_eq!(strides.len(), nodes);
-        }
-
-        #[test]
-        fn a_group_is_left_only_when_all_of_it_was_visited(nodes in 2_usize..600, per_group in 1_usize..80, seed: u64) {
-            let group = per_group * 256;
-            let bytes = nodes * 256;
-            let mut chase =
-                Chase::new(Shape { bytes, stride: 256, group: Some(group), pages: Pages::Small, seed }).unwrap();
-            let groups: Vec<usize> = walked(&mut chase).iter().map(|offset| offset / group).collect();
-            // The walk begins behind the first node, so its group may be seen at both ends.
-            let mut changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
-            changes += usize::from(groups.first() != groups.last());
-            let expected = nodes.div_ceil(per_group);
-            prop_assert_eq!(changes, if expected == 1 { 0 } else { expected });
-        }
-
-        #[test]
-        fn walks_add_up(first in 0_u64..1000, second in 0_u64..1000) {
-            let mut chase = Chase::new(shape(64 << 10, 256)).unwrap();
-            chase.walk(first);
-            chase.walk(second);
-            let apart = chase.at;
-            chase.walk(2 * chase.nodes() - (first + second) % chase.nodes());
-            prop_assert_eq!(chase.at, chase.anchors[0]);
-            chase.walk(first + second);
-            prop_assert_eq!(chase.at, apart);
-        }
-    }
-
-    #[test]
-    fn the_seed_decides_the_order() {
-        let build = |seed| walked(&mut Chase::new(Shape { seed, ..shape(1 << 20, 256) }).unwrap());
-        assert_eq!(build(7), build(7));
-        assert_ne!(build(7), build(8));
-    }
-
-    #[test]
-    fn nodes_lie_on_all_lines_of_their_strides() {
-        let lines: HashSet<usize> = walked(&mut Chase::new(shape(1 << 20, 256)).unwrap())
-            .iter()
-            .map(|offset| offset % 256 / LINE)
-            .collect();
-        assert_eq!(lines.len(), 4);
-    }
-
-    #[test]
-    fn a_damaged_cycle_is_found_out_wherever_it_is() {
-        let nodes = 1024;
-        for position in [0, 1, 9, 63, 64, 65, 500, 1022, 1023] {
-            for short_cut in [0, 1, 64, 100, 1023] {
-                let mut chase = Chase::new(shape(nodes * LINE, LINE)).unwrap();
-                let base = chase.buffer.bytes().as_ptr().addr();
-                chase.walk(short_cut);
-                let target = chase.at;
-                chase.walk(nodes as u64 - short_cut + position);
-                let damaged = (chase.at - base) / 8;
-                let whole = chase.buffer.words()[damaged] == target as u64;
-                chase.buffer.words_mut()[damaged] = target as u64;
-                assert_eq!(chase.verify().is_ok(), whole, "node {position} leads to node {short_cut}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_chaser_walks_on_from_where_it_stopped() {
-        let mut chaser = Chaser::new(shape(64 << 10, 256), 0.05);
-        let first = chaser.chase().unwrap().anchors[0];
-        assert_eq!(chaser.chase().unwrap().at, first);
-        chaser.run(100);
-        chaser.settle(100);
-        assert_ne!(chaser.chase().unwrap().at, first);
-        chaser.run(256 - 100);
-        assert_eq!(chaser.chase().unwrap().at, first);
-        let mut none = Chaser::new(shape(64, 256), 0.05);
-        none.run(100);
-        assert!(matches!(none.chase(), Err(ChaseError::Nodes { .. })));
-    }
-
-    #[test]
-    fn uneven_and_empty_shapes_are_refused() {
-        for (stride, group) in [(0, None), (60, None), (96, None), (256, Some(0)), (256, Some(300))] {
-            let result = Chase::new(Shape { group, ..shape(1 << 20, stride) });
-            assert!(matches!(result, Err(ChaseError::Uneven { .. })), "{stride} {group:?}");
-        }
-        assert!(matches!(Chase::new(shape(256, 256)), Err(ChaseError::Nodes { .. })));
-    }
-}
+mod tests;

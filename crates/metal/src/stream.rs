@@ -15,6 +15,10 @@ pub const ELEMENT: usize = size_of::<f64>();
 /// Bytes left free between two arrays of a buffer, so that the same element of each lies in another page offset, cache
 /// set and memory bank: with arrays a multiple of 4 KiB apart, a load waits for the store before it (4 KiB aliasing).
 const GAP: usize = 4096 + 256;
+/// The same in a buffer so small that a page is a good part of it.
+const SMALL_GAP: usize = 256;
+/// The largest such buffer.
+const SMALL: usize = 256 << 10;
 /// Arrays are whole blocks of this many elements, and begin on a cache line in an aligned buffer.
 const ARRAY_BLOCK: usize = 64;
 /// Where the aligned part of an array begins.
@@ -277,7 +281,7 @@ impl<'memory> Arrays<'memory> {
     #[must_use]
     pub fn divide(op: StreamOp, memory: &'memory mut [f64]) -> Self {
         let arrays = op.arrays() as usize;
-        let gap = GAP / ELEMENT;
+        let gap = gap(memory.len() * ELEMENT) / ELEMENT;
         let length = memory.len().saturating_sub((arrays - 1) * gap) / arrays / ARRAY_BLOCK * ARRAY_BLOCK;
         let mut rest = memory;
         let mut next = |used: bool| {
@@ -369,6 +373,11 @@ impl<'memory> Arrays<'memory> {
         }
         (0..self.b.len()).fold(0, |sum, element| sum.wrapping_add(number(seed, 1, element).to_bits()))
     }
+}
+
+/// Bytes between the arrays of a buffer of `bytes` bytes.
+fn gap(bytes: usize) -> usize {
+    if bytes <= SMALL { SMALL_GAP } else { GAP }
 }
 
 /// A whole number below 2^40, well mixed (SplitMix64's finaliser): 3 × it and the sum of two are exact in an f64.

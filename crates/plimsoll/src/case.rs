@@ -58,10 +58,12 @@ pub const KEYS: &[Key] = &[
         Kind::Word,
         "order of the blocks: sequential, random, strided, backward, same, zipf, zipf:0.9",
     ),
-    key("size", Kind::Size, "memory: bytes per thread over all arrays; disk: bytes of the file"),
+    key("size", Kind::Size, "memory: bytes per thread over all arrays, or sweep; disk: bytes of the file"),
     key("block", Kind::Sizes, "bytes of one transfer, or a mix by weight: 4K@60+64K@40"),
-    key("variant", Kind::Word, "kernel variant of a memory operation: best, or its name"),
-    key("pages", Kind::Word, "page size asked for: 4k, thp"),
+    key("variant", Kind::Word, "kernel variant of a memory operation: best, all, or its name"),
+    key("pages", Kind::Word, "page size asked for: 4k, thp, 2m, 1g (the last two from reserved pools)"),
+    key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)"),
+    key("chases", Kind::Count, "chains of dependent loads at once"),
     key("depth", Kind::Count, "transfers in flight per thread"),
     key("engine", Kind::Word, "how transfers are asked for: io_uring (also +sqpoll, +iopoll), psync, mmap"),
     key("cache", Kind::Word, "page cache: direct (bypassed) or buffered"),
@@ -104,6 +106,9 @@ pub const KEYS: &[Key] = &[
         "what --volume and --count mean: weak (each thread's) or strong (all threads')",
     ),
 ];
+
+/// A size that stands for many, in benchmarks of memory; never in a case.
+pub const SWEEP: &str = "sweep";
 
 /// Longest id that is read; the longest that plimsoll writes is far shorter.
 const MAX_ID: usize = 1024;
@@ -167,6 +172,7 @@ impl Key {
     pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
         let bad = |why: String| CaseError::BadValue { key: self.name, why };
         match self.kind {
+            Kind::Size if self.name == "size" && text == SWEEP => Ok(Value::Word(text.to_owned())),
             Kind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
             Kind::Sizes => match quantity::parse_sizes(text) {
                 Ok(Sizes::One(bytes)) => Ok(Value::Size(bytes)),

@@ -191,7 +191,10 @@ impl Maker<'_> {
     fn without_verdict(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
         let named =
             bench::find(outcome.case.benchmark()).map(|b| b.metrics(&outcome.case)).unwrap_or_default();
-        let made = named.iter().filter_map(|metric| self.metric(*metric, outcome, evidence));
+        // One seed for all metrics of a case: figures that are each other's multiples get intervals that are, too.
+        let seed =
+            Seed::new(self.seed, outcome.case.id().as_str(), named.first().map_or("elapsed", |m| m.name));
+        let made = named.iter().filter_map(|metric| self.metric(*metric, outcome, seed, evidence));
         let mut metrics: Vec<MetricResult> = made.collect();
         if let Some(headline) = metrics.first_mut() {
             headline.note_delivered(&outcome.samples);
@@ -218,12 +221,17 @@ impl Maker<'_> {
         }
     }
 
-    fn metric(&self, metric: Metric, outcome: &Outcome, evidence: Evidence<'_>) -> Option<MetricResult> {
+    fn metric(
+        &self,
+        metric: Metric,
+        outcome: &Outcome,
+        seed: Seed,
+        evidence: Evidence<'_>,
+    ) -> Option<MetricResult> {
         let samples: Vec<&Sample> =
             outcome.samples.iter().filter(|s| s.values.contains_key(metric.name)).collect();
         let values = outcome.values(metric.name);
         let proved = Samples::new(values.clone()).ok()?;
-        let seed = Seed::new(self.seed, outcome.case.id().as_str(), metric.name);
         let mut limits = limit::limits(&Question {
             machine: self.machine,
             case: &outcome.case,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::bench::{self, BENCHMARKS, Candidate};
-use crate::case::{CaseError, Key, nearest};
+use crate::case::{CaseError, Key, SWEEP, nearest};
 use crate::cli::{Common, What};
 use crate::machine::Machine;
 use crate::plan::file::{self, FileError, PlanFile};
@@ -194,6 +194,9 @@ pub fn candidates(plan: &Plan, machine: &Machine, only: &[String]) -> Result<Vec
             let least = group.lists.values().fold(1u64, |n, list| n.saturating_mul(list.len() as u64));
             if least > MOST_CASES {
                 return Err(too_many(least));
+            }
+            if group.words("size", &[]).iter().any(|size| size == SWEEP) && subsystem_of(name) != "memory" {
+                return Err(other(format!("{name}: size: sweep is for memory; write bytes, such as 1G")));
             }
             let more = benchmark.cases(machine, group).map_err(|e| other(format!("{name}: {e}")))?;
             candidates.extend(

@@ -181,7 +181,7 @@ fn better_kernels_stand_alone_and_every_block_has_one() {
         for block in [1, 8, 64, 128, 192, 4096] {
             let found = kernels(op, block);
             assert!(!found.is_empty());
-            let names: HashSet<&str> = found.iter().map(BlockKernel::name).collect();
+            let names: HashSet<String> = found.iter().map(BlockKernel::name).collect();
             assert_eq!(names.len(), found.len());
             assert!(found.len() == 1 || !names.contains("portable"), "{names:?}");
         }

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use super::microarchitecture::{Microarchitecture, SocketMemory};
 use super::{Input, Kind, Limit, Question, Source, median};
-use crate::bench::{memory, place};
+use crate::bench::memory::{self, Answers};
+use crate::bench::place;
 use crate::machine::Machine;
 use crate::quantity::format_size;
 
@@ -42,7 +43,7 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
 fn channels(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, .. } = question;
     let threads = case.threads();
-    if !memory::is_beyond_caches(machine, case) {
+    if memory::answers_case(machine, case) != Answers::Memory {
         return Err("caches answer at this size, and memory's channels do not bound them; leave --size out"
             .to_owned());
     }

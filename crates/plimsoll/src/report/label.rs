@@ -12,6 +12,8 @@ const USUAL: &[(&str, &str)] = &[
     ("streams", "1"),
     ("variant", "best"),
     ("nb", "192"),
+    ("layout", "private"),
+    ("chases", "1"),
     ("pages", "thp"),
     ("engine", "io_uring"),
     ("cache", "direct"),

@@ -90,7 +90,10 @@ impl Figures {
 fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
     let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
-    chosen.join(" ")
+    // A cache is named; what is measured by default, memory, is not.
+    let level = measurement.achieved.get("level").and_then(|level| level.as_str());
+    let level = level.filter(|level| *level != "memory").map(|level| format!("({level})"));
+    chosen.into_iter().map(str::to_owned).chain(level).collect::<Vec<_>>().join(" ")
 }
 
 /// Where a block's region lives: it decides what was measured.

@@ -8,7 +8,7 @@ use crate::isa::Isa;
 use crate::stream::{Store, StreamKernel, StreamOp, Terms};
 
 /// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
-const AHEAD: [u32; 5] = [256, 512, 1024, 1536, 3072];
+const AHEAD: [u32; 3] = [256, 1024, 3072];
 
 /// One kernel: its function around the loops, and its row.
 ///

@@ -13,7 +13,7 @@ pub(crate) static STREAMS: [&[StreamKernel]; 4] =
     [&stream_sse2::KERNELS, &stream_avx2::KERNELS, &stream_avx512::KERNELS, &stream_string::KERNELS];
 
 /// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
-pub(super) const AHEAD: [u32; 5] = [256, 512, 1024, 1536, 3072];
+pub(super) const AHEAD: [u32; 3] = [256, 1024, 3072];
 
 /// One kernel: its function around the common loops, and its row.
 ///

@@ -3,19 +3,20 @@
 //! The time is that of the slowest thread. `program` counts what the program loads and stores, `bus` also the lines
 //! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
 
-use plimsoll_metal::stream::{self, StreamOp};
+use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
+use super::field::Layout;
 use super::passes::Passes;
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits, last_level, least_total, pages, sizes};
+use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits_in, last_level, least_total, pages, sizes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
-use crate::case::Case;
+use crate::case::{Case, nearest};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
-const SMALLEST_ARRAYS: u64 = 16 << 10;
+const SMALLEST_ARRAYS: u64 = 4 << 10;
 
 /// The benchmark itself.
 pub struct Bandwidth;
@@ -30,7 +31,7 @@ impl Benchmark for Bandwidth {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "size", "variant", "pages", "threads"]
+        &["op", "size", "variant", "pages", "layout", "threads"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
@@ -39,41 +40,40 @@ impl Benchmark for Bandwidth {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let layouts = layouts(group)?;
+        let (pages, threads) = (pages(machine, group)?, threads(machine, group)?);
         let mut candidates = Vec::new();
-        let variants = group.words("variant", &["best"]);
-        let mut unmatched: Vec<&String> = variants.iter().collect();
-        for op in operations(group)? {
-            for variant in variants.iter().filter(|variant| has_variant(op, variant)) {
-                unmatched.retain(|other| *other != variant);
-                for pages in pages(machine, group)? {
-                    for threads in threads(machine, group)? {
-                        for size in sizes(group, &[default_size(machine, op, threads)])? {
-                            let case = Case::of(self.name())
+        for (op, variant) in kernels(group)? {
+            for pages in &pages {
+                for layout in &layouts {
+                    for threads in &threads {
+                        for size in sizes(machine, group, &[default_size(machine, op, *threads)])? {
+                            let mut case = Case::of(self.name())
                                 .with_word("op", op.name())
                                 .with_size("size", size)
-                                .with_word("variant", variant)
-                                .with_word("pages", &pages)
-                                .with_count("threads", threads);
-                            let feasible = loadable(op, variant)
+                                .with_word("variant", &variant)
+                                .with_word("pages", pages);
+                            if *layout == Layout::Shared {
+                                case = case.with_word("layout", "shared");
+                            }
+                            let feasible = loadable(op, &variant)
                                 .and_then(|()| holds_arrays(size))
-                                .and_then(|()| fits(machine, threads, size));
-                            candidates.push(Candidate { case, feasible });
+                                .and_then(|()| fits_in(machine, *threads, size, pages));
+                            candidates
+                                .push(Candidate { case: case.with_count("threads", *threads), feasible });
                         }
                     }
                 }
             }
         }
-        match unmatched.first() {
-            Some(variant) => Err(unknown_variant(variant)),
-            None => Ok(candidates),
-        }
+        Ok(candidates)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let op = case.word("op").unwrap_or_default().parse::<StreamOp>();
         let op = op.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let size = case.number("size").and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-        let mut passes = Passes::new(op, size, case, cx)?;
+        let layout = case.word("layout").and_then(Layout::named).unwrap_or(Layout::Private);
+        let mut passes = Passes::new(op, layout, case, cx)?;
         passes.choose(case.word("variant").unwrap_or("best"))?;
         Ok(Box::new(passes))
     }
@@ -89,29 +89,67 @@ fn unknown_operation(word: &str) -> String {
     format!("op: '{}' is no operation on memory; choose among {}", crate::text::shown(word), names.join(", "))
 }
 
-fn has_variant(op: StreamOp, variant: &str) -> bool {
-    variant == "best" || stream::kernels().any(|kernel| kernel.op == op && kernel.variant() == variant)
+/// The operations asked for, each with those of the variants asked for that it has.
+fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
+    let variants = group.words("variant", &["best"]);
+    let mut pairs = Vec::new();
+    let mut unmatched = variants.clone();
+    for op in operations(group)? {
+        for variant in &variants {
+            let names = variants_of(op, variant);
+            if !names.is_empty() {
+                unmatched.retain(|other| other != variant);
+            }
+            pairs.extend(names.into_iter().map(|name| (op, name)));
+        }
+    }
+    match unmatched.first() {
+        Some(variant) => Err(unknown_variant(variant)),
+        None => Ok(pairs),
+    }
+}
+
+/// The variants that a name stands for: `all` for each that this CPU can run.
+fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
+    match variant {
+        "best" => vec![variant.to_owned()],
+        "all" => stream::available(op).map(|kernel| kernel.variant()).collect(),
+        name => {
+            let built = stream::kernels().filter(|kernel| kernel.op == op);
+            built.flat_map(StreamKernel::variants).filter(|other| other == name).collect()
+        }
+    }
 }
 
 fn unknown_variant(word: &str) -> String {
-    let mut names: Vec<&str> = stream::kernels().map(|kernel| kernel.variant()).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
+    let near = nearest(word, names.iter().map(String::as_str));
     format!(
-        "variant: '{}' is none of the operations asked for; choose best, or among {}",
+        "variant: '{}' is none of the operations asked for{}; choose best, or one that --variant all --list shows",
         crate::text::shown(word),
-        names.join(", ")
+        near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
     )
 }
 
 /// Whether this CPU has the instructions of the variant.
 fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
-    match stream::kernels().find(|kernel| kernel.op == op && kernel.variant() == variant) {
+    let built = stream::kernels().filter(|kernel| kernel.op == op);
+    match built.into_iter().find(|kernel| kernel.variants().any(|name| name == variant)) {
         Some(kernel) => {
             kernel.load().map(|_| ()).map_err(|absence| CannotMeasure::not_here(absence.to_string()))
         }
         None => Ok(()),
     }
+}
+
+fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
+    let words = group.words("layout", &["private"]);
+    let found = words.iter().map(|word| {
+        Layout::named(word).ok_or_else(|| {
+            format!("layout: '{}' is none; write {}", crate::text::shown(word), Layout::NAMES.join(" or "))
+        })
+    });
+    found.collect()
 }
 
 fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {

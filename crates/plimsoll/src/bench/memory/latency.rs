@@ -1,17 +1,18 @@
 //! `memory.latency`: the time of one load that needs the one before, through a random cycle over the whole size.
 //!
 //! One thread, pinned, in slices between probes of the core clock: what was interrupted is set aside, and the latency
-//! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory.
+//! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory. With several
+//! chases at once it is the time of a step of all: as long as it stays that of one, the core has their loads in flight.
 
 use std::time::Duration;
 
-use plimsoll_metal::chase::{Chaser, LINE, Shape};
+use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 use serde_json::Value as Json;
 
 use super::{
-    ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, budget, fits, last_level, levels, note_caches,
-    note_pages, pages, pages_of, seed, sizes, team,
+    ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, answers, budget, fits_in, last_level, levels,
+    note_caches, note_pages, pages, pages_of, seed, sizes, team,
 };
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
 use crate::case::Case;
@@ -34,6 +35,8 @@ const GROUP: u64 = 64 * 4096;
 /// The largest default size: more would take too long to set up.
 const LARGEST_DEFAULT: u64 = 4 << 30;
 
+/// The name of the base pages.
+const SMALL_PAGES: &str = "4k";
 /// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
 /// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
 const NEAR_SPREAD: f64 = 0.05;
@@ -54,7 +57,7 @@ impl Benchmark for Latency {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["size", "pages"]
+        &["size", "pages", "chases"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
@@ -62,12 +65,20 @@ impl Benchmark for Latency {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = sizes(group, &default_sizes(machine))?;
+        let sizes = sizes(machine, group, &default_sizes(machine))?;
+        let chases = chases(group)?;
         let mut candidates = Vec::new();
-        for pages in pages(machine, group)? {
-            for size in &sizes {
-                let case = Case::of(self.name()).with_size("size", *size).with_word("pages", &pages);
-                candidates.push(Candidate { case, feasible: fits(machine, 1, *size) });
+        for pages in pages_of_chases(machine, group)? {
+            for size in sizes.iter().filter(|size| pages.matter(**size)) {
+                for chases in &chases {
+                    let mut case =
+                        Case::of(self.name()).with_size("size", *size).with_word("pages", &pages.word);
+                    if *chases != 1 {
+                        case = case.with_count("chases", *chases);
+                    }
+                    let feasible = enough_nodes(&case).and_then(|()| fits_in(machine, 1, *size, &pages.word));
+                    candidates.push(Candidate { case, feasible });
+                }
             }
         }
         Ok(candidates)
@@ -82,6 +93,7 @@ impl Benchmark for Latency {
             stride: usize::try_from(stride).unwrap_or(LINE),
             group: usize::try_from(GROUP).ok(),
             pages: pages_of(case),
+            chases: chases_of(case),
             seed: seed(cx, case),
         };
         let team = team(cx.machine, 1)?;
@@ -98,9 +110,63 @@ impl Benchmark for Latency {
             note_caches(&mut facts, cx.machine);
         }
         facts.achieved.insert("stride".to_owned(), Json::from(stride));
+        let level = answers(cx.machine, chase.cpus(), size, 1);
+        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));
-        Ok(Box::new(Chasing { chase, facts }))
+        Ok(Box::new(Chasing { chase, chases: shape.chases, facts }))
     }
+}
+
+/// Pages that chases are to be in.
+struct PagesOfChases {
+    word: String,
+    /// Sizes up to this are not measured with them.
+    above: u64,
+}
+
+impl PagesOfChases {
+    fn matter(&self, size: u64) -> bool {
+        size > self.above
+    }
+}
+
+/// The pages asked for. By default the best there are, and beyond the second-level cache small ones as well: what these
+/// cost more is address translation's.
+fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
+    let words = pages(machine, group)?;
+    let mut found: Vec<_> = words.into_iter().map(|word| PagesOfChases { word, above: 0 }).collect();
+    if !group.asked("pages") && found.iter().all(|pages| pages.word != SMALL_PAGES) {
+        let caches = levels(machine, first_cpu(machine));
+        let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
+        found.push(PagesOfChases { word: SMALL_PAGES.to_owned(), above });
+    }
+    Ok(found)
+}
+
+fn chases(group: &Group) -> Result<Vec<u64>, String> {
+    let chases = group.numbers("chases", &[1]);
+    match chases.iter().find(|n| !(1..=MOST_CHASES as u64).contains(*n)) {
+        Some(n) => Err(format!("chases: {n} is out of range; write a number from 1 to {MOST_CHASES}")),
+        None => Ok(chases),
+    }
+}
+
+/// Chains of dependent loads at once.
+fn chases_of(case: &Case) -> usize {
+    case.number("chases").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+}
+
+/// Whether each chain has two nodes or more, however they lie.
+fn enough_nodes(case: &Case) -> Result<(), CannotMeasure> {
+    let needed = 2 * chases_of(case) as u64 * FAR_STRIDE;
+    if chases_of(case) == 1 || case.number("size").is_some_and(|size| size >= needed) {
+        return Ok(());
+    }
+    Err(CannotMeasure::not_here(format!(
+        "{} chases need a --size of at least {}",
+        chases_of(case),
+        format_size(needed)
+    )))
 }
 
 /// The CPU that chases.
@@ -160,6 +226,8 @@ fn note_touched(facts: &mut Facts, caches: &[Level], size: u64, touched: u64) {
 /// A chase on its pinned thread.
 struct Chasing {
     chase: Sliced<Chaser>,
+    /// Loads of each step.
+    chases: usize,
     facts: Facts,
 }
 
@@ -187,6 +255,7 @@ impl Prepared for Chasing {
         let latency = 1.0 / outcome.turns_per_second();
         let clock_hz = outcome.clock_hz();
         let cycles = clock_hz.map(|hz| ("cycles".to_owned(), latency * hz));
+        let loads = ("loads_per_second".to_owned(), self.chases as f64 / latency);
         Ok(Sample {
             elapsed,
             work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
@@ -194,7 +263,7 @@ impl Prepared for Chasing {
             conditions: Conditions {
                 clock_hz,
                 set_aside: Some(outcome.set_aside()),
-                more: cycles.into_iter().collect(),
+                more: cycles.into_iter().chain([loads]).collect(),
                 ..Conditions::default()
             },
             ..Sample::default()

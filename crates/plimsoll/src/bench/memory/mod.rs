@@ -6,7 +6,11 @@ mod bandwidth;
 mod batches;
 mod block;
 mod home;
+mod choose;
+mod field;
+mod lap;
 mod latency;
+mod level;
 mod passes;
 
 use plimsoll_metal::buffer::{Pages, Resident};
@@ -18,6 +22,8 @@ pub use bandwidth::Bandwidth;
 pub use block::Block;
 pub use latency::Latency;
 pub(crate) use latency::first_cpu;
+use level::Level;
+pub(crate) use level::{Answers, answers, levels};
 
 use crate::bench::{Context, place};
 use crate::case::Case;
@@ -39,9 +45,15 @@ const HUGE_PAGE: u64 = 2 << 20;
 /// The smallest size that means anything: two nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
 
-/// The sizes asked for, or these.
-fn sizes(group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
-    let sizes = group.numbers("size", defaults);
+/// The sizes asked for, or these. `sweep` stands for every power of two from a page to well beyond the caches.
+fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
+    let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
+    let mut sizes = group.numbers("size", defaults);
+    if sweeps {
+        sizes.extend(sweep(machine));
+        sizes.sort_unstable();
+        sizes.dedup();
+    }
     match sizes.iter().find(|size| **size < SMALLEST) {
         Some(size) => Err(format!(
             "size: {} is too small; write at least {}",
@@ -52,13 +64,19 @@ fn sizes(group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
     }
 }
 
+/// Powers of two from 4 KiB to eight times the last-level caches.
+fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
+    let end = last_level(machine).saturating_mul(8).clamp(4096, 1 << 50);
+    std::iter::successors(Some(4096_u64), |size| size.checked_mul(2)).take_while(move |size| *size <= end)
+}
+
 /// The page sizes asked for, or the best that this machine has.
 fn pages(machine: &Machine, group: &Group) -> Result<Vec<String>, String> {
     let never = machine.memory.transparent_huge_pages.as_deref().is_none_or(|setting| setting == "never");
     let words = group.words("pages", &[if never { "4k" } else { "thp" }]);
     match words.iter().find(|word| page_size(word).is_none()) {
         Some(word) => {
-            Err(format!("pages: '{}' is not measured yet; write 4k or thp", crate::text::shown(word)))
+            Err(format!("pages: '{}' is no page size; write 4k, thp, 2m or 1g", crate::text::shown(word)))
         }
         None => Ok(words),
     }
@@ -68,7 +86,18 @@ fn page_size(word: &str) -> Option<Pages> {
     match word {
         "4k" => Some(Pages::Small),
         "thp" => Some(Pages::Thp),
+        "2m" => Some(Pages::Huge2M),
+        "1g" => Some(Pages::Huge1G),
         _ => None,
+    }
+}
+
+/// Bytes of a reserved page of this kind; `None` for pages that need not be reserved.
+fn reserved_page(pages: Pages) -> Option<u64> {
+    match pages {
+        Pages::Small | Pages::Thp => None,
+        Pages::Huge2M => Some(2 << 20),
+        Pages::Huge1G => Some(1 << 30),
     }
 }
 
@@ -84,20 +113,28 @@ pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident])
     if bytes == 0 {
         return;
     }
-    let share = huge as f64 / bytes as f64;
-    let got = match share {
-        _ if share > 1.0 - OTHER_PAGES => "thp".to_owned(),
+    let reserved: u64 = resident.iter().map(|r| r.reserved_bytes).sum();
+    let wanted = page_name(asked);
+    let nearly_all = |part: u64| part as f64 > bytes as f64 * (1.0 - OTHER_PAGES);
+    let got = match asked {
+        Pages::Huge2M | Pages::Huge1G if nearly_all(reserved) => wanted.to_owned(),
+        _ if nearly_all(huge) => "thp".to_owned(),
         _ if huge == 0 => "4k".to_owned(),
-        _ => format!("{} thp, the rest 4k", percent(share, 0)),
+        _ => format!("{} thp, the rest 4k", percent(huge as f64 / bytes as f64, 0)),
     };
-    facts.achieved.insert("huge_bytes".to_owned(), Json::from(huge));
+    facts.achieved.insert("huge_bytes".to_owned(), Json::from(huge.saturating_add(reserved)));
     facts.achieved.insert("pages".to_owned(), Json::from(got.as_str()));
-    let wanted = match asked {
-        Pages::Small => "4k",
-        Pages::Thp => "thp",
-    };
     if got != wanted {
         facts.warnings.push(Warning::PagesDiffer { wanted: wanted.to_owned(), got });
+    }
+}
+
+fn page_name(pages: Pages) -> &'static str {
+    match pages {
+        Pages::Small => "4k",
+        Pages::Thp => "thp",
+        Pages::Huge2M => "2m",
+        Pages::Huge1G => "1g",
     }
 }
 
@@ -116,11 +153,15 @@ fn least_total(machine: &Machine, op: StreamOp) -> u64 {
     last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(op.arrays())
 }
 
-/// Whether the working sets of a case of `memory.bandwidth` are together large enough to count as memory.
-pub(crate) fn is_beyond_caches(machine: &Machine, case: &Case) -> bool {
-    let op = case.word("op").and_then(|op| op.parse::<StreamOp>().ok());
-    let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
-    op.is_some_and(|op| total >= least_total(machine, op))
+/// Whether working sets of `arrays` arrays and `total` bytes in all are large enough to count as memory.
+fn beyond_caches(machine: &Machine, total: u64, arrays: u64) -> bool {
+    total >= last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
+}
+
+/// What answers in a case of `memory.bandwidth`.
+pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
+    let arrays = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).map_or(1, StreamOp::arrays);
+    answers(machine, &place(machine, case.threads()), case.number("size").unwrap_or(0), arrays)
 }
 
 /// A remark where the size of the caches is not known, so that what was measured may be a cache.
@@ -150,7 +191,15 @@ fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Refuses a working set that does not fit, before any of it is allocated.
+/// Refuses a working set that does not fit in memory, or in the pool of such pages, before any of it is allocated.
+fn fits_in(machine: &Machine, threads: u64, size: u64, pages: &str) -> Result<(), CannotMeasure> {
+    match page_size(pages).and_then(reserved_page) {
+        Some(page) => in_pool(machine, threads, size, page),
+        None => fits(machine, threads, size),
+    }
+}
+
+/// Refuses a working set that does not fit in memory, before any of it is allocated.
 fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure> {
     let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
@@ -165,6 +214,22 @@ fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure>
         human(available),
         human(reserve(available)),
         if threads > 1 { " or fewer --threads" } else { "" },
+    )))
+}
+
+/// Whether the pool of reserved pages of `page` bytes has enough left.
+fn in_pool(machine: &Machine, threads: u64, size: u64, page: u64) -> Result<(), CannotMeasure> {
+    let needed = size.div_ceil(page).saturating_mul(threads);
+    let pool = machine.memory.huge_pages.iter().find(|pool| pool.size_bytes == page);
+    let free = pool.and_then(|pool| pool.free).unwrap_or(0);
+    if free >= needed {
+        return Ok(());
+    }
+    Err(CannotMeasure::not_here(format!(
+        "needs {needed} reserved pages of {}; {free} are free: as root, write a number to \
+         /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages, or choose --pages thp",
+        human(page),
+        page / 1024
     )))
 }
 
@@ -184,28 +249,6 @@ fn seed(cx: &Context<'_>, case: &Case) -> u64 {
         .as_str()
         .bytes()
         .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// A level of the memory hierarchy, as seen from one CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
-    /// 1 is nearest to the core.
-    pub(crate) number: u8,
-    /// Size in bytes.
-    pub(crate) bytes: u64,
-}
-
-/// The data caches that `cpu` uses, the nearest first, as far as their sizes are known and ascend.
-pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<Level> {
-    let mut found: Vec<Level> = Vec::new();
-    for number in 1..=4 {
-        let bytes = machine.cpu.cache_of(cpu, number).and_then(|cache| cache.size_bytes);
-        let Some(bytes) = bytes else { continue };
-        if found.last().is_none_or(|inner| inner.bytes < bytes) {
-            found.push(Level { number, bytes });
-        }
-    }
-    found
 }
 
 #[cfg(test)]

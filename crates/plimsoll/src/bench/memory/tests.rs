@@ -65,10 +65,45 @@ fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result
 }
 
 #[test]
+fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), Fault> {
+    let ids = ids(&Latency, &machine("firecracker-zen4")?, &Group::default());
+    let wanted =
+        [("16K", "thp"), ("512K", "thp"), ("16M", "thp"), ("512M", "thp"), ("16M", "4k"), ("512M", "4k")];
+    assert_eq!(ids, wanted.map(|(size, pages)| format!("memory.latency/size={size}/pages={pages}")));
+    Ok(())
+}
+
+#[test]
+fn several_chases_are_cases_of_their_own() {
+    let machine = this_machine();
+    let chases = |counts: &[u64]| {
+        let counts = counts.iter().map(|n| Value::Count(*n)).collect();
+        let group = list("pages", ["4k"]).with("size", vec![Value::Size(4 * KIB), Value::Size(MIB)]);
+        Latency.cases(&machine, &group.with("chases", counts))
+    };
+    let found = chases(&[1, 10]).unwrap();
+    let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
+    assert_eq!(ids[0], "memory.latency/size=4K/pages=4k");
+    assert_eq!(ids[3], "memory.latency/size=1M/pages=4k/chases=10");
+    let feasible: Vec<bool> = found.iter().map(|candidate| candidate.feasible.is_ok()).collect();
+    assert_eq!(feasible, [true, false, true, true]);
+    assert!(refused(&found)[0].reason.contains("at least 5K"));
+    for wrong in [0, 11] {
+        assert!(chases(&[wrong]).unwrap_err().contains("from 1 to 10"));
+    }
+    let mut prepared = prepared(&Latency, &found[3].case, &machine).unwrap();
+    let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+    let loads = sample.conditions.more["loads_per_second"];
+    assert!((loads * sample.values["latency"] - 10.0).abs() < 1e-6);
+    prepared.verify().unwrap();
+}
+
+#[test]
 fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
     let mut machine = machine("firecracker-zen4")?;
     machine.cpu.caches.clear();
-    assert_eq!(ids(&Latency, &machine, &Group::default()), ["memory.latency/size=1G/pages=thp"]);
+    let both = ["memory.latency/size=1G/pages=thp", "memory.latency/size=1G/pages=4k"];
+    assert_eq!(ids(&Latency, &machine, &Group::default()), both);
     assert!(ids(&Bandwidth, &machine, &Group::default())[0].contains("size=256M"));
     let mut facts = Facts::default();
     note_caches(&mut facts, &machine);
@@ -84,7 +119,7 @@ fn defaults_shrink_to_what_is_free_but_not_into_the_caches() -> Result<(), Fault
     machine.memory.available_bytes = Some(385 * MIB);
     let candidate = triad(&machine);
     assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(288 * MIB), true));
-    assert!(!is_beyond_caches(&machine, &candidate.case), "so it is marked");
+    assert_eq!(answers_case(&machine, &candidate.case), Answers::CacheAndMemory(3), "so it is marked");
     machine.memory.available_bytes = Some(160 * MIB);
     let candidate = triad(&machine);
     assert_eq!(candidate.case.number("size"), Some(128 * MIB));
@@ -130,23 +165,25 @@ fn wrong_values_are_named_with_what_is_right() {
     let machine = this_machine();
     let error = |benchmark: &dyn Benchmark, group| benchmark.cases(&machine, &group).unwrap_err();
     assert!(error(&Bandwidth, list("op", ["stream"])).contains("choose among read, write, copy"));
-    assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("choose best, or among"));
+    assert!(error(&Bandwidth, list("variant", ["sse9"])).contains("--variant all --list"));
+    assert!(error(&Bandwidth, list("variant", ["nt_ahead"])).contains("did you mean 'nt_ahead"));
     assert!(error(&Bandwidth, list("threads", ["0"])).contains("from 1"));
     assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 1K"));
-    assert!(error(&Bandwidth, list("pages", ["1g"])).contains("4k or thp"));
+    assert!(error(&Bandwidth, list("pages", ["3m"])).contains("4k, thp, 2m or 1g"));
+    assert!(error(&Bandwidth, list("layout", ["spread"])).contains("private or shared"));
     assert!(error(&Latency, list("size", ["0"])).contains("at least 1K"));
-    assert!(error(&Latency, list("pages", ["huge"])).contains("4k or thp"));
+    assert!(error(&Latency, list("pages", ["huge"])).contains("4k, thp, 2m or 1g"));
 }
 
 #[test]
 fn a_size_for_a_chase_alone_leaves_bandwidth_out() {
-    let candidates = Bandwidth.cases(&this_machine(), &list("size", ["4K"])).unwrap();
+    let candidates = Bandwidth.cases(&this_machine(), &list("size", ["2K"])).unwrap();
     assert!(
         candidates
             .iter()
             .all(|candidate| candidate.feasible.as_ref().is_err_and(|why| why.cause == Cause::NotHere))
     );
-    assert!(refused(&candidates)[0].reason.contains("give a --size of 16K"));
+    assert!(refused(&candidates)[0].reason.contains("give a --size of 4K"));
 }
 
 #[test]
@@ -178,10 +215,92 @@ fn every_operation_is_measured_and_verified() {
         prepared.verify().unwrap();
         let facts = prepared.facts();
         assert!(facts.achieved["variant"].is_string());
-        assert!(facts.warnings.iter().any(|warning| warning.code() == "fits-in-cache"), "{op}");
+        assert!(facts.achieved["level"].is_string());
         let size = facts.achieved["size"].as_u64().unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
+}
+
+#[test]
+fn all_variants_are_listed_and_best_is_one_case() {
+    let machine = this_machine();
+    let one = |variant| {
+        let group = list("variant", [variant]).with("threads", vec![Value::Count(1)]);
+        let group = group.with("op", vec![Value::Word("copy".to_owned())]);
+        Bandwidth.cases(&machine, &group).unwrap()
+    };
+    assert_eq!(one("best").len(), 1);
+    let all = one("all");
+    let available: Vec<String> =
+        plimsoll_metal::stream::available(StreamOp::Copy).map(|kernel| kernel.variant()).collect();
+    let names: Vec<&str> = all.iter().filter_map(|candidate| candidate.case.word("variant")).collect();
+    assert_eq!(names, available);
+    assert!(all.iter().all(|candidate| candidate.feasible.is_ok()));
+}
+
+#[test]
+fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() -> Result<(), Fault> {
+    let machine = machine("firecracker-zen4")?;
+    let sizes = |benchmark: &dyn Benchmark, group| -> Vec<u64> {
+        let candidates = benchmark.cases(&machine, &group).unwrap();
+        candidates.iter().filter_map(|candidate| candidate.case.number("size")).collect()
+    };
+    let wanted: Vec<u64> = (12..=28).map(|power| 1 << power).collect();
+    let group = list("size", ["sweep"]).with("pages", vec![Value::Word("4k".to_owned())]);
+    assert_eq!(sizes(&Latency, group.clone()), wanted);
+    let group = group.with("op", vec![Value::Word("read".to_owned())]).with("threads", vec![Value::Count(1)]);
+    assert_eq!(sizes(&Bandwidth, group), wanted);
+    let both = list("size", ["sweep", "5G", "8K"]).with("pages", vec![Value::Word("4k".to_owned())]);
+    let found = sizes(&Latency, both);
+    assert_eq!((found.len(), found.last()), (wanted.len() + 1, Some(&(5 * GIB))));
+    Ok(())
+}
+
+#[test]
+fn a_shared_array_has_every_threads_part_in_it() {
+    let machine = this_machine();
+    for op in ["read", "copy", "triad", "update"] {
+        let case = Case::of("memory.bandwidth")
+            .with_word("op", op)
+            .with_size("size", MIB)
+            .with_word("layout", "shared")
+            .with_count("threads", 3);
+        let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
+        let sample = prepared.sample(Amount::Work(30 * MIB)).unwrap();
+        assert!(sample.values["program"] > 0.0, "{op}");
+        prepared.verify().unwrap();
+        let size = prepared.facts().achieved["size"].as_u64().unwrap();
+        assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
+    }
+    let group = list("layout", ["private", "shared"]).with("op", vec![Value::Word("read".to_owned())]);
+    let ids = ids(&Bandwidth, &machine, &group.with("threads", vec![Value::Count(2)]));
+    assert_eq!(ids.len(), 2);
+    assert!(!ids[0].contains("layout") && ids[1].contains("/layout=shared/threads=2"), "{ids:?}");
+}
+
+#[test]
+fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_goes_on() -> Result<(), Fault> {
+    let mut machine = machine("firecracker-zen4")?;
+    let group = list("pages", ["thp", "2m", "1g"]).with("size", vec![Value::Size(100 * MIB)]);
+    let feasible = |machine: &Machine| -> Vec<bool> {
+        let candidates = Latency.cases(machine, &group).unwrap();
+        candidates.iter().map(|candidate| candidate.feasible.is_ok()).collect()
+    };
+    machine.memory.huge_pages.clear();
+    assert_eq!(feasible(&machine), [true, false, false]);
+    let candidates = Latency.cases(&machine, &group).unwrap();
+    let why = refused(&candidates);
+    assert_eq!(why[0].cause, Cause::NotHere);
+    let wanted = "needs 50 reserved pages of 2 MiB; 0 are free: as root, write a number to \
+                  /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or choose --pages thp";
+    assert_eq!(why[0].reason, wanted);
+    assert!(why[1].reason.starts_with("needs 1 reserved pages of 1 GiB"));
+    let pool = |size_bytes, free| crate::machine::memory::HugePages { size_bytes, total: free, free };
+    machine.memory.huge_pages = vec![pool(2 * MIB, Some(50)), pool(GIB, None)];
+    assert_eq!(feasible(&machine), [true, true, false]);
+    machine.memory.huge_pages = vec![pool(2 * MIB, Some(49)), pool(GIB, Some(1))];
+    assert_eq!(feasible(&machine), [true, false, true]);
+    Ok(())
 }
 
 #[test]
@@ -226,7 +345,7 @@ fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
 fn pages_other_than_asked_for_are_told() {
     let told = |asked, bytes, huge_bytes| {
         let mut facts = Facts::default();
-        note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes }]);
+        note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
         let codes: Vec<_> = facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
         (facts.achieved.get("pages").and_then(Json::as_str).map(str::to_owned), codes)
     };

@@ -1,0 +1,191 @@
+//! The arrays of all threads, each thread's own or parts of one, and what each thread must find in them afterwards.
+
+use std::time::Instant;
+
+use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
+use plimsoll_metal::clock::{CoreClock, thread_cpu_time};
+use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
+use plimsoll_metal::team::{Member, Team};
+
+use super::broken;
+use super::lap::{Lap, Round, Schedule, off_cpu};
+use crate::sample::CannotMeasure;
+
+/// Whose the arrays are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Each thread has arrays of its own.
+    Private,
+    /// One set of arrays, as large as all private ones together; each thread works on a part of it.
+    Shared,
+}
+
+impl Layout {
+    /// Its names in cases and flags.
+    pub(super) const NAMES: [&'static str; 2] = ["private", "shared"];
+
+    /// The layout of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "private" => Some(Self::Private),
+            "shared" => Some(Self::Shared),
+            _ => None,
+        }
+    }
+}
+
+/// What is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) op: StreamOp,
+    pub(super) layout: Layout,
+    /// Bytes for each thread.
+    pub(super) size: usize,
+    pub(super) pages: Pages,
+    pub(super) seed: u64,
+}
+
+/// Filled arrays for every thread of a team.
+pub(super) struct Fields {
+    op: StreamOp,
+    memory: Memory,
+    tallies: Vec<Tally>,
+}
+
+enum Memory {
+    Private(Vec<Buffer>),
+    Shared(Buffer),
+}
+
+/// What a thread did to its arrays.
+struct Tally {
+    seed: u64,
+    /// What each reading pass must return.
+    checksum: u64,
+    /// Laps whose reading passes returned something else.
+    wrong_laps: u64,
+    passes: u64,
+    clock: Option<CoreClock>,
+}
+
+/// A thread's arrays with its tally.
+struct Field<'a> {
+    arrays: Arrays<'a>,
+    tally: &'a mut Tally,
+}
+
+impl Memory {
+    fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
+        let environment = |e: BufferError| CannotMeasure::environment(e.to_string());
+        match shape.layout {
+            Layout::Private => {
+                let made = team.run(|_| {
+                    let mut buffer = Buffer::new(shape.size, shape.pages)?;
+                    buffer.touch()?;
+                    Ok(buffer)
+                });
+                let buffers: Result<Vec<Buffer>, BufferError> = made.map_err(broken)?.into_iter().collect();
+                buffers.map(Self::Private).map_err(environment)
+            }
+            // First touched when each thread fills its part.
+            Layout::Shared => {
+                let size = shape.size.saturating_mul(team.count());
+                Buffer::new(size, shape.pages).map(Self::Shared).map_err(environment)
+            }
+        }
+    }
+
+    fn parts(&mut self, op: StreamOp, threads: usize) -> Vec<Arrays<'_>> {
+        match self {
+            Self::Private(buffers) => {
+                buffers.iter_mut().map(|buffer| Arrays::divide(op, buffer.floats_mut())).collect()
+            }
+            Self::Shared(buffer) => Arrays::divide(op, buffer.floats_mut()).split(threads),
+        }
+    }
+}
+
+impl Fields {
+    /// Maps the arrays; each is first touched, and filled, by the thread that will work on it.
+    pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
+        let mut memory = Memory::new(team, shape)?;
+        let mut parts = memory.parts(shape.op, team.count());
+        let filled = team.run_each(&mut parts, |member, arrays| {
+            let seed = shape.seed.wrapping_add(member.index as u64);
+            arrays.fill(seed);
+            let checksum = arrays.checksum(seed);
+            Tally { seed, checksum, wrong_laps: 0, passes: 0, clock: CoreClock::calibrate().ok() }
+        });
+        let tallies = filled.map_err(broken)?;
+        Ok(Self { op: shape.op, memory, tallies })
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let parts = self.memory.parts(self.op, self.tallies.len());
+        parts.into_iter().zip(&mut self.tallies).map(|(arrays, tally)| Field { arrays, tally }).collect()
+    }
+
+    /// Passes of all threads, lap by lap.
+    pub(super) fn round(
+        &mut self,
+        team: &mut Team,
+        kernel: LoadedStream,
+        schedule: Schedule,
+    ) -> Result<Round, CannotMeasure> {
+        let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, schedule, member);
+        Ok(Round::of_all(team.run_each(&mut self.fields(), work).map_err(broken)?))
+    }
+
+    /// Elements in one array of each thread, all threads together.
+    pub(super) fn elements(&mut self) -> u64 {
+        self.fields().iter().map(|field| field.arrays.elements() as u64).sum()
+    }
+
+    /// Threads.
+    pub(super) fn threads(&self) -> usize {
+        self.tallies.len()
+    }
+
+    /// What is in memory, and in which pages, where the kernel tells.
+    pub(super) fn resident(&self) -> Vec<Resident> {
+        match &self.memory {
+            Memory::Private(buffers) => buffers.iter().filter_map(|b| b.resident().ok()).collect(),
+            Memory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
+        }
+    }
+
+    /// Checks every element and every sum; says which thread found what is wrong.
+    pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), String> {
+        let checked = team.run_each(&mut self.fields(), |member, field| {
+            field.verify().map_err(|why| format!("thread {} on CPU {}: {why}", member.index, member.cpu))
+        });
+        checked.map_err(|e| e.to_string())?.into_iter().collect()
+    }
+}
+
+impl Field<'_> {
+    fn work(&mut self, kernel: LoadedStream, schedule: Schedule, member: Member<'_>) -> Round {
+        let tally = &mut *self.tally;
+        let mut laps = Vec::new();
+        for passes in schedule.laps() {
+            member.barrier();
+            let (on_cpu, start) = (thread_cpu_time(), Instant::now());
+            let sum = kernel.run(&mut self.arrays, passes);
+            let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
+            tally.wrong_laps += u64::from(sum != tally.checksum.wrapping_mul(passes));
+            let elapsed = end.saturating_duration_since(start);
+            let off_cpu = off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu));
+            laps.push(Lap { passes, seconds: elapsed.as_secs_f64(), off_cpu });
+        }
+        tally.passes += schedule.passes;
+        Round { laps, clock_hz: tally.clock.as_ref().and_then(CoreClock::probe) }
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        let Tally { seed, wrong_laps, passes, .. } = *self.tally;
+        if wrong_laps > 0 {
+            return Err(format!("the sum of what was read was wrong in {wrong_laps} laps"));
+        }
+        self.arrays.verify(seed, passes).map_err(|e| e.to_string())
+    }
+}
