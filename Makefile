@@ -32,7 +32,7 @@ test: setup ## install what the tests need, and run all of them
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
 # The NEON kernels under an emulator: that they compute rightly, not how fast. The emulator knows neither pinning nor
-# io_uring, so only the kernels' own tests are made.
+# io_uring, so only the kernels' own tests are made. Half precision is for a crate that only tests use.
 test-arm: cargo
 	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
 	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \

@@ -33,24 +33,27 @@ unsafe fn write_rep_stosb(a: *mut f64, _: *const f64, _: *const f64, terms: Term
     let pattern = terms.scalar.to_bits();
     let of_one_byte = pattern == u64::from(pattern as u8) * 0x0101_0101_0101_0101;
     for _ in 0..terms.passes {
-        // SAFETY: the caller grants `bytes` bytes, whole elements, from a; the direction flag is clear by convention.
-        unsafe {
-            match of_one_byte {
-                true => asm!(
+        match of_one_byte {
+            // SAFETY: the caller grants `bytes` bytes from a; the direction flag is clear by convention.
+            true => unsafe {
+                asm!(
                     "rep stosb",
                     inout("rdi") a => _,
                     inout("rcx") terms.bytes => _,
                     in("rax") pattern,
                     options(nostack, preserves_flags),
-                ),
-                false => asm!(
+                );
+            },
+            // SAFETY: as above; the bytes are whole elements.
+            false => unsafe {
+                asm!(
                     "rep stosq",
                     inout("rdi") a => _,
                     inout("rcx") terms.bytes / 8 => _,
                     in("rax") pattern,
                     options(nostack, preserves_flags),
-                ),
-            }
+                );
+            },
         }
     }
     0
