@@ -1,17 +1,168 @@
-"""memory.bandwidth and memory.latency, as they stand without words."""
+"""memory.bandwidth and memory.latency beside likwid-bench, STREAM (in hpcc), mbw and lmbench, all in the same pages.
 
-from shared import ROUNDS, median, plimsoll, spread, table
+plimsoll asks for transparent huge pages; the others get them through glibc's tunable where they call malloc, so that both
+are measured in the same pages. MEMORY_SIZE sets the bytes for each operation (1 GiB), as likwid's in all.
+"""
+
+import os
+import re
+import shutil
+
+from shared import CPUS, ROUNDS, interleave, median, plimsoll, spread, table, tool, verdict
+
+HUGE = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+GIB = 1 << 30
+SIZE = int(os.environ.get("MEMORY_SIZE", GIB))
+
+LIKWID = {
+    "read": ["load", "load_mem", "load_sse", "load_avx", "load_avx512"],
+    "write": ["store_sse", "store_avx", "store_avx512", "store_mem_sse", "store_mem_avx", "store_mem_avx512"],
+    "copy": ["copy_sse", "copy_avx", "copy_avx512", "copy_mem_sse", "copy_mem_avx", "copy_mem_avx512"],
+    "triad": ["stream_sse_fma", "stream_avx_fma", "stream_avx512_fma", "stream_mem_sse_fma", "stream_mem_avx_fma",
+              "stream_mem_avx512"],
+}
 
 
 def bench():
-    cases = {}
-    for _ in range(ROUNDS):
-        for metric in plimsoll("memory"):
-            cases.setdefault(metric.case, []).append(metric)
+    for threads in sorted({1, CPUS}):
+        memory_against_likwid(threads)
+    copy_against_others()
+    caches_against_likwid()
+    latency()
+    repeated()
+
+
+def own(op, size, threads, samples=3):
+    """Bytes a second of the best variant."""
+    words = ["memory", "--only", "memory.bandwidth", "--op", op, "--size", size, "--threads", threads,
+             "--samples", samples]
+    return plimsoll(*words)[0].value
+
+
+def likwid(kernel, size, threads):
+    """Bytes a second; likwid's size is the sum over all streams and threads, in kB of 1000."""
+    out = tool("env", HUGE, "likwid-bench", "-t", kernel, "-W", f"S0:{size * threads // 1000}kB:{threads}", "-s", "1",
+               package="likwid")
+    return float(re.search(r"MByte/s:\s+([\d.]+)", out).group(1)) * 1e6
+
+
+def usable(kernels):
+    """Those that this likwid has and this CPU can run."""
+    if shutil.which("likwid-bench") is None:
+        tool("likwid-bench", package="likwid")
+    known = {line.split(" ")[0] for line in tool("likwid-bench", "-a", package="likwid").splitlines()}
+    avx512 = "avx512f" in open("/proc/cpuinfo").read()
+    return [kernel for kernel in kernels if kernel in known and (avx512 or "avx512" not in kernel)]
+
+
+def ratios(title, sides, header):
+    """Rows of plimsoll against the best of the others, from `sides`: (row, ours, {name: theirs})."""
     rows = []
-    for case, metrics in cases.items():
-        values = [metric.value for metric in metrics]
+    for name, ours, others in sides:
+        taken = interleave({"plimsoll": ours, **others})
+        mine = taken.pop("plimsoll")
+        best = max(taken, key=lambda other: median(taken[other]))
+        rows.append((name, f"{median(mine) / 1e9:.2f}", f"{median(taken[best]) / 1e9:.2f} {best}",
+                     verdict(median(mine) / median(taken[best]), 1.0),
+                     spread([one / other for one, other in zip(mine, taken[best])])))
+    table(title, [header, "GB/s", "best other, GB/s", "ratio of medians", "ratios"], rows)
+
+
+def memory_against_likwid(threads):
+    """Each operation over SIZE bytes a thread against the best of likwid's kernels of that operation."""
+    sides = []
+    for op, kernels in LIKWID.items():
+        others = {kernel: (lambda kernel=kernel: likwid(kernel, SIZE, threads)) for kernel in usable(kernels)}
+        sides.append((op, lambda op=op: own(op, SIZE, threads), others))
+    ratios(f"{SIZE >> 20} MiB a thread ÷ likwid-bench, {threads} thread(s)", sides, "operation")
+
+
+def caches_against_likwid():
+    """Reading, at half of each cache."""
+    sizes = {"L1": 16 << 10, "L2": 512 << 10, "L3": 16 << 20}
+    sides = []
+    for name, size in sizes.items():
+        others = {k: (lambda k=k, size=size: likwid(k, size, 1)) for k in usable(LIKWID["read"])}
+        sides.append((f"{name} {size >> 10} KiB", lambda size=size: own("read", size, 1, 5), others))
+    ratios("Reading caches ÷ likwid-bench, 1 thread", sides, "level")
+
+
+def copy_against_others():
+    """Copy on one thread against mbw, lmbench's bw_mem and STREAM's copy. Bytes read and written both count; bw_mem counts
+    one of them only."""
+    mib = SIZE // 2 >> 20
+    sides = {}
+    if shutil.which("mbw"):
+        for test in (0, 1, 2):
+            sides[f"mbw -t{test}"] = lambda test=test: mbw(test, mib)
+    if bw_mem():
+        for kind in ("cp", "fcp", "bcopy"):
+            sides[f"bw_mem {kind}"] = lambda kind=kind: lmbench_copy(kind, mib)
+    if sides:
+        ratios("Copy ÷ mbw and lmbench, 1 thread", [("copy", lambda: own("copy", SIZE, 1), sides)], "operation")
+
+
+def mbw(test, mib):
+    """mbw moves MiB and counts them once."""
+    out = tool("env", HUGE, "mbw", "-q", "-n", 5, f"-t{test}", mib, package="mbw")
+    rates = [float(rate) for rate in re.findall(r"^\d+\s.*Copy:\s+([\d.]+) MiB/s", out, re.M)]
+    return 2 * median(rates) * (1 << 20)
+
+
+def bw_mem():
+    """Where Debian puts lmbench's bw_mem."""
+    found = shutil.which("bw_mem", path="/usr/lib/lmbench/bin/x86_64-linux-gnu:" + os.environ["PATH"])
+    return found
+
+
+def lmbench(program, *words):
+    """What an lmbench program printed; it does so on its standard error."""
+    path = shutil.which(program, path="/usr/lib/lmbench/bin/x86_64-linux-gnu:" + os.environ["PATH"])
+    return tool("sh", "-c", f'{HUGE} exec "$0" "$@" 2>&1', path, *words, package="lmbench (non-free)")
+
+
+def lmbench_copy(kind, mib):
+    """bw_mem prints megabytes of 10^6."""
+    out = lmbench("bw_mem", "-N", 3, f"{mib}m", kind)
+    return 2 * float(out.split()[-1]) * 1e6
+
+
+def latency():
+    """Latencies beside their floors, and memory beside `lat_mem_rd -t` in small pages."""
+    rows = []
+    taken = {}
+    for _ in range(ROUNDS):
+        for metric in plimsoll("memory", "--only", "memory.latency"):
+            taken.setdefault(metric.case, []).append(metric)
+    for case, metrics in taken.items():
+        values = [metric.value * 1e9 for metric in metrics]
         shares = [metric.of_limit for metric in metrics if metric.of_limit is not None]
-        share = f"{median(shares):.3f}" if shares else "unknown"
-        rows.append((case, f"{median(values):.4g}", spread(values), metrics[0].unit, share))
-    table("Memory", ["case", "median", "range", "unit", "of limit"], rows)
+        rows.append((case, f"{median(values):.3f}", spread(values), verdict(median(shares), 0.97) if shares else "unknown"))
+    table("memory.latency", ["case", "ns", "range", "of the documented floor"], rows)
+    if bw_mem() is None:
+        return
+    sides = {
+        "plimsoll 4k": lambda: plimsoll("memory", "--only", "memory.latency", "--size", "512M", "--pages", "4k",
+                                        "--samples", 5)[0].value * 1e9,
+        "lat_mem_rd -t 4k": lambda: lat_mem_rd(512, 256, "LC_ALL=C"),
+        "plimsoll thp": lambda: plimsoll("memory", "--only", "memory.latency", "--size", "512M", "--pages", "thp",
+                                         "--samples", 5)[0].value * 1e9,
+        "lat_mem_rd -t thp": lambda: lat_mem_rd(512, 256, HUGE),
+    }
+    rows = [(name, f"{median(values):.2f}", spread(values)) for name, values in interleave(sides).items()]
+    table("Latency of memory, 512 MiB, stride 256, ns", ["who", "median", "range"], rows)
+
+
+def lat_mem_rd(mib, stride, environment):
+    """Nanoseconds at the largest size."""
+    path = shutil.which("lat_mem_rd", path="/usr/lib/lmbench/bin/x86_64-linux-gnu:" + os.environ["PATH"])
+    out = tool("sh", "-c", f'{environment} exec "$0" "$@" 2>&1', path, "-t", "-N", 1, mib, stride, package="lmbench")
+    return float(out.split()[-1])
+
+
+def repeated():
+    """Ten runs of the same: how far they lie apart."""
+    values = [own("copy", SIZE, 1) for _ in range(10)]
+    half = (max(values) - min(values)) / 2 / median(values)
+    table("Ten runs of copy, 1 thread", ["GB/s", "range", "half the range ÷ median"],
+          [(f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values]), f"{100 * half:.2f} %")])

@@ -5,6 +5,7 @@ mod cli;
 mod disk;
 mod faults;
 mod layering;
+mod memory;
 mod network;
 mod peers;
 mod quick;

@@ -6,11 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_metal::stream::StreamOp;
+
 use super::microarchitecture::{Microarchitecture, SocketMemory};
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::bench::memory::{self, Answers};
 use crate::bench::place;
-use crate::machine::Machine;
+use crate::machine::{CpuSet, Machine};
 use crate::quantity::format_size;
 
 /// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
@@ -21,10 +23,51 @@ const TIMES_NEARER: u64 = 4;
 pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         "bus" | "program" => {
-            vec![channels(question).unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why))]
+            let ceiling = match memory::answers_case(question.machine, question.case) {
+                Answers::Memory => channels(question),
+                Answers::Cache(1) => nearest_cache(question),
+                Answers::Cache(level) => {
+                    Err(format!("how many bytes a cycle the level {level} cache gives is not in our tables"))
+                }
+                Answers::CacheAndMemory(_) | Answers::Unknown => Err(
+                    "caches answer in part at this size, and memory's channels do not bound them; leave --size out"
+                        .to_owned(),
+                ),
+            };
+            vec![ceiling.unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why))]
         }
         _ => Vec::new(),
     }
+}
+
+/// What loads can take from the first-level caches, at the clock of each sample; stores come on top in their share.
+fn nearest_cache(question: &Question<'_>) -> Result<Limit, String> {
+    let Question { machine, case, samples, .. } = question;
+    let op = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).ok_or("the operation is unknown")?;
+    if op.loads() == 0 {
+        return Err(
+            "how many bytes a cycle stores can put into the level 1 cache is not in our tables".to_owned()
+        );
+    }
+    let row = Microarchitecture::of(&machine.cpu, memory::first_cpu(machine)).map_err(|e| e.to_string())?;
+    let bytes = row.l1_load_bytes.ok_or_else(|| format!("the level 1 width of {} is not known", row.name))?;
+    let cpus: CpuSet = place(machine, case.threads()).into_iter().collect();
+    let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
+    let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
+    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share).collect();
+    let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
+    let inputs = vec![
+        input("bytes", bytes, "B/cycle", &from),
+        input("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
+        input("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
+        input("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
+    ];
+    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
+    let formula = "bytes × clock × cores × share";
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs);
+    Ok(Limit { per_sample, ..limit })
 }
 
 /// Limits of `memory.latency`.
@@ -43,10 +86,6 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
 fn channels(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, .. } = question;
     let threads = case.threads();
-    if memory::answers_case(machine, case) != Answers::Memory {
-        return Err("caches answer at this size, and memory's channels do not bound them; leave --size out"
-            .to_owned());
-    }
     let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
     let sockets = sockets(machine, threads)?;
     let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
@@ -68,8 +107,17 @@ fn channels(question: &Question<'_>) -> Result<Limit, String> {
         value *= share;
     }
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
-    limit.reason = Some("socket maximum, populated channels unknown".to_owned());
+    limit.reason = Some(format!("socket maximum, populated channels unknown{}", in_between(machine)));
     Ok(limit)
+}
+
+/// What a hypervisor means for a limit of the whole socket.
+fn in_between(machine: &Machine) -> String {
+    match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
+        (Some(true), Some(name)) => format!("; {name} is in between, and others may share the socket"),
+        (Some(true), None) => "; a hypervisor is in between, and others may share the socket".to_owned(),
+        _ => String::new(),
+    }
 }
 
 fn no_channels(machine: &Machine) -> String {
@@ -205,7 +253,8 @@ mod tests {
         let bus = ask(&zen4, &copy(256 * MIB, 1), "bus", &samples);
         // Genoa: 12 channels of DDR5-4800.
         assert_eq!((bus.value, bus.kind, bus.source), (Some(460.8e9), Kind::Ceiling, Source::Rated));
-        assert_eq!(bus.reason.as_deref(), Some("socket maximum, populated channels unknown"));
+        let wanted = "socket maximum, populated channels unknown; Firecracker is in between, and others may share the socket";
+        assert_eq!(bus.reason.as_deref(), Some(wanted));
         let product: f64 = bus.inputs.iter().map(|input| input.value).product();
         assert_eq!(bus.value, Some(product));
         let program = ask(&zen4, &copy(256 * MIB, 1), "program", &samples);
@@ -251,7 +300,28 @@ mod tests {
     fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() -> Result<(), Fault> {
         let machine = machine("firecracker-zen4")?;
         let text = reason(ask(&machine, &copy(64 * MIB, 2), "program", &[moved(1.0, 1.0)]));
-        assert!(text.starts_with("caches answer"), "{text}");
+        assert!(text.starts_with("caches answer in part"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_level_gives_its_width_at_each_samples_clock() -> Result<(), Fault> {
+        let machine = machine("firecracker-zen4")?;
+        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
+        let case = |op: &str, threads| {
+            let case = Case::of("memory.bandwidth").with_word("op", op).with_size("size", 16 * KIB);
+            case.with_count("threads", threads)
+        };
+        let of = |op, threads| ask(&machine, &case(op, threads), "program", &samples);
+        let read = of("read", 1);
+        assert_eq!((read.value, read.source, read.kind), (Some(64.0 * 3e9), Source::Derived, Kind::Ceiling));
+        assert_eq!(read.per_sample, vec![64.0 * 2e9, 64.0 * 4e9, 64.0 * 3e9]);
+        assert_eq!(of("read", 2).value, Some(2.0 * 64.0 * 3e9));
+        assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
+        assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
+        assert!(reason(of("write", 1)).contains("stores"));
+        let second = case("read", 1).with_size("size", 512 * KIB);
+        assert!(reason(ask(&machine, &second, "program", &samples)).contains("level 2"));
         Ok(())
     }
 

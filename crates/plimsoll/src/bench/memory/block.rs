@@ -71,7 +71,8 @@ impl Benchmark for Block {
                 for block in &blocks {
                     for pages in &pages {
                         for threads in &threads {
-                            for size in sizes(machine, group, &[default_size(machine, op, *block, *threads)])? {
+                            for size in sizes(machine, group, &[default_size(machine, op, *block, *threads)])?
+                            {
                                 has_room(op, *block, size)?;
                                 let case = Case::of(self.name())
                                     .with_word("op", name)

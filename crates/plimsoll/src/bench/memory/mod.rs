@@ -5,9 +5,9 @@
 mod bandwidth;
 mod batches;
 mod block;
-mod home;
 mod choose;
 mod field;
+mod home;
 mod lap;
 mod latency;
 mod level;

@@ -75,7 +75,7 @@ impl Passes {
         let (fields, team) = (&mut self.fields, &mut self.team);
         let quickest = choose::quickest(kernels, |kernel| {
             let round = fields.round(team, kernel, Schedule { passes, per_lap: passes })?;
-            Ok(round.seconds() / passes as f64)
+            Ok::<f64, CannotMeasure>(round.seconds() / passes as f64)
         })?;
         let chosen = quickest.ok_or_else(|| {
             CannotMeasure::not_here(format!("no variant '{variant}' of {} runs here", self.op))

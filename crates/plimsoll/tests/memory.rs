@@ -1,0 +1,208 @@
+//! Memory faults for real: workers killed by hand and for want of memory, groups with little memory, pools without huge
+//! pages. What is refused is refused before it is allocated; what is finished is kept.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch, skipped};
+
+/// The first case is soon finished; the second takes long enough to be disturbed.
+const PLAN: &str = r#"
+name = "long"
+samples = 60
+sample-time = "25ms"
+[[group]]
+benchmark = "memory.bandwidth"
+op = "write"
+variant = "portable"
+size = ["1M", "200M"]
+threads = 1
+"#;
+
+/// A control group of the test's own, with a limit on memory; it is removed on drop.
+struct Group(PathBuf);
+
+impl Group {
+    /// Version 1 first: where it has the controller, version 2 lacks it.
+    fn make(name: &str, bytes: u64) -> io::Result<Self> {
+        let name = format!("plimsoll-{name}-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (dir, file) = if v1.join("memory.limit_in_bytes").exists() {
+            (v1.join(name), "memory.limit_in_bytes")
+        } else {
+            let v2 = Path::new("/sys/fs/cgroup");
+            fs::write(v2.join("cgroup.subtree_control"), "+memory")?;
+            (v2.join(name), "memory.max")
+        };
+        fs::create_dir(&dir)?;
+        let group = Self(dir);
+        fs::write(group.0.join(file), bytes.to_string())?;
+        Ok(group)
+    }
+
+    /// A program that starts as a member of the group.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&self.0).arg(program);
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group can be removed once the last process in it is gone, and those of this test were waited for.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Runs the plan with `command`, calls `disturb` when the second case has its first sample, and returns the exit code and
+/// the run document.
+fn disturbed(mut command: Command, dir: &Path, disturb: impl FnOnce(&Child)) -> (Option<i32>, Value) {
+    fs::write(dir.join("long.toml"), PLAN).unwrap();
+    let mut run = command
+        .args(["run", "long.toml", "--events", "-", "--json", "run.json", "--store", "none"])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let events = BufReader::new(run.stdout.take().unwrap());
+    let (mut disturb, mut measured) = (Some(disturb), false);
+    for line in events.lines() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        measured |= event["event"] == "measured";
+        if measured && event["event"] == "sampled" {
+            if let Some(disturb) = disturb.take() {
+                disturb(&run);
+            }
+        }
+    }
+    assert!(disturb.is_none(), "the second case was never sampled");
+    let code = run.wait().unwrap().code();
+    (code, serde_json::from_slice(&fs::read(dir.join("run.json")).unwrap()).unwrap())
+}
+
+/// The first case is there with its figures, the second is told as killed.
+fn the_second_was_killed_and_the_first_is_kept(code: Option<i32>, document: &Value) {
+    assert_eq!(code, Some(4), "{document}");
+    let measurements = document["measurements"].as_array().unwrap();
+    assert_eq!(measurements.len(), 2);
+    assert_eq!(measurements[0]["status"], "ok");
+    assert_eq!(measurements[0]["metrics"][0]["samples"].as_array().unwrap().len(), 60);
+    assert_eq!(measurements[1]["status"], "failed");
+    let reason = measurements[1]["reason"].as_str().unwrap();
+    assert!(reason.contains("signal 9"), "{reason}");
+    assert_eq!(measurements[1]["metrics"], serde_json::json!([]));
+}
+
+/// The processes whose parent is `pid`.
+fn children(pid: u32) -> Vec<Pid> {
+    let own = pid.to_string();
+    let is_child = |pid: &Pid| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(own.as_str())
+    };
+    let names = fs::read_dir("/proc").unwrap().filter_map(|e| e.unwrap().file_name().to_str()?.parse().ok());
+    names.filter_map(Pid::from_raw).filter(is_child).collect()
+}
+
+#[test]
+fn a_worker_that_is_killed_costs_its_own_case() {
+    let dir = scratch();
+    let command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    let (code, document) = disturbed(command, dir.path(), |run| {
+        let workers = children(run.id());
+        assert_eq!(workers.len(), 1);
+        kill_process(workers[0], Signal::KILL).unwrap();
+    });
+    the_second_was_killed_and_the_first_is_kept(code, &document);
+}
+
+#[test]
+fn a_worker_that_the_kernel_kills_for_want_of_memory_costs_its_own_case() {
+    let name = "a_worker_that_the_kernel_kills_for_want_of_memory_costs_its_own_case";
+    let group = match Group::make("oom", 400 << 20) {
+        Ok(group) => group,
+        Err(why) => return skipped(name, &format!("no group: {why}")),
+    };
+    let dir = scratch();
+    let mut hog = None;
+    let command = group.command(env!("CARGO_BIN_EXE_plimsoll"));
+    let (code, document) = disturbed(command, dir.path(), |_| {
+        // tail keeps a line without an end: 300 MiB beside the worker's 200 are more than the group may have.
+        let mut tail = group.command("sh");
+        tail.args(["-c", "head -c 314572800 /dev/zero | tail -n 1 > /dev/null"]);
+        hog = Some(tail.stderr(Stdio::null()).spawn().unwrap());
+    });
+    if let Some(mut hog) = hog {
+        hog.wait().unwrap();
+    }
+    the_second_was_killed_and_the_first_is_kept(code, &document);
+}
+
+#[test]
+fn what_a_group_has_no_room_for_is_refused_with_the_sum_and_the_rest_goes_on() {
+    let name = "what_a_group_has_no_room_for_is_refused_with_the_sum_and_the_rest_goes_on";
+    let group = match Group::make("small", 300 << 20) {
+        Ok(group) => group,
+        Err(why) => return skipped(name, &format!("no group: {why}")),
+    };
+    let dir = scratch();
+    let words = "memory --only memory.bandwidth --op read --size 1M,1G --threads 1 --samples 3 --sample-time 5ms \
+                 --json - --store none";
+    let run = group
+        .command(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(words.split_whitespace())
+        .current_dir(dir.path())
+        .output();
+    let run = run.unwrap();
+    assert_eq!(run.status.code(), Some(4), "{}", String::from_utf8_lossy(&run.stderr));
+    let document: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let status = |n: usize| document["measurements"][n]["status"].as_str().unwrap().to_owned();
+    assert_eq!([status(0), status(1)], ["ok", "failed"]);
+    let reason = document["measurements"][1]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("needs 1 × 1 GiB of memory;") && reason.contains("must stay free"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
+    let pool = "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages";
+    if fs::read_to_string(pool).is_ok_and(|free| free.trim() != "0") {
+        return skipped("pools_without_huge_pages_are_told_and_the_rest_goes_on", "there are huge pages");
+    }
+    let dir = scratch();
+    let words =
+        "memory --only memory.latency --size 16K --pages 4k,1g --samples 3 --sample-time 5ms --json -";
+    let (out, _) = ended(plimsoll(dir.path()).args(words.split(' ')).args(["--store", "none"]), 0);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["measurements"][0]["status"], "ok");
+    assert_eq!(document["measurements"][0]["achieved"]["pages"], "4k");
+    assert_eq!(document["measurements"][1]["status"], "skipped");
+    let reason = document["measurements"][1]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("needs 1 reserved pages of 1 GiB; 0 are free"), "{reason}");
+}
+
+#[test]
+fn wrong_words_are_refused_before_anything_is_measured() {
+    let dir = scratch();
+    for (words, wanted) in [
+        ("memory --layout scattered", "private or shared"),
+        ("memory --chases 11", "from 1 to 10"),
+        ("memory --variant sse9 --op copy", "--variant all --list"),
+        ("memory --pages 64k", "4k, thp, 2m or 1g"),
+        ("memory --size swept", "size"),
+        ("disk --size sweep", "sweep is for memory"),
+    ] {
+        let (out, err) = ended(plimsoll(dir.path()).args(words.split(' ')), 2);
+        assert!(out.is_empty() && err.contains(wanted), "{words}: {err}");
+    }
+}
