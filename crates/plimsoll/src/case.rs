@@ -72,6 +72,11 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "every block carries its place, generation and checksum, and every read is checked",
     ),
+    key(
+        "steady",
+        Kind::Switch,
+        "overwrite at random first, then rounds of the sample time until five in a row are steady (SNIA)",
+    ),
     key("sync", Kind::Word, "writes are kept for good: none, each, every:N, end (of each sample)"),
     key("rate", Kind::Rate, "transfers a second that are begun whatever the device makes of it (open loop)"),
     key("arrivals", Kind::Word, "how those follow one another: poisson, even"),

@@ -80,7 +80,7 @@ impl Workers {
 impl Station for Workers {
     fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let worker = self.worker_for(case)?;
-        let reply = worker.borrow_mut().ask(&Request::Prepare { case: case.clone() }, PATIENCE)?;
+        let reply = worker.borrow_mut().ask(&Request::Prepare { case: case.clone() }, preparing(case))?;
         let Reply::Prepared(offer) = reply else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
         };
@@ -104,6 +104,14 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
         offer.cpus = bench::place(machine, parties);
     }
     offer
+}
+
+/// Seconds that preparing a case may take: a large test file is filled at 10 MB/s at least, and with `--steady`
+/// written twice.
+fn preparing(case: &Case) -> f64 {
+    const SLOWEST: f64 = 10e6;
+    let times = if case.word("steady") == Some("on") { 2.0 } else { 1.0 };
+    PATIENCE + case.number("size").map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
 }
 
 /// A case that is prepared in a worker.

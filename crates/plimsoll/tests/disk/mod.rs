@@ -8,6 +8,8 @@ mod calls;
 mod devices;
 mod file_systems;
 mod killed;
+mod slow;
+mod steady;
 mod verify;
 
 use std::path::{Path, PathBuf};

@@ -65,6 +65,7 @@ impl Benchmark for DiskIo {
             "cache",
             "sync",
             "verify",
+            "steady",
             "rate",
             "arrivals",
             "volume",
@@ -166,7 +167,7 @@ fn settled(case: Case, group: &Group) -> Case {
         let value = match (*name, value) {
             ("read-share", _) if op != "mixed" => continue,
             // What is switched off is not part of a case.
-            ("verify", Value::Word(word)) if word == "off" => continue,
+            ("verify" | "steady", Value::Word(word)) if word == "off" => continue,
             ("sync", Value::Word(word)) if word == "none" || !writes => continue,
             ("sync", Value::Word(word)) => Value::Word(canonical_sync(word)),
             ("scaling", Value::Word(word)) if word == "weak" => continue,

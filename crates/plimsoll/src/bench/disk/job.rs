@@ -68,6 +68,8 @@ pub(super) struct Job {
     pub(super) scaling: Scaling,
     /// Every block is checked, whenever it is read.
     pub(super) verify: bool,
+    /// The file is overwritten at random before it is measured, in rounds.
+    pub(super) steady: bool,
 }
 
 impl Job {
@@ -94,6 +96,7 @@ impl Job {
             fixed: fixed(case, &blocks)?,
             scaling: scaling(case)?,
             verify: case.word("verify") == Some("on"),
+            steady: case.word("steady") == Some("on"),
             blocks,
         };
         job.checked()
@@ -161,6 +164,11 @@ impl Job {
             return Some(
                 "--verify checks reads, writes and mixed loads; of others the last blocks are checked"
                     .to_owned(),
+            );
+        }
+        if self.steady && (self.verify || self.doing.uses_up()) {
+            return Some(
+                "--steady is for reads, writes, mixed loads and copies, without --verify".to_owned(),
             );
         }
         if self.verify && !self.blocks.unit().is_multiple_of(SECTOR as u64) {

@@ -23,6 +23,7 @@ pub mod private;
 pub mod raw;
 pub mod signature;
 pub mod source;
+mod steady;
 pub mod target;
 mod transfers;
 mod trim;

@@ -21,6 +21,7 @@ use super::ledger::Ledger;
 use super::load::{CAP_NS, Load, LoadError, Manner, Renew, Schedule, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Doing, Source};
+use super::steady;
 use super::target::{Cache, End, TestFile};
 use super::witness::{Moved, Witness};
 use crate::bench::fixed::Scaling;
@@ -69,6 +70,10 @@ impl Ground {
             ));
         }
         let each = region(job, &filled)?;
+        let mut warnings = filled.warnings.clone();
+        if job.steady {
+            warnings.extend(steady::precondition(job, cx, &filled, each * job.threads)?);
+        }
         let mut files = vec![Arc::clone(&filled.file)];
         if job.doing == Doing::Copy {
             files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
@@ -79,7 +84,7 @@ impl Ground {
             extents: extents.collect(),
             place: filled.place(cx.machine.storage.as_ref()),
             known: filled.known,
-            warnings: filled.warnings,
+            warnings,
         })
     }
 

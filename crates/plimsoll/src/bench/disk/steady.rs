@@ -1,0 +1,91 @@
+//! Before steady state is measured (`--steady`): a device that was written once in order has not begun to tidy up.
+//!
+//! SNIA's specification (SSS PTS 2.0.2, §3.3) fills twice and then runs the test itself until it is steady. Here the
+//! file is filled once in order and once over at random in the case's own blocks; the rounds do the rest.
+
+use std::sync::Arc;
+
+use plimsoll_metal::mapped::Access;
+
+use super::data::Noise;
+use super::dir::Size;
+use super::engine::{Kind, open_on};
+use super::file::Filled;
+use super::human;
+use super::job::Job;
+use super::load::{Directions, Load, LoadError, Manner, Tally};
+use super::pattern::{Extent, Order, derive};
+use super::source::{Doing, Source, Through};
+use crate::bench::Context;
+use crate::sample::CannotMeasure;
+use crate::warning::Warning;
+
+/// Writes in flight while the file is overwritten.
+const DEPTH: usize = 32;
+
+/// How long overwriting may take when no size is named, in nanoseconds.
+const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// Less than this share of the device written: what is steady is this file.
+const WHOLE: f64 = 0.5;
+
+/// Overwrites the first `bytes` once at random. Returns what must be known of it.
+pub(super) fn precondition(
+    job: &Job,
+    cx: &Context<'_>,
+    filled: &Filled,
+    bytes: u64,
+) -> Result<Vec<Warning>, CannotMeasure> {
+    if !filled.known {
+        return Err(CannotMeasure::not_here(
+            "--steady writes first, and this device may only be read; see --destroy-data-on",
+        ));
+    }
+    let written = overwrite(job, cx, filled, bytes).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+    let disks = cx.machine.storage.as_ref().map_or(&[][..], |storage| &storage.disks);
+    let has: u64 = disks.iter().filter_map(|disk| disk.size_bytes).sum();
+    let part = (bytes as f64) < WHOLE * has as f64;
+    let warn = |code: &str, text| Warning::Other { code: code.to_owned(), text };
+    let mut warnings = Vec::new();
+    warnings.extend((written < bytes).then(|| {
+        warn(
+            "precondition-cut",
+            format!(
+                "{} of {} were overwritten before the first round: {} s gave no more; name the --size to take the time",
+                human(written),
+                human(bytes),
+                PATIENCE_NS / 1_000_000_000
+            ),
+        )
+    }));
+    warnings.extend(part.then(|| {
+        warn(
+            "part-of-device",
+            format!(
+                "steady is this file of {}: the device has {}, and shows its own steady state when most of it was written; give a larger --size, or --target",
+                human(bytes),
+                human(has)
+            ),
+        )
+    }));
+    Ok(warnings)
+}
+
+/// Returns how many bytes were overwritten.
+fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
+    // `Job::of` has bounded the block.
+    let block = job.blocks.largest() as usize;
+    let files = [Arc::clone(&filled.file)];
+    let engine = open_on(Kind::PLAIN, &files, DEPTH, block, Access::Random)?.engine;
+    let extent = Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
+    let seed = derive(cx.options.seed, "precondition");
+    let source = Source::new(Doing::Write, Through::No, job.blocks.clone(), Order::Random, extent, seed);
+    let tally = || Tally::empty(Directions::Together);
+    let noise = Noise::new(cx.options.seed, "precondition");
+    let mut load = Load::new(engine, source, noise, Manner::plain(), tally()?);
+    let cap_ns = if matches!(job.size, Size::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
+    let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
+    let done = load.amount(transfers, cap_ns, tally()?)?;
+    filled.file.sync()?;
+    Ok(done.bytes.min(bytes))
+}

@@ -1,0 +1,240 @@
+//! Devices that are slow, fail in the middle, or lose their space while they are used.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Loop, PROGRAM, in_own_mounts, measurements, names, possible, with_code};
+use crate::support::{scratch, skipped};
+
+/// A compressed disk in memory that takes so many bytes and then fails; taken down again.
+struct Zram(u32);
+
+impl Zram {
+    fn new(test: &str, size: &str, limit: &str) -> Option<Zram> {
+        if !possible(test, &[]) {
+            return None;
+        }
+        let Ok(number) = std::fs::read_to_string("/sys/class/zram-control/hot_add") else {
+            skipped(test, "this kernel has no zram");
+            return None;
+        };
+        let zram = Zram(number.trim().parse().unwrap());
+        let set = |file: &str, value: &str| std::fs::write(zram.file(file), value);
+        set("disksize", size).unwrap();
+        set("mem_limit", limit).unwrap();
+        // Without a device manager the node is made by hand.
+        let number = std::fs::read_to_string(zram.file("dev")).unwrap();
+        if !Path::new(&zram.device()).exists() {
+            let (major, minor) = number.trim().split_once(':').unwrap();
+            let made = Command::new("mknod").args([&zram.device(), "b", major, minor]).status().unwrap();
+            assert!(made.success());
+        }
+        Some(zram)
+    }
+
+    fn device(&self) -> String {
+        format!("/dev/zram{}", self.0)
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("/sys/block/zram{}/{name}", self.0)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.file("reset"), "1");
+        // As long as somebody has it open, it stays.
+        let begun = Instant::now();
+        while std::fs::write("/sys/class/zram-control/hot_remove", self.0.to_string()).is_err()
+            && begun.elapsed() < Duration::from_secs(5)
+        {
+            std::thread::yield_now();
+            let _ = std::fs::write(self.file("reset"), "1");
+        }
+        let _ = std::fs::remove_file(self.device());
+    }
+}
+
+fn destroying(device: &str, size: u64, more: &[&str]) -> Output {
+    Command::new(PROGRAM)
+        .args(["disk", "--op", "write", "--pattern", "random", "--block", "4K", "--depth", "8"])
+        .args(["--samples", "2", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
+        .args(["--destroy-data-on", &format!("{device}:{size}")])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_device_that_fails_in_the_middle_fails_the_case_with_its_offset() {
+    let Some(zram) = Zram::new("a device that fails in the middle", "64M", "16M") else { return };
+    let output = destroying(&zram.device(), 64 << 20, &["--size", "48M"]);
+    let (out, _) = with_code(&output, 4);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(
+        (&measurement["status"], measurement["metrics"].as_array().unwrap().len()),
+        (&"failed".into(), 0)
+    );
+    let reason = measurement["reason"].as_str().unwrap();
+    assert!(reason.contains("write of 1 MiB at offset"), "{reason}");
+    assert!(reason.contains("os error 5") || reason.contains("os error 28"), "{reason}");
+}
+
+#[test]
+fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
+    const SIZE: u64 = 16 << 20;
+    let dir = scratch();
+    let Some(device) = Loop::new("a device cut while it runs", dir.path(), SIZE, &[]) else { return };
+    let events = dir.path().join("events");
+    assert!(Command::new("mkfifo").arg(&events).status().unwrap().success());
+    let mut run = Command::new(PROGRAM)
+        .args(["disk", "--op", "read", "--pattern", "random", "--block", "4K", "--depth", "8"])
+        .args(["--samples", "1000", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
+        .args(["--destroy-data-on", &format!("{}:{SIZE}", device.device), "--events"])
+        .arg(&events)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(std::fs::File::open(&events).unwrap());
+    let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("sampled")), "it ended before it was sampled");
+    std::fs::File::options().write(true).open(&device.image).unwrap().set_len(1 << 20).unwrap();
+    lines.for_each(drop);
+    let mut out = String::new();
+    run.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(4));
+    let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("read of 4 KiB at offset") && reason.contains("os error 5"), "{reason}");
+}
+
+/// On each of these file systems, on a loop device: figures, no hole, nothing left behind.
+#[test]
+fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
+    for (maker, options) in [("mkfs.ext4", "-q"), ("mkfs.xfs", "-q"), ("mkfs.btrfs", "-q")] {
+        if !possible(maker, &["unshare", "losetup"]) {
+            return;
+        }
+        let dir = scratch();
+        let script = format!(
+            "export PATH=$PATH:/usr/sbin:/sbin; command -v {maker} >/dev/null || exit 77; \
+             truncate -s 1500M image; {maker} {options} image >/dev/null 2>&1; mkdir mnt; mount -o loop image mnt || exit 78; \
+             before=$(stat -f -c %f mnt); status=0; \
+             \"$1\" disk --dir mnt --op read,write --pattern random --block 4K --depth 4 --size 8M --samples 2 \
+             --sample-time 10ms --verify --store none --quiet --json - || status=$?; \
+             sync -f mnt; for i in 1 2 3 4 5 6 7 8 9 10; do [ \"$before\" -le \"$(($(stat -f -c %f mnt) + 64))\" ] && break; \
+             sync -f mnt; done; [ \"$before\" -le \"$(($(stat -f -c %f mnt) + 64))\" ] || {{ stat -f mnt >&2; exit 79; }}; \
+             [ -z \"$(ls mnt | grep -v lost+found)\" ] || exit 80; exit $status"
+        );
+        let output = in_own_mounts(dir.path(), &script, &[]);
+        match output.status.code() {
+            Some(77) => skipped(&format!("{maker} on a loop device"), "its maker is not installed"),
+            Some(78) => skipped(&format!("{maker} on a loop device"), "the kernel cannot mount it"),
+            _ => {
+                let (out, _) = with_code(&output, 0);
+                for measurement in measurements(&out) {
+                    assert_eq!(measurement["status"], "ok", "{maker}: {}", measurement["reason"]);
+                    let achieved = &measurement["achieved"];
+                    assert_eq!(achieved["file_system"], maker.trim_start_matches("mkfs."), "{achieved}");
+                    assert!(achieved["device"].as_str().unwrap().starts_with("loop"), "{achieved}");
+                    let limit = &measurement["metrics"][0]["limit"];
+                    assert!(limit["reason"].as_str().unwrap().contains("loop"), "{limit}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back() {
+    if !possible("space taken while it runs", &["unshare", "mkfs.ext4"]) {
+        return;
+    }
+    let dir = scratch();
+    // Appending allocates as it goes; the other writer fills what is left once the first sample is done.
+    let script = "truncate -s 1300M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; mkfifo events; \
+                  (grep -m1 -q sampled; fallocate -l 1100M mnt/other; dd if=/dev/zero of=mnt/more bs=1M 2>/dev/null; cat >/dev/null) \
+                  <events & status=0; \
+                  \"$1\" disk --dir mnt --op append --block 1M --depth 4 --size 64M --samples 400 --sample-time 20ms \
+                  --store none --quiet --json - --events events || status=$?; \
+                  rm mnt/other mnt/more; [ \"$(ls mnt)\" = lost+found ] || exit 80; \
+                  [ \"$(stat -f -c %f mnt)\" -ge 290000 ] || { stat -f mnt >&2; exit 79; }; exit $status";
+    let (out, _) = with_code(&in_own_mounts(dir.path(), script, &[]), 4);
+    let measurement = &measurements(&out)[0];
+    assert_eq!(measurement["status"], "failed");
+    let reason = measurement["reason"].as_str().unwrap();
+    assert!(reason.contains("os error 28") && reason.contains("--dir"), "{reason}");
+}
+
+/// Runs plimsoll with every data call delayed, and interrupts it.
+#[test]
+fn a_device_that_hangs_does_not_hold_an_interrupt() {
+    if !possible("a device that hangs", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    let child = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-e", "trace=pread64,io_uring_setup"])
+        .args([
+            "-e",
+            "inject=io_uring_setup:error=ENOSYS",
+            "-e",
+            "inject=pread64:delay_enter=30000000:when=200+",
+        ])
+        .arg(PROGRAM)
+        .args([
+            "disk",
+            "--op",
+            "read",
+            "--pattern",
+            "random",
+            "--block",
+            "4K",
+            "--size",
+            "8M",
+            "--engine",
+            "psync",
+        ])
+        .args(["--samples", "1000", "--sample-time", "10ms", "--store", "none", "--quiet", "--json", "-"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Killed(child);
+    let tracer = child.0.id();
+    // strace starts plimsoll, plimsoll its worker; the load's thread is the one that is held.
+    let children = |pid: u32| {
+        let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()).collect::<Vec<_>>()
+    };
+    let begun = Instant::now();
+    let plimsoll = loop {
+        let found = children(tracer).into_iter().find(|pid| !children(*pid).is_empty());
+        if let Some(found) = found {
+            break found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "plimsoll did not start a worker");
+        std::thread::yield_now();
+    };
+    kill_process(Pid::from_raw(plimsoll.cast_signed()).unwrap(), Signal::INT).unwrap();
+    let mut out = String::new();
+    child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(130), "{out}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["status"], "partial");
+    assert_eq!(names(dir.path()), 0);
+}
+
+/// Ends what outlives its test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,62 @@
+//! `--steady`: rounds until the device is steady, or not; on a device whose speed is throttled while it runs.
+
+use super::{QUICK, measurements};
+use crate::support::{ended, plimsoll, scratch};
+
+fn arguments(more: &[&'static str]) -> Vec<&'static str> {
+    let kept = QUICK.iter().copied().filter(|argument| *argument != "--samples" && *argument != "2");
+    kept.chain(["--steady"]).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn the_figure_is_that_of_the_last_five_rounds_and_all_of_them_are_kept() {
+    let dir = scratch();
+    let (out, _) = ended(plimsoll(dir.path()).args(arguments(&[])), 0);
+    let measurement = &measurements(&out)[0];
+    if measurement["status"] == "skipped" {
+        return;
+    }
+    assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
+    let rounds = measurement["achieved"]["round_values"].as_array().unwrap();
+    assert_eq!(measurement["achieved"]["rounds"], rounds.len());
+    assert!((5..=25).contains(&rounds.len()), "{rounds:?}");
+    let samples = measurement["metrics"][0]["samples"].as_array().unwrap();
+    assert_eq!(samples[..], rounds[rounds.len() - 5..]);
+    let warned = |code: &str| measurement["warnings"].as_array().unwrap().iter().any(|w| w["code"] == code);
+    assert!(warned("part-of-device"), "8 MiB are not the whole disk");
+    // Either it is steady by both criteria, or it says that it is not.
+    let values: Vec<f64> = samples.iter().map(|value| value.as_f64().unwrap()).collect();
+    let mean = values.iter().sum::<f64>() / 5.0;
+    let range = values.iter().copied().fold(0.0, f64::max) - values.iter().copied().fold(f64::MAX, f64::min);
+    assert_eq!(
+        warned("not-steady"),
+        range > 0.2 * mean || rounds.len() == 25 && !steady_slope(&values, mean)
+    );
+}
+
+fn steady_slope(values: &[f64], mean: f64) -> bool {
+    let slope = (-2.0 * values[0] - values[1] + values[3] + 2.0 * values[4]) / 10.0;
+    (4.0 * slope).abs() <= 0.1 * mean
+}
+
+#[test]
+fn with_fewer_rounds_than_it_takes_it_is_called_not_steady() {
+    let dir = scratch();
+    let (out, _) = ended(plimsoll(dir.path()).args(arguments(&["--samples", "3"])), 0);
+    let measurement = &measurements(&out)[0];
+    if measurement["status"] == "skipped" {
+        return;
+    }
+    let warnings = measurement["warnings"].as_array().unwrap();
+    let told = warnings.iter().find(|warning| warning["code"] == "not-steady").unwrap();
+    assert!(told["text"].as_str().unwrap().contains("after 3 rounds"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_steady_is_told_before_anything_runs() {
+    let dir = scratch();
+    let append = arguments(&["--verify"]);
+    let (out, _) = ended(plimsoll(dir.path()).args(append), 0);
+    let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("without --verify"), "{reason}");
+}
