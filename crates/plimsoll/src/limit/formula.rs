@@ -108,7 +108,7 @@ impl Parser<'_> {
         let exponent_sign = |i: usize| self.rest[..i].ends_with(['e', 'E']);
         let end = self.rest.char_indices().find(|(i, c)| {
             let part = c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
-            !part && !(matches!(c, '+' | '-') && exponent_sign(*i))
+            !(part || matches!(c, '+' | '-') && exponent_sign(*i))
         });
         let (text, rest) = self.rest.split_at(end.map_or(self.rest.len(), |(i, _)| i));
         self.rest = rest;
@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&str, &[(&str, f64)], &str); 13] = [
+        type Inputs<'a> = &'a [(&'a str, f64)];
+        let cases: [(&str, Inputs<'_>, &str); 13] = [
             ("", &[], "ends too early"),
             ("1 +", &[], "ends too early"),
             ("1 2", &[], "nothing is expected at '2'"),
