@@ -154,7 +154,7 @@ impl SendBatch {
             return Ok(0);
         };
         let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES];
-        let mut headers = [EMPTY; MESSAGES];
+        let mut headers = empty();
         let mut messages = 0;
         let slots = pieces.iter_mut().zip(&mut headers);
         for (bytes, (piece, header)) in rest.chunks(self.per_message * self.datagram).zip(slots) {
@@ -181,19 +181,11 @@ impl SendBatch {
     }
 }
 
-/// A message header that names nothing.
-const EMPTY: libc::mmsghdr = libc::mmsghdr {
-    msg_hdr: libc::msghdr {
-        msg_name: ptr::null_mut(),
-        msg_namelen: 0,
-        msg_iov: ptr::null_mut(),
-        msg_iovlen: 0,
-        msg_control: ptr::null_mut(),
-        msg_controllen: 0,
-        msg_flags: 0,
-    },
-    msg_len: 0,
-};
+/// Message headers that name nothing.
+fn empty() -> [libc::mmsghdr; MESSAGES] {
+    // SAFETY: a header is numbers and pointers, for which all zeros are valid: no name, no pieces, no control.
+    unsafe { std::mem::zeroed() }
+}
 
 fn interrupted() -> bool {
     io::Error::last_os_error().raw_os_error() == Some(Errno::INTR.raw_os_error())
@@ -242,7 +234,7 @@ impl ReceiveBatch {
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.arrived.clear();
         let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES];
-        let mut headers = [EMPTY; MESSAGES];
+        let mut headers = empty();
         let mut messages = 0;
         let slots = self.bytes.chunks_exact_mut(self.slot).zip(&mut self.control);
         for ((bytes, control), (piece, header)) in slots.zip(pieces.iter_mut().zip(&mut headers)) {
@@ -268,6 +260,8 @@ impl ReceiveBatch {
         };
         for (header, control) in headers[..count].iter().zip(&self.control) {
             let bytes = (header.msg_len as usize).min(self.slot);
+            // Some C libraries have 32 bits here.
+            #[allow(clippy::unnecessary_cast)]
             let used = (header.msg_hdr.msg_controllen as usize).min(CONTROL);
             let segment = segment_of(&control.0[..used]).filter(|segment| *segment > 0);
             self.arrived.push(Arrived { bytes, segment: segment.unwrap_or(bytes).max(1) });

@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod cli;
+mod datagrams;
 mod disk;
 mod faults;
+mod iperf3;
 mod layering;
 mod memory;
+mod namespaces;
 mod network;
 mod peers;
 mod quick;

@@ -76,11 +76,12 @@ fn a_run_over_loopback_is_whole_and_labelled() {
         let metrics = m["metrics"].as_array().unwrap();
         metrics.iter().map(|metric| metric["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let [tcp, latency] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
+    let [tcp, udp, latency] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
     assert_eq!(tcp["case"]["id"], "network.tcp/message=128K/streams=1/direction=up");
     assert_eq!(names(tcp), ["goodput", "messages", "loss", "cpu"]);
+    assert_eq!(names(udp), ["goodput", "messages", "loss", "cpu", "jitter"]);
     assert_eq!(names(latency), ["rtt", "rate", "goodput", "loss"]);
-    for measurement in [tcp, latency] {
+    for measurement in [tcp, udp, latency] {
         assert_eq!(measurement["status"], "ok", "{measurement}");
         assert_eq!(measurement["achieved"]["link"], "loopback");
         assert!(measurement["metrics"][0]["summary"]["median"].as_f64().unwrap() > 0.0);

@@ -36,6 +36,7 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &disk::io::DiskIo,
     &disk::fsync::DiskFsync,
     &network::Tcp,
+    &network::Udp,
     &network::Latency,
     &null::Null,
 ];

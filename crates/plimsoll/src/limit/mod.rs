@@ -177,6 +177,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("memory.bandwidth", memory::bandwidth),
     ("memory.latency", memory::latency),
     ("network.tcp", network::tcp),
+    ("network.udp", network::tcp),
     ("network.latency", network::latency),
 ];
 

@@ -17,7 +17,7 @@ const USUAL: &[(&str, &str)] = &[
     ("pages", "thp"),
     ("engine", "io_uring"),
     ("cache", "direct"),
-    ("protocol", "tcp"),
+    ("mode", "block"),
     ("direction", "up"),
 ];
 
@@ -35,7 +35,8 @@ pub(super) fn label(case: &Case) -> String {
         "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
         "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),
         "network.tcp" => words.word("TCP").these(&["message"]).word("writes"),
-        "network.latency" => words.word("TCP round trip").these(&["message"]),
+        "network.udp" => words.word("UDP").these(&["message"]).word("datagrams"),
+        "network.latency" => words.trip().these(&["message"]),
         other => words.word(other),
     };
     words.rest();
@@ -73,6 +74,17 @@ impl Words<'_> {
             self.said.push(if pattern == "sequential" { "seq.".to_owned() } else { pattern });
         }
         self
+    }
+
+    /// What goes there and back.
+    fn trip(&mut self) -> &mut Self {
+        let words = match self.take("protocol").as_deref() {
+            Some("udp") => "UDP round trip",
+            Some("icmp") => "ICMP echo",
+            Some("connect") => "TCP connection, round trip",
+            _ => "TCP round trip",
+        };
+        self.word(words)
     }
 
     /// Each value after its name.
@@ -151,10 +163,19 @@ mod tests {
         );
         assert_eq!(of("disk.fsync/block=4K/threads=1"), "append 4 KiB + fdatasync");
         assert_eq!(of("network.tcp/message=64K/streams=1/direction=up"), "TCP 64 KiB writes");
-        assert_eq!(of("network.latency/protocol=tcp/message=1/streams=1"), "TCP round trip 1 B");
         assert_eq!(of("cpu.gemm/type=f64/n=4000/isa=avx512/threads=1"), "gemm f64 n 4000 avx512");
         assert_eq!(of("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2"), "linpack n 8000 avx512 ×2");
         assert_eq!(of("cpu.linpack/n=8000/nb=96/isa=avx2/threads=1"), "linpack n 8000 avx2 nb 96");
+        assert_eq!(of("network.latency/protocol=tcp/message=1/streams=1/mode=block"), "TCP round trip 1 B");
+        assert_eq!(
+            of("network.latency/protocol=udp/message=1K/streams=2/mode=poll"),
+            "UDP round trip 1 KiB streams 2 mode poll"
+        );
+        assert_eq!(of("network.latency/protocol=icmp/message=56/streams=1/mode=block"), "ICMP echo 56 B");
+        assert_eq!(
+            of("network.udp/message=1K/streams=1/direction=up/rate=100000000"),
+            "UDP 1 KiB datagrams rate 100000000"
+        );
         assert_eq!(of("null"), "null");
         assert_eq!(of("cpu.peak"), "cpu.peak");
         assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");

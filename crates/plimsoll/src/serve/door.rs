@@ -167,7 +167,7 @@ impl<'env> Door<'env> {
         let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10));
         let _ = sockopt::set_tcp_keepcnt(stream, 3);
         let (tell, rooms) = (self.tell, self.rooms);
-        let session = Session { channel, peer, rooms, lease };
+        let session = Session { channel, peer, rooms, lease, udp: Vec::new() };
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
             tell(Happening::Began(peer));
             let ended = session.serve();

@@ -1,6 +1,6 @@
 //! One client's session: its requests, one after another, each checked against the caps.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
@@ -10,8 +10,8 @@ use super::rooms::{Lease, Rooms};
 use crate::machine::Root;
 use crate::traffic::account::Ledger;
 use crate::traffic::tcp::{Means, transfer};
-use crate::traffic::{End, Lost, echo, nanos, route};
-use crate::wire::{Amount, Channel, Echo, Message, Tcp, Welcome, WireError};
+use crate::traffic::{End, Lost, nanos, route, trips, udp};
+use crate::wire::{Amount, Channel, Message, Tcp, Trip, Trips, Udp, Welcome, WireError};
 
 /// The client may be silent this long between two requests: other tools may have its machine.
 const IDLE: Duration = Duration::from_secs(600);
@@ -31,6 +31,8 @@ pub(super) struct Session<'a> {
     pub(super) peer: SocketAddr,
     pub(super) rooms: &'a Rooms,
     pub(super) lease: Lease<'a>,
+    /// Its UDP ports, in the order of the streams' numbers.
+    pub(super) udp: Vec<UdpSocket>,
 }
 
 /// Why a request is not carried out.
@@ -97,7 +99,9 @@ impl Session<'_> {
     fn answer(&mut self, request: &Message, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
         match request {
             Message::Tcp(work) => self.tcp(work, ledger),
-            Message::Echo(work) => self.echo(work, ledger),
+            Message::UdpOpen { streams } => self.open_udp(*streams),
+            Message::Udp(work) => self.udp(work, ledger),
+            Message::Trips(work) => self.trips(work, ledger),
             _ => Err(Err(WireError::OutOfTurn.into())),
         }
     }
@@ -128,13 +132,67 @@ impl Session<'_> {
         transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
     }
 
-    fn echo(&mut self, work: &Echo, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
+    /// Opens UDP ports and waits for the client's proof that it holds the address they will be connected to.
+    fn open_udp(&mut self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
+        let most = self.rooms.caps().max_streams;
+        if streams > most {
+            let why = format!(
+                "{streams} streams are more than the {most} that it allows; take fewer, or start it with a higher --max-streams"
+            );
+            return Err(Ok(Refusal::No(why)));
+        }
+        // Those of before are closed first.
+        self.udp.clear();
+        let admitted = udp::ports::admit(&mut self.channel, streams).map_err(Err)?;
+        self.udp = admitted.map_err(|why| Ok(Refusal::No(why)))?;
+        self.channel.send(&Message::Joined).map_err(|e| Err(e.into()))
+    }
+
+    fn udp(&mut self, work: &Udp, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
+        if let Some(why) = work.time().and_then(|time| self.too_long(time)) {
+            return Err(Ok(Refusal::No(why)));
+        }
+        self.has_ports(work.streams)?;
+        let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
+        let caps = self.rooms.caps();
+        let means = udp::Means {
+            end: End::Far,
+            sockets: &self.udp,
+            cpus: self.rooms.cpus(),
+            filler: &random_bytes(work.datagram),
+            most: caps.max_rate,
+            longest: caps.max_duration,
+            ledger,
+        };
+        udp::transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
+    }
+
+    fn trips(&mut self, work: &Trips, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
         if let Some(why) = self.too_long(Duration::from_nanos(work.longest)) {
             return Err(Ok(Refusal::No(why)));
         }
-        let sockets = self.streams(work.streams).map_err(Ok)?;
+        let streams = match work.trip {
+            Trip::Udp => self.has_ports(work.streams).map(|()| Vec::new())?,
+            Trip::Tcp => self.streams(work.streams).map_err(Ok)?,
+            Trip::Connect if work.streams > self.rooms.caps().max_streams => {
+                return Err(Ok(Refusal::No(format!("{} streams are more than it allows", work.streams))));
+            }
+            Trip::Connect => Vec::new(),
+        };
         let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
-        echo::serve(&mut self.channel, work, &sockets, self.rooms.cpus(), ledger).map_err(Err)
+        let means = match work.trip {
+            Trip::Udp => trips::Means::Udp(&self.udp),
+            Trip::Tcp => trips::Means::Tcp(&streams),
+            Trip::Connect => trips::Means::Connect,
+        };
+        trips::serve(&mut self.channel, work, &means, self.rooms.cpus(), ledger).map_err(Err)
+    }
+
+    fn has_ports(&self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
+        if self.udp.len() == usize::from(streams) {
+            return Ok(());
+        }
+        Err(Ok(Refusal::No(format!("{streams} UDP ports were asked for, and {} are open", self.udp.len()))))
     }
 
     fn too_long(&self, time: Duration) -> Option<String> {

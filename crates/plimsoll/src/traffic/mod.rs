@@ -4,13 +4,15 @@
 //! that no end goes on sending to nobody.
 
 pub mod account;
-pub mod echo;
 pub mod pin;
+pub mod probe;
 mod receive;
 pub mod route;
 mod send;
 pub mod socket;
 pub mod tcp;
+pub mod trips;
+pub mod udp;
 mod vigil;
 
 use std::io;

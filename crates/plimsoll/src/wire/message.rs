@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::datagrams::{Echoed, Ports, Trips, Udp, UdpReport};
 use super::key::{hex, unhex};
 use super::{MAX_MESSAGE, MAX_STREAMS};
 
@@ -32,8 +33,6 @@ pub enum Message {
     Joined,
     /// Near end: a TCP transfer over the streams that have joined.
     Tcp(Tcp),
-    /// Near end: echoes over the streams that have joined.
-    Echo(Echo),
     /// Far end: it is ready for the transfer asked for; those who receive are waiting already.
     Ready,
     /// Near end: it is ready as well, go.
@@ -44,6 +43,23 @@ pub enum Message {
     Sent(Vec<u64>),
     /// Far end: the transfer is over, and this is what it saw.
     Done(Box<Report>),
+    /// Near end: it wants UDP ports, one for each stream.
+    UdpOpen {
+        /// Streams.
+        streams: u16,
+    },
+    /// Far end: these are there. Also the one port of `Trip::Connect`.
+    Ports(Ports),
+    /// Near end: a transfer of datagrams between the ports.
+    Udp(Udp),
+    /// Far end: that transfer is over, and this is what it saw.
+    UdpDone(Box<UdpReport>),
+    /// Near end: round trips.
+    Trips(Trips),
+    /// Near end: the round trips are over.
+    Enough,
+    /// Far end: what it saw of them.
+    Echoed(Box<Echoed>),
     /// Far end: another client measures; ask again after so many seconds.
     Busy {
         /// Seconds.
@@ -209,18 +225,6 @@ pub struct Tcp {
     pub receiving: Receiving,
 }
 
-/// Echoes over TCP: whole messages come back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Echo {
-    /// Streams, from number 0.
-    pub streams: u16,
-    /// Bytes of a message.
-    pub message: u32,
-    /// The longest that it goes on, in nanoseconds.
-    pub longest: u64,
-}
-
 /// What the sending half of an end did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -320,11 +324,14 @@ impl Message {
     fn in_range(&self) -> Result<(), &'static str> {
         match self {
             Message::Tcp(tcp) => tcp.in_range(),
-            Message::Echo(echo) => {
-                streams(echo.streams)?;
-                size(echo.message)?;
-                time(echo.longest)
+            Message::UdpOpen { streams: count } => streams(*count),
+            Message::Ports(ports) => ports.in_range(),
+            Message::Udp(udp) => udp.in_range(),
+            Message::Trips(trips) => trips.in_range(),
+            Message::UdpDone(report) if report.account.fullest_busy > 1_000_000 => {
+                Err("a CPU more than busy")
             }
+            Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
             Message::Join(join) => join.in_range(),
             Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
             Message::Done(report) => match &report.received {
@@ -339,15 +346,15 @@ impl Message {
     }
 }
 
-const fn streams(n: u16) -> Result<(), &'static str> {
+pub(super) const fn streams(n: u16) -> Result<(), &'static str> {
     if n >= 1 && n <= MAX_STREAMS { Ok(()) } else { Err("a number of streams out of range") }
 }
 
-const fn size(bytes: u32) -> Result<(), &'static str> {
+pub(super) const fn size(bytes: u32) -> Result<(), &'static str> {
     if bytes >= 1 && bytes <= MAX_MESSAGE { Ok(()) } else { Err("a message size out of range") }
 }
 
-const fn time(nanos: u64) -> Result<(), &'static str> {
+pub(super) const fn time(nanos: u64) -> Result<(), &'static str> {
     if nanos <= DAY { Ok(()) } else { Err("a time of more than a day") }
 }
 
@@ -425,7 +432,6 @@ mod tests {
             Message::Open { beside: None },
             Message::Join(join),
             Message::Tcp(tcp()),
-            Message::Echo(Echo { streams: 64, message: 1, longest: 5 }),
             Message::Sent(vec![0, u64::MAX]),
             Message::Done(Box::new(report)),
             Message::Busy { seconds: 3 },

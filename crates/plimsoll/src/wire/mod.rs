@@ -6,6 +6,7 @@
 //! with `Joined`, and carries bare bytes from then on: encrypting them would change what is measured.
 
 mod channel;
+mod datagrams;
 pub mod frame;
 pub mod handshake;
 pub mod key;
@@ -14,10 +15,11 @@ mod message;
 use std::time::Duration;
 
 pub use channel::{Channel, WireError};
+pub use datagrams::{Echoed, Ports, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
 pub use key::Key;
 pub use message::{
-    Account, Amount, Direction, Echo, Hex128, Join, Message, Received, Receiving, Report, Sending, Sent,
-    Sockets, Tcp, Welcome,
+    Account, Amount, Direction, Hex128, Join, Message, Received, Receiving, Report, Sending, Sent, Sockets,
+    Tcp, Welcome,
 };
 
 /// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
@@ -43,6 +45,9 @@ pub const PULSE: Duration = Duration::from_millis(200);
 
 /// Largest message of a benchmark: both ends hold one in memory.
 pub const MAX_MESSAGE: u32 = 1 << 20;
+
+/// Largest datagram: 65535 bytes of IPv4 packet less its header and that of UDP.
+pub const MAX_DATAGRAM: u32 = 65_507;
 
 /// Most streams that any far end serves in one session.
 pub const MAX_STREAMS: u16 = 256;

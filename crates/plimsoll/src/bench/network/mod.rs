@@ -3,6 +3,7 @@
 //! Without `--server` the far end is a second process on this machine, and every result is labelled so: over loopback
 //! it is the kernel and memory that are measured, not a link.
 
+mod iperf3;
 mod latency;
 mod near_end;
 mod process;
@@ -10,6 +11,7 @@ mod server;
 mod setup;
 mod tcp;
 mod told;
+mod udp;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ pub use near_end::{FarEnd, Place};
 pub use server::Address;
 pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
+pub use udp::{Datagrams, Udp};
 
 use crate::bench::{Better, Metric, place};
 use crate::case::Case;
@@ -53,26 +56,21 @@ fn message_sizes(group: &Group, default: u64) -> Result<Vec<u64>, String> {
     }
 }
 
+/// Refuses messages that do not fit a datagram.
+fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
+    let most = u64::from(crate::wire::MAX_DATAGRAM);
+    match sizes.iter().find(|bytes| **bytes > most) {
+        Some(bytes) => Err(format!(
+            "message: {bytes} bytes do not fit a packet: {protocol} carries at most {most} (65535 of IPv4, less its header of 20 and another of 8); write 1 to {most}"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The message size of a case, held to what both ends can keep.
 fn message_of(case: &Case, default: u64) -> u32 {
     let bytes = case.number("message").unwrap_or(default);
     u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, crate::wire::MAX_MESSAGE)
-}
-
-/// Refuses every value but the one that this version measures.
-fn only_number(group: &Group, key: &str, only: u64) -> Result<(), String> {
-    match group.numbers(key, &[only]).iter().find(|n| **n != only) {
-        Some(n) => Err(format!("{key}: {n} is not measured yet; write {only}")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses every word but the one that this version measures.
-fn only_word(group: &Group, key: &str, only: &str) -> Result<(), String> {
-    match group.words(key, &[only]).iter().find(|word| *word != only) {
-        Some(word) => Err(format!("{key}: '{}' is not measured yet; write {only}", crate::text::shown(word))),
-        None => Ok(()),
-    }
 }
 
 /// Bytes that nothing can compress, the same for the same seed and case.

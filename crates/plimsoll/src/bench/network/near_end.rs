@@ -5,7 +5,7 @@
 //! process and collects it, whatever state it is in.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,11 @@ use crate::sample::CannotMeasure;
 use crate::traffic::account::Ledger;
 use crate::traffic::socket::dial;
 use crate::traffic::tcp::{Means, Outcome, transfer};
-use crate::traffic::{Cpus, End, Lost, route};
+use crate::traffic::{Cpus, End, Lost, route, udp};
 use crate::wire::handshake::HandshakeError;
-use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Key, Message, Sockets, Tcp, Welcome, WireError};
+use crate::wire::{
+    Channel, Echoed, HANDSHAKE, Hex128, Join, Key, Message, RESULTS, Sockets, Tcp, Udp, Welcome, WireError,
+};
 
 /// How long this end waits in all while other clients measure.
 const QUEUE: Duration = Duration::from_secs(90);
@@ -225,6 +227,58 @@ impl FarEnd {
         };
         let done = transfer(&mut self.channel, work, &means);
         done.map_err(|e| self.lost("a transfer", &e))
+    }
+
+    /// Opens a UDP port at each end for each stream, connected to each other.
+    ///
+    /// # Errors
+    /// The far end refuses, no datagram reaches it, or it is gone.
+    pub fn open_udp(&mut self, streams: u16) -> Result<Vec<UdpSocket>, CannotMeasure> {
+        let opened = match self.answer(&Message::UdpOpen { streams })? {
+            Message::Ports(ports) if ports.ports.len() == usize::from(streams) => {
+                udp::ports::join(&mut self.channel, &ports)
+            }
+            _ => Err(WireError::OutOfTurn.into()),
+        };
+        opened.map_err(|e| self.lost("the opening of UDP ports", &e))
+    }
+
+    /// Tells the far end that there were enough round trips, and waits for what it saw.
+    ///
+    /// # Errors
+    /// It is gone or silent.
+    pub fn finish_trips(&mut self) -> Result<Echoed, WireError> {
+        let deadline = Instant::now() + RESULTS;
+        self.channel.send(&Message::Enough)?;
+        match self.channel.receive(deadline)? {
+            Message::Echoed(echoed) => Ok(*echoed),
+            _ => Err(WireError::OutOfTurn),
+        }
+    }
+
+    /// Does one transfer of datagrams between the ports.
+    ///
+    /// # Errors
+    /// The far end refuses, is busy for too long, or is lost.
+    pub fn transfer_udp(
+        &mut self,
+        work: &Udp,
+        sockets: &[UdpSocket],
+        filler: &[u8],
+        cpus: &Cpus,
+    ) -> Result<udp::Outcome, CannotMeasure> {
+        self.begin(&Message::Udp(work.clone()))?;
+        let means = udp::Means {
+            end: End::Near,
+            sockets,
+            cpus,
+            filler,
+            most: self.welcome.max_rate as f64,
+            longest: Duration::from_nanos(self.welcome.max_nanos),
+            ledger: &self.ledger,
+        };
+        let done = udp::transfer(&mut self.channel, work, &means);
+        done.map_err(|e| self.lost("a transfer of datagrams", &e))
     }
 
     /// Why there is no figure, after something failed `during` something.

@@ -18,6 +18,14 @@ impl Address {
     /// # Errors
     /// What is wrong, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Address::parse_with(text, PORT)
+    }
+
+    /// The same where another port is meant when none is named.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
                 "'{}' names no server: {why}; write HOST, HOST:PORT or [ADDRESS]:PORT",
@@ -43,7 +51,7 @@ impl Address {
                 .ok()
                 .filter(|p| *p > 0)
                 .ok_or_else(|| bad("the port is not a number from 1 to 65535"))?,
-            None => PORT,
+            None => usual,
         };
         Ok(Address { host: host.to_owned(), port })
     }

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::Placement;
 use super::near_end::Place;
 use super::server::Address;
+use super::{Placement, iperf3};
 use crate::bench::Context;
 use crate::case::{Case, Value};
 use crate::machine::Root;
@@ -106,8 +106,22 @@ pub(super) fn socket_options(case: &Case, nodelay: bool) -> Sockets {
 }
 
 /// The parameters that are in a case only when they were asked for.
-const OPTIONAL: &[&str] =
-    &["server", "omit", "zerocopy", "discard", "nodelay", "congestion", "window", "mss", "dscp", "bind"];
+const OPTIONAL: &[&str] = &[
+    "server",
+    "rate",
+    "search",
+    "timeout",
+    "load",
+    "omit",
+    "zerocopy",
+    "discard",
+    "nodelay",
+    "congestion",
+    "window",
+    "mss",
+    "dscp",
+    "bind",
+];
 
 /// Each case with each value of the optional parameters among `keys` that were asked for.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
@@ -129,6 +143,9 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
         false => Err(format!("{n} is out of range; write {} to {}", range.start(), range.end())),
     };
     match (key, value) {
+        ("server", Value::Word(word)) if word.starts_with(iperf3::SCHEME) => {
+            iperf3::address(word).map(|_| ())
+        }
         ("server", Value::Word(word)) => Address::parse(word).map(|_| ()),
         ("bind", Value::Word(word)) => match word.parse::<IpAddr>() {
             Ok(_) => Ok(()),
@@ -140,6 +157,18 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
                 true => Ok(()),
                 false => Err(format!("'{}' is no name of a congestion control", crate::text::shown(word))),
             }
+        }
+        ("search", Value::Word(word)) if word != "lossless" => {
+            Err(format!("'{}' is none; write lossless", crate::text::shown(word)))
+        }
+        ("load", Value::Word(word)) if !["up", "down", "both"].contains(&word.as_str()) => {
+            Err(format!("'{}' is none; write up (this end sends), down or both", crate::text::shown(word)))
+        }
+        ("timeout", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
+            Err("out of range; write 1ns to 60s".to_owned())
+        }
+        ("rate", Value::Rate(rate)) if !(1.0..=1e15).contains(rate) => {
+            Err("out of range; write 1 to 1P bits per second".to_owned())
         }
         ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err("more than an hour".to_owned()),
         ("window", Value::Size(n)) => within(n, 1024..=1 << 30),

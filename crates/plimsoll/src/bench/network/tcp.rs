@@ -82,10 +82,15 @@ impl Benchmark for Tcp {
             }
         }
         let cases = super::setup::with_options(cases, group, self.keys())?;
+        cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        if super::iperf3::is_for(case) {
+            let message = message_of(case, MESSAGE) as usize;
+            return Ok(Box::new(super::iperf3::Client::new(case, cx, message)?));
+        }
         Ok(Box::new(Streams::new(&Setup::of(case, cx)?, case, cx.options.seed)?))
     }
 }

@@ -18,12 +18,29 @@ fn word(text: &str) -> Value {
 fn lists_become_cases() {
     let group = Group::default();
     assert_eq!(ids(&Tcp, &group).unwrap(), ["network.tcp/message=128K/streams=1/direction=up"]);
-    assert_eq!(ids(&Latency, &group).unwrap(), ["network.latency/protocol=tcp/message=1/streams=1"]);
+    assert_eq!(
+        ids(&Latency, &group).unwrap(),
+        ["network.latency/protocol=tcp/message=1/streams=1/mode=block"]
+    );
     let group = Group::default()
         .with("message", vec![Value::Size(1), Value::Size(1 << 20)])
         .with("streams", vec![Value::Count(1), Value::Count(64)])
         .with("direction", vec![word("up"), word("down"), word("both")]);
     assert_eq!(ids(&Tcp, &group).unwrap().len(), 12);
+}
+
+#[test]
+fn messages_up_to_the_largest_datagram_are_cases_and_larger_ones_are_refused() {
+    let sized = |bytes| Group::default().with("message", vec![Value::Size(bytes)]);
+    let by = |protocol, bytes| sized(bytes).with("protocol", vec![word(protocol)]);
+    assert!(ids(&Udp, &sized(65_507)).is_ok() && ids(&Latency, &by("udp", 65_507)).is_ok());
+    assert!(ids(&Latency, &by("tcp", 1 << 20)).is_ok() && ids(&Latency, &by("connect", 1 << 20)).is_ok());
+    for error in
+        [ids(&Udp, &sized(65_536)), ids(&Latency, &by("udp", 65_508)), ids(&Latency, &by("icmp", 65_536))]
+    {
+        let error = error.unwrap_err();
+        assert!(error.starts_with("message") && error.contains("at most 65507"), "{error}");
+    }
 }
 
 #[test]
@@ -60,8 +77,18 @@ fn wrong_values_are_refused_with_what_would_be_right() {
         let error = ids(&Tcp, &Group::default().with(key, vec![value])).unwrap_err();
         assert!(error.starts_with(key), "{error}");
     }
-    let udp = Group::default().with("protocol", vec![word("udp")]);
-    assert!(ids(&Latency, &udp).is_err());
+    for (key, value) in [
+        ("protocol", word("sctp")),
+        ("mode", word("spin")),
+        ("timeout", Value::Time(std::time::Duration::ZERO)),
+    ] {
+        let error = ids(&Latency, &Group::default().with(key, vec![value])).unwrap_err();
+        assert!(error.starts_with(key) && error.contains("write "), "{error}");
+    }
+    let both = Group::default().with("search", vec![word("lossless")]).with("rate", vec![Value::Rate(1e6)]);
+    assert!(ids(&Udp, &both).unwrap_err().starts_with("search"));
+    let loaded = Group::default().with("protocol", vec![word("icmp")]).with("load", vec![word("up")]);
+    assert!(ids(&Latency, &loaded).unwrap_err().starts_with("load"));
 }
 
 #[test]

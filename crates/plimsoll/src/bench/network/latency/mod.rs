@@ -1,0 +1,104 @@
+//! `network.latency`: how long a message takes there and back, by TCP, UDP, ICMP echo, or a new TCP connection each.
+//!
+//! One message is under way at a time on each stream; every echo is compared with what was sent, and its time goes
+//! into a histogram (three digits). A message that is not back within the timeout is lost, and the loss is a figure.
+//! `rtt` of a sample is the mean over the messages that came back; `rate` and `goodput` are those of all streams
+//! together, and goodput counts a message once there and once back.
+
+mod load;
+mod trips;
+
+pub use trips::RoundTrips;
+
+use super::setup::{Setup, streams, with_options};
+use super::{fit_a_datagram, message_sizes, metric};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::CannotMeasure;
+use crate::text::shown;
+
+/// Bytes of a message where none is named.
+const MESSAGE: u64 = 1;
+/// Most round trips at once.
+const STREAMS: u64 = 64;
+/// What a message can come by.
+const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
+
+/// The benchmark itself.
+#[derive(Debug)]
+pub struct Latency;
+
+impl Benchmark for Latency {
+    fn name(&self) -> &'static str {
+        "network.latency"
+    }
+
+    fn about(&self) -> &'static str {
+        "round-trip time of a message, and what is lost"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["protocol", "message", "streams", "mode", "timeout", "load", "server", "bind"]
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![
+            metric("rtt", Unit::Second, Better::Lower),
+            metric("rate", Unit::PerSecond, Better::Higher),
+            metric("goodput", Unit::BitPerSecond, Better::Higher),
+            metric("loss", Unit::One, Better::Lower),
+        ]
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = message_sizes(group, MESSAGE)?;
+        let mut cases = Vec::new();
+        for protocol in words(group, "protocol", PROTOCOLS, "tcp")? {
+            match protocol.as_str() {
+                "udp" => fit_a_datagram(&sizes, "UDP")?,
+                "icmp" => fit_a_datagram(&sizes, "ICMP")?,
+                _ => {}
+            }
+            for message in &sizes {
+                for streams in streams(group, STREAMS)? {
+                    for mode in words(group, "mode", &["block", "poll"], "block")? {
+                        let case = Case::of(self.name())
+                            .with_word("protocol", &protocol)
+                            .with_size("message", *message)
+                            .with_count("streams", streams)
+                            .with_word("mode", &mode);
+                        cases.push(case);
+                    }
+                }
+            }
+        }
+        let cases = with_options(cases, group, self.keys())?;
+        if let Some(case) = cases.iter().find(|case| super::iperf3::is_for(case)) {
+            return Err(format!("server: iperf3 makes no round trips; measure {case} to plimsoll serve"));
+        }
+        if let Some(case) =
+            cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
+        {
+            return Err(format!(
+                "load: no far end takes part in ICMP echoes, so none can load the path; leave it out of {case}"
+            ));
+        }
+        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        Ok(Box::new(RoundTrips::new(&Setup::of(case, cx)?, case, cx.options.seed)?))
+    }
+}
+
+/// The words asked for, all of them known.
+fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
+    let words = group.words(key, &[default]);
+    match words.iter().find(|word| !known.contains(&word.as_str())) {
+        Some(word) => Err(format!("{key}: '{}' is none; write {}", shown(word), known.join(", "))),
+        None => Ok(words),
+    }
+}

@@ -1,0 +1,376 @@
+//! A case of round trips, prepared: the session, the ways that messages take, and one sample of them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
+use std::time::Duration;
+
+use super::super::near_end::{FarEnd, Place};
+use super::super::setup::Setup;
+use super::super::{Placement, message_of, random_bytes};
+use super::MESSAGE;
+use super::load::Load;
+use crate::bench::Prepared;
+use crate::case::{Case, Value};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Histogram, Sample, WrongAnswer};
+use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
+use crate::traffic::probe::payload::Payload;
+use crate::traffic::probe::{Manner, Trips, Until, round_trips};
+use crate::traffic::{Cpus, Lost, nanos};
+use crate::wire::{self, Direction, Echoed, Message, Sockets, Trip, Waiting, WireError};
+
+/// After this time a message is lost, where nothing else is said.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Round trips that are made under load before those that count: the load must be there first.
+const RAMP: Duration = Duration::from_millis(300);
+
+/// The ways that messages take.
+#[derive(Debug)]
+enum Ways {
+    /// Streams of the session.
+    Tcp,
+    /// Its UDP sockets.
+    Udp(Vec<UdpSocket>),
+    /// A connection for each message.
+    Connect,
+    /// The kernel at this address answers.
+    Icmp(IpAddr),
+}
+
+/// Round trips that are ready to be made.
+#[derive(Debug)]
+pub struct RoundTrips {
+    /// None for ICMP.
+    far_end: Option<FarEnd>,
+    address: SocketAddr,
+    ways: Ways,
+    load: Option<Load>,
+    placement: Placement,
+    link: String,
+    payloads: Vec<Payload>,
+    wait: Wait,
+    timeout: Duration,
+    /// Number of the next message, so that late ones of a sample before are known.
+    next: u64,
+    /// Echoes of what was never sent, over all samples.
+    wrong: u64,
+}
+
+impl RoundTrips {
+    /// Opens what the case needs.
+    ///
+    /// # Errors
+    /// The far end cannot be started or reached; ICMP is not for this user.
+    pub fn new(setup: &Setup, case: &Case, seed: u64) -> Result<Self, CannotMeasure> {
+        let message = message_of(case, MESSAGE) as usize;
+        let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+        let (far_end, address, ways) = match case.word("protocol") {
+            Some("icmp") => {
+                let address = icmp_address(setup)?;
+                (None, address, Ways::Icmp(address.ip()))
+            }
+            protocol => {
+                let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+                let ways = match protocol {
+                    Some("udp") => Ways::Udp(far_end.open_udp(streams)?),
+                    Some("connect") => Ways::Connect,
+                    _ => {
+                        far_end.join(streams, &Sockets::default(), setup.from)?;
+                        Ways::Tcp
+                    }
+                };
+                let address = far_end.address();
+                (Some(far_end), address, ways)
+            }
+        };
+        let timeout = match case.get("timeout") {
+            Some(Value::Time(timeout)) => *timeout,
+            _ => TIMEOUT,
+        };
+        Ok(RoundTrips {
+            load: load_of(setup, case, seed, far_end.as_ref())?,
+            far_end,
+            address,
+            ways,
+            placement: setup.placement.clone(),
+            link: setup.link(address.ip()),
+            payloads: vec![Payload::new(random_bytes(message, seed, case)); usize::from(streams)],
+            wait: if case.word("mode") == Some("poll") { Wait::Poll } else { Wait::Block },
+            timeout,
+            next: 0,
+            wrong: 0,
+        })
+    }
+
+    /// The far end's process id.
+    pub fn far_end_pid(&self) -> Option<u32> {
+        self.far_end.as_ref().and_then(FarEnd::pid)
+    }
+
+    /// Makes round trips on all streams at once, with a far end that is told before and after.
+    fn measure(&mut self, until: Until) -> Result<(Trips, Option<Echoed>), CannotMeasure> {
+        let port = self.begin(until)?;
+        let trips = self.exchange(until, port);
+        let trips = trips.map_err(|e| self.failed("round trips", Lost::Stream(e)))?;
+        let echoed = match &mut self.far_end {
+            None => None,
+            Some(far_end) => {
+                let told = far_end.finish_trips();
+                Some(told.map_err(|e| self.failed("the results of round trips", e.into()))?)
+            }
+        };
+        Ok((trips, echoed))
+    }
+
+    /// Tells the far end what comes; the port of its own for new connections.
+    fn begin(&mut self, until: Until) -> Result<Option<u16>, CannotMeasure> {
+        let trip = match self.ways {
+            Ways::Tcp => Trip::Tcp,
+            Ways::Udp(_) => Trip::Udp,
+            Ways::Connect => Trip::Connect,
+            Ways::Icmp(_) => return Ok(None),
+        };
+        let Some(far_end) = &mut self.far_end else { return Ok(None) };
+        let most = far_end.welcome().max_nanos;
+        let longest = match until {
+            Until::Trips(_) => most,
+            Until::Elapsed(time) => nanos(time).min(most),
+        };
+        let message = self.payloads.first().map_or(1, |payload| payload.bytes().len());
+        let waiting = if self.wait == Wait::Poll { Waiting::Poll } else { Waiting::Block };
+        let request = Message::Trips(wire::Trips {
+            trip,
+            // 64 at most, and 1 MiB.
+            streams: self.payloads.len() as u16,
+            message: message as u32,
+            waiting,
+            longest,
+        });
+        match (far_end.answer(&request)?, trip) {
+            (Message::Ready, Trip::Tcp | Trip::Udp) => Ok(None),
+            (Message::Ports(ports), Trip::Connect) => Ok(ports.ports.first().copied()),
+            _ => Err(far_end.lost("a request", &WireError::OutOfTurn.into())),
+        }
+    }
+
+    fn exchange(&mut self, until: Until, port: Option<u16>) -> io::Result<Trips> {
+        let manner = Manner { wait: self.wait, timeout: self.timeout, until };
+        let (first, stop) = (self.next, AtomicBool::new(false));
+        let mut to = self.address;
+        to.set_port(port.unwrap_or_default());
+        let (ways, cpus) = (&self.ways, &self.placement.near);
+        let streams = self.far_end.as_ref().map(FarEnd::streams).unwrap_or_default();
+        let all = std::thread::scope(|scope| {
+            let stop = &stop;
+            let threads: io::Result<Vec<_>> = self
+                .payloads
+                .iter_mut()
+                .enumerate()
+                .map(|(number, payload)| {
+                    Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
+                        let _pinned = cpus.pin(number);
+                        let way = Way { first, manner, stop };
+                        let done = match ways {
+                            Ways::Tcp => {
+                                way.over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload)
+                            }
+                            Ways::Udp(sockets) => {
+                                way.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
+                            }
+                            Ways::Connect => way.over(Ok(ConnectPath::new(to)), payload),
+                            Ways::Icmp(to) => way.over(IcmpPath::new(*to), payload),
+                        };
+                        if done.is_err() {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        done
+                    })
+                })
+                .collect();
+            let ended = || Err(io::Error::other("its thread ended unexpectedly"));
+            let joined = threads?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
+            joined.collect::<io::Result<Vec<Trips>>>()
+        })?;
+        let mut sum = Trips::none()?;
+        for trips in &all {
+            sum.add(trips)?;
+        }
+        self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
+        self.wrong += sum.wrong;
+        Ok(sum)
+    }
+
+    fn failed(&mut self, during: &str, error: Lost) -> CannotMeasure {
+        match &mut self.far_end {
+            Some(far_end) => far_end.lost(during, &error),
+            None => CannotMeasure::far_end(format!(
+                "{} answers no ICMP echo: {error}; a firewall may drop them, so measure with --protocol tcp",
+                self.address.ip()
+            )),
+        }
+    }
+
+    /// Measures while the load fills the path.
+    fn measure_loaded(&mut self, until: Until) -> Result<Loaded, CannotMeasure> {
+        let Some(mut load) = self.load.take() else {
+            return self.measure(until).map(|(trips, echoed)| Loaded { trips, echoed, load: None });
+        };
+        let Until::Elapsed(time) = until else {
+            return Err(CannotMeasure::not_here(
+                "round trips under load are measured for a time; take --sample-time instead of --count with --load",
+            ));
+        };
+        let loading = RAMP + time + 2 * self.timeout.min(RAMP);
+        let done = std::thread::scope(|scope| {
+            let loading = Builder::new().name("load".to_owned()).spawn_scoped(scope, || load.run(loading));
+            let loading = loading.map_err(|e| CannotMeasure::environment(Lost::Thread(e).to_string()))?;
+            let measured = self.measure(Until::Elapsed(RAMP)).and_then(|_| self.measure(until));
+            let ended = || Err(CannotMeasure::environment("the thread of the load ended unexpectedly"));
+            let load = loading.join().unwrap_or_else(|_| ended());
+            let (trips, echoed) = measured?;
+            Ok(Loaded { trips, echoed, load: Some(load?) })
+        });
+        self.load = Some(load);
+        done
+    }
+
+    fn read(&self, done: &Loaded) -> Result<Sample, CannotMeasure> {
+        let Loaded { trips, echoed, load } = done;
+        if trips.returned() == 0 {
+            return Err(CannotMeasure::far_end(format!(
+                "none of {} messages came back within {:?} from {}; take a longer --timeout",
+                trips.sent, self.timeout, self.address
+            )));
+        }
+        if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
+            return Err(CannotMeasure::far_end(
+                "the far end says that it returned fewer messages than came back, which cannot be; both ends must be of one build",
+            ));
+        }
+        let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));
+        let message = self.payloads.first().map_or(0, |payload| payload.bytes().len()) as f64;
+        let values = [
+            ("rtt", trips.total.as_secs_f64() / returned),
+            ("rate", returned / seconds),
+            ("goodput", 2.0 * 8.0 * message * returned / seconds),
+            ("loss", trips.lost as f64 / trips.sent as f64),
+        ];
+        let mut more = vec![
+            ("near_cpu", trips.cpu.as_secs_f64() / seconds),
+            ("lost", trips.lost as f64),
+            ("late", trips.late as f64),
+        ];
+        if let Some(echoed) = echoed {
+            more.push(("far_cpu", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds));
+        }
+        if let Some(load) = load {
+            more.push(("load_goodput", *load));
+        }
+        let steps = trips.times.iter_recorded();
+        let buckets =
+            steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect();
+        Ok(Sample {
+            elapsed: seconds,
+            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            histograms: vec![Histogram { metric: "rtt".to_owned(), buckets }],
+            conditions: Conditions {
+                more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+}
+
+/// What one sample came to.
+struct Loaded {
+    trips: Trips,
+    echoed: Option<Echoed>,
+    /// Bits per second of the load.
+    load: Option<f64>,
+}
+
+/// One stream's round trips.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    first: u64,
+    manner: Manner,
+    stop: &'a AtomicBool,
+}
+
+impl Way<'_> {
+    fn over(self, path: io::Result<impl Path>, payload: &mut Payload) -> io::Result<Trips> {
+        round_trips(&mut path?, payload, self.first, self.manner, self.stop)
+    }
+}
+
+fn gone() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}
+
+/// Where ICMP echoes go: the server, or this machine.
+fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
+    let address = match &setup.place {
+        Place::Server { address, .. } => {
+            let addresses = address.resolve()?;
+            let family = |a: &&SocketAddr| setup.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
+            let none = || CannotMeasure::far_end("the far end has no address of the family of --bind");
+            addresses.iter().find(family).copied().ok_or_else(none)?
+        }
+        Place::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
+    };
+    match IcmpPath::new(address.ip()) {
+        Ok(_) => Ok(address),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
+            "needs ICMP echo without privilege, which this system gives no group of this user; allow it with: sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
+        )),
+        Err(e) => Err(CannotMeasure::not_here(format!("no ICMP socket to {}: {e}", address.ip()))),
+    }
+}
+
+fn load_of(
+    setup: &Setup,
+    case: &Case,
+    seed: u64,
+    far_end: Option<&FarEnd>,
+) -> Result<Option<Load>, CannotMeasure> {
+    let direction = match case.word("load") {
+        Some("up") => Direction::Up,
+        Some("down") => Direction::Down,
+        Some(_) => Direction::Both,
+        None => return Ok(None),
+    };
+    let Some(far_end) = far_end else { return Ok(None) };
+    // Behind those of the round trips, where there are more.
+    let mut cpus = setup.placement.near.0.clone();
+    cpus.reverse();
+    let message = random_bytes(Load::message_bytes(), seed, case);
+    Load::new(far_end, setup.from, direction, message, Cpus(cpus)).map(Some)
+}
+
+impl Prepared for RoundTrips {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let each = |messages: u64| messages.div_ceil(self.payloads.len().max(1) as u64).max(1);
+        let until = match amount {
+            Amount::Work(messages) => Until::Trips(each(messages)),
+            Amount::Seconds(s) if s > 0.0 => Until::Elapsed(Duration::from_secs_f64(s.min(86_400.0))),
+            Amount::Seconds(_) => Until::Trips(1),
+        };
+        let done = self.measure_loaded(until)?;
+        self.read(&done)
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        match self.wrong {
+            0 => Ok(()),
+            n => Err(WrongAnswer(format!(
+                "{n} echoes differ from all that was sent; the network path corrupts data"
+            ))),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        self.placement.facts(&self.link, self.address)
+    }
+}

@@ -1,0 +1,337 @@
+//! `network.udp`: what streams of datagrams carry, as the receiver counted it.
+//!
+//! A sample is one transfer in an open loop: the sender sends at its rate, or as fast as it can, and waits for nobody.
+//! The receiver decides what was lost, with the sender's own final count. Goodput is the payload that arrived, each
+//! datagram once, over the longer of the sender's and the receiver's time, so that a loss at the end cannot flatter it.
+
+mod search;
+
+use std::net::UdpSocket;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use search::{Trial, best, search};
+
+use super::near_end::FarEnd;
+use super::setup::{Setup, direction, directions, with_options};
+use super::{Placement, fit_a_datagram, message_sizes, metric, random_bytes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::{Case, Value};
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Point, Sample, WrongAnswer};
+use crate::traffic::probe::path::{UdpPath, Wait};
+use crate::traffic::probe::payload::Payload;
+use crate::traffic::probe::{Manner, Until, round_trips};
+use crate::traffic::udp::Outcome;
+use crate::traffic::{Lost, nanos};
+use crate::wire::{self, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting};
+
+/// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
+const MESSAGE: u64 = 1 << 10;
+/// Most streams that can be asked for.
+const STREAMS: u64 = 64;
+/// Trials that share the time of a sample, when a rate is searched for.
+const TRIALS: f64 = 9.0;
+/// Datagrams that are sent back and compared after the last sample.
+const CHECKED: u64 = 20;
+/// How long each of them may take.
+const CHECK_TIME: Duration = Duration::from_millis(500);
+/// Shortest trial, in seconds.
+const SHORTEST: f64 = 0.05;
+
+/// The benchmark itself.
+#[derive(Debug)]
+pub struct Udp;
+
+impl Benchmark for Udp {
+    fn name(&self) -> &'static str {
+        "network.udp"
+    }
+
+    fn about(&self) -> &'static str {
+        "throughput and loss of UDP datagrams, as received"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["message", "streams", "direction", "rate", "search", "server", "bind"]
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let mut metrics = vec![
+            metric("goodput", Unit::BitPerSecond, Better::Higher),
+            metric("messages", Unit::PerSecond, Better::Higher),
+            metric("loss", Unit::One, Better::Lower),
+            metric("cpu", Unit::Second, Better::Lower),
+        ];
+        // Smaller datagrams have no room for the time at which they were sent.
+        if case.number("message").is_none_or(|bytes| bytes >= 16) {
+            metrics.push(metric("jitter", Unit::Second, Better::Lower));
+        }
+        metrics
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = message_sizes(group, MESSAGE)?;
+        fit_a_datagram(&sizes, "UDP")?;
+        if group.asked("search") && group.asked("rate") {
+            return Err("search: it finds the rate itself; leave --rate out".to_owned());
+        }
+        let mut cases = Vec::new();
+        for message in sizes {
+            for streams in super::setup::streams(group, STREAMS)? {
+                for way in directions(group)? {
+                    let case = Case::of(self.name())
+                        .with_size("message", message)
+                        .with_count("streams", streams)
+                        .with_word("direction", &way);
+                    cases.push(case);
+                }
+            }
+        }
+        let cases = with_options(cases, group, self.keys())?;
+        cases.iter().try_for_each(super::iperf3::check)?;
+        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        if super::iperf3::is_for(case) {
+            let message = case.number("message").unwrap_or(MESSAGE).clamp(16, u64::from(MAX_DATAGRAM));
+            return Ok(Box::new(super::iperf3::Client::new(case, cx, message as usize)?));
+        }
+        Ok(Box::new(Datagrams::new(&Setup::of(case, cx)?, case, cx.options.seed)?))
+    }
+}
+
+/// Ports to a far end.
+#[derive(Debug)]
+pub struct Datagrams {
+    far_end: FarEnd,
+    sockets: Vec<UdpSocket>,
+    placement: Placement,
+    work: wire::Udp,
+    filler: Vec<u8>,
+    link: String,
+    /// Whether each sample searches for the highest rate without loss.
+    searches: bool,
+    segmented: bool,
+}
+
+impl Datagrams {
+    /// Opens a session and the case's ports.
+    ///
+    /// # Errors
+    /// The far end cannot be started or reached, or refuses.
+    pub fn new(setup: &Setup, case: &Case, seed: u64) -> Result<Self, CannotMeasure> {
+        let bytes = case.number("message").unwrap_or(MESSAGE).clamp(1, u64::from(MAX_DATAGRAM));
+        let datagram = u32::try_from(bytes).unwrap_or(MAX_DATAGRAM);
+        let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
+        let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+        let sockets = far_end.open_udp(streams)?;
+        let rate = match case.get("rate") {
+            // At least 1, at most 10¹⁵.
+            Some(Value::Rate(rate)) => Some(*rate as u64),
+            _ => None,
+        };
+        let amount = wire::Amount::Messages(u64::from(streams));
+        let work = wire::Udp { streams, datagram, direction: direction(case), amount, rate, tag: 0 };
+        let link = setup.link(far_end.address().ip());
+        Ok(Datagrams {
+            far_end,
+            sockets,
+            placement: setup.placement.clone(),
+            work,
+            // Random, so that nothing on the way can make it smaller.
+            filler: random_bytes(datagram as usize, seed, case),
+            link,
+            searches: case.word("search").is_some(),
+            segmented: false,
+        })
+    }
+
+    /// The private far end's process id.
+    pub fn far_end_pid(&self) -> Option<u32> {
+        self.far_end.pid()
+    }
+
+    fn transfer(
+        &mut self,
+        amount: wire::Amount,
+        rate: Option<u64>,
+    ) -> Result<(Sample, Trial), CannotMeasure> {
+        let work = wire::Udp { amount, rate, tag: rand::random(), ..self.work.clone() };
+        let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
+        let ways = ways(&work, &done)?;
+        self.segmented = ways.iter().any(|way| way.sent.segmented);
+        Ok(sample_of(&work, &ways, &done))
+    }
+
+    fn amount(&self, amount: Amount) -> wire::Amount {
+        let streams = u64::from(self.work.streams);
+        match amount {
+            Amount::Work(messages) => wire::Amount::Messages(messages.max(streams)),
+            Amount::Seconds(s) if s > 0.0 => {
+                wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
+            }
+            Amount::Seconds(_) => wire::Amount::Messages(streams),
+        }
+    }
+
+    fn searched(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let each = match amount {
+            Amount::Work(messages) => Amount::Work(messages),
+            Amount::Seconds(s) => Amount::Seconds((s / TRIALS).max(SHORTEST)),
+        };
+        let amount = self.amount(each);
+        let tried = search(|rate| {
+            let (sample, trial) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
+            Ok((trial, sample))
+        })?;
+        let curve: Vec<Point> = tried.iter().map(|(trial, _)| trial.point()).collect();
+        let lowest = tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
+        match best(&tried) {
+            Some((_, sample)) => Ok(Sample { curve, ..sample.clone() }),
+            None => Err(CannotMeasure::not_here(format!(
+                "every rate that was tried loses datagrams, down to {lowest:.0} bit/s; measure with --rate and read the loss"
+            ))),
+        }
+    }
+}
+
+impl Datagrams {
+    /// Makes round trips over the first pair of ports; how many came back as something else.
+    fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
+        let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
+        let request = Message::Trips(wire::Trips {
+            trip: Trip::Udp,
+            streams: self.work.streams,
+            message: self.work.datagram,
+            waiting: Waiting::Block,
+            longest,
+        });
+        self.far_end.begin(&request)?;
+        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
+        let stop = AtomicBool::new(false);
+        let mut payload = Payload::new(self.filler.clone());
+        let trips = match self.sockets.first() {
+            Some(socket) => {
+                let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
+                trips.map_err(|e| self.far_end.lost("a check of datagrams", &Lost::Stream(e)))?
+            }
+            None => return Ok(0),
+        };
+        let enough = self.far_end.finish_trips();
+        enough.map_err(|e| self.far_end.lost("a check of datagrams", &e.into()))?;
+        Ok(trips.wrong)
+    }
+}
+
+/// One direction of a transfer: what its sender and its receiver say.
+struct Way<'a> {
+    sent: &'a UdpSent,
+    received: &'a UdpReceived,
+}
+
+impl Way<'_> {
+    fn seconds(&self) -> f64 {
+        Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
+    }
+
+    /// Whether the receiver's counts can be.
+    fn possible(&self) -> bool {
+        let UdpReceived { sent, received, .. } = *self.received;
+        sent == self.sent.datagrams && received <= sent && self.sent.nanos > 0
+    }
+}
+
+fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
+    let impossible = || {
+        CannotMeasure::far_end(
+            "the far end's figures cannot be: it counts other datagrams than this end; both ends must be of one build",
+        )
+    };
+    let there = done.there.as_ref().ok_or_else(impossible)?;
+    let way = |from: &'a UdpReport, to: &'a UdpReport| {
+        Some(Way { sent: from.sent.as_ref()?, received: to.received.as_ref()? })
+    };
+    let ways: Vec<Way<'a>> = [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
+    let wanted = if work.direction == Direction::Both { 2 } else { 1 };
+    if ways.len() != wanted || !ways.iter().all(Way::possible) {
+        return Err(impossible());
+    }
+    Ok(ways)
+}
+
+/// The figures of one transfer.
+fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Trial) {
+    let bits = f64::from(work.datagram) * 8.0;
+    let rate = |count: fn(&Way<'_>) -> u64| -> f64 {
+        ways.iter().map(|way| count(way) as f64 * bits / way.seconds()).sum()
+    };
+    let total = |count: fn(&Way<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
+    let goodput = rate(|way| way.received.received);
+    let sending = |way: &Way<'_>| Duration::from_nanos(way.sent.nanos).as_secs_f64();
+    let offered = ways.iter().map(|way| way.sent.datagrams as f64 * bits / sending(way)).sum();
+    let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
+    let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
+    let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
+    let mut values = vec![("goodput", goodput), ("messages", goodput / bits), ("loss", loss)];
+    if received > 0.0 {
+        values.push(("cpu", cpu / (received * f64::from(work.datagram))));
+    }
+    let jitters: Vec<f64> =
+        ways.iter().filter_map(|w| Some(w.received.jitter_nanos? as f64 * 1e-9)).collect();
+    if !jitters.is_empty() {
+        values.push(("jitter", jitters.iter().sum::<f64>() / jitters.len() as f64));
+    }
+    let mut more = vec![
+        ("offered", offered),
+        ("duplicates", total(|w| w.received.duplicates)),
+        ("reordered", total(|w| w.received.reordered)),
+        ("too_late", total(|w| w.received.stale)),
+        ("foreign", total(|w| w.received.foreign)),
+        ("dropped_at_receiver", total(|w| w.received.dropped.unwrap_or_default())),
+        ("near_fullest_cpu_busy", f64::from(done.here.account.fullest_busy) * 1e-6),
+    ];
+    if let Some(there) = &done.there {
+        more.push(("far_fullest_cpu_busy", f64::from(there.account.fullest_busy) * 1e-6));
+    }
+    let sample = Sample {
+        elapsed: ways.iter().map(Way::seconds).fold(0.0, f64::max),
+        values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        conditions: Conditions {
+            more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            ..Conditions::default()
+        },
+        ..Sample::default()
+    };
+    (sample, Trial { offered, goodput, loss })
+}
+
+impl Prepared for Datagrams {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        if self.searches {
+            return self.searched(amount);
+        }
+        let rate = self.work.rate;
+        self.transfer(self.amount(amount), rate).map(|(sample, _)| sample)
+    }
+
+    /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        let wrong = |cannot: CannotMeasure| WrongAnswer(cannot.reason);
+        match self.returned_wrong().map_err(wrong)? {
+            0 => Ok(()),
+            n => Err(WrongAnswer(format!("{n} datagrams came back changed; the network path corrupts data"))),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.placement.facts(&self.link, self.far_end.address());
+        facts
+            .achieved
+            .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        facts
+    }
+}

@@ -1,0 +1,174 @@
+//! Round trips, one under way at a time on each path: the near end's loop, the same for every protocol.
+//!
+//! A message that is not back within the timeout counts as lost, whether it comes later or never; so no wait is
+//! endless, and what was lost is told.
+
+pub mod path;
+pub mod payload;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram as Hdr;
+
+use super::thread_cpu;
+use path::{Path, Wait};
+use payload::{Judgement, Payload};
+
+/// A wait looks this often whether it should end.
+const LOOK: Duration = Duration::from_millis(100);
+/// Significant decimal digits of the times.
+const DIGITS: u8 = 3;
+/// Largest time that the histogram holds, in nanoseconds: an hour, far past every timeout.
+const LONGEST: u64 = 3_600_000_000_000;
+/// Lost messages at the beginning after which nobody is there.
+const NOBODY: u64 = 5;
+/// Lost messages in a row after which nobody is there any more: where half of all are lost, once in a million.
+const GONE: u64 = 20;
+
+/// How round trips are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// How this end waits.
+    pub wait: Wait,
+    /// After this time a message counts as lost.
+    pub timeout: Duration,
+    /// When to stop.
+    pub until: Until,
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// After so many round trips.
+    Trips(u64),
+    /// After this time, at the end of the round trip that is under way.
+    Elapsed(Duration),
+}
+
+/// What came of the round trips of one path.
+#[derive(Clone, Debug)]
+pub struct Trips {
+    /// Nanoseconds of each message that came back in time.
+    pub times: Hdr<u64>,
+    /// The sum of these times.
+    pub total: Duration,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages that did not come back in time.
+    pub lost: u64,
+    /// Echoes that came after their time, or twice.
+    pub late: u64,
+    /// Echoes of what was never sent.
+    pub wrong: u64,
+    /// Wall time.
+    pub elapsed: Duration,
+    /// CPU time of this thread.
+    pub cpu: Duration,
+}
+
+impl Trips {
+    /// None yet.
+    ///
+    /// # Errors
+    /// There is no memory for the times.
+    pub fn none() -> io::Result<Self> {
+        let times = Hdr::new_with_bounds(1, LONGEST, DIGITS).map_err(io::Error::other)?;
+        let zero = Duration::ZERO;
+        Ok(Trips { times, total: zero, sent: 0, lost: 0, late: 0, wrong: 0, elapsed: zero, cpu: zero })
+    }
+
+    /// Adds what another path did meanwhile.
+    ///
+    /// # Errors
+    /// The times do not fit, which those of [`Trips::none`] always do.
+    pub fn add(&mut self, other: &Trips) -> io::Result<()> {
+        self.times.add(&other.times).map_err(io::Error::other)?;
+        self.total += other.total;
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.late += other.late;
+        self.wrong += other.wrong;
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.cpu += other.cpu;
+        Ok(())
+    }
+
+    /// Messages that came back in time.
+    pub fn returned(&self) -> u64 {
+        self.sent - self.lost
+    }
+}
+
+/// Makes round trips over `path` until it is time or `stop` is set. Numbers go on from `first`.
+///
+/// # Errors
+/// The path's, and `TimedOut` when nobody is there.
+pub fn round_trips(
+    path: &mut impl Path,
+    payload: &mut Payload,
+    first: u64,
+    manner: Manner,
+    stop: &AtomicBool,
+) -> io::Result<Trips> {
+    let mut trips = Trips::none()?;
+    path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), LOOK))?;
+    let mut echo = vec![0; payload.bytes().len() + 1];
+    let (started, cpu) = (Instant::now(), thread_cpu());
+    let (mut now, mut in_a_row) = (started, 0);
+    while !manner.until.is_over(trips.sent, now.duration_since(started)) && !stop.load(Ordering::Relaxed) {
+        let began = now;
+        payload.stamp(first.wrapping_add(trips.sent));
+        path.send(payload.bytes())?;
+        trips.sent += 1;
+        now = loop {
+            let came = path.receive(&mut echo)?;
+            let now = Instant::now();
+            match came.map(|count| payload.judge(&echo[..count])) {
+                Some(Judgement::Right) => {
+                    trips.came_back(now.duration_since(began));
+                    in_a_row = 0;
+                    break now;
+                }
+                Some(Judgement::Late) => trips.late += 1,
+                Some(Judgement::Wrong) => trips.wrong += 1,
+                None => {}
+            }
+            if now.duration_since(began) >= manner.timeout || stop.load(Ordering::Relaxed) {
+                trips.lost += 1;
+                in_a_row += 1;
+                break now;
+            }
+        };
+        if in_a_row >= if trips.returned() == 0 { NOBODY } else { GONE } {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("{in_a_row} messages in a row did not come back within {:?} each", manner.timeout),
+            ));
+        }
+    }
+    trips.elapsed = now.duration_since(started);
+    trips.cpu = thread_cpu().saturating_sub(cpu);
+    Ok(trips)
+}
+
+impl Trips {
+    fn came_back(&mut self, time: Duration) {
+        self.total += time;
+        self.times.saturating_record(super::nanos(time));
+    }
+}
+
+impl Until {
+    fn is_over(self, sent: u64, elapsed: Duration) -> bool {
+        match self {
+            Until::Trips(all) => sent >= all,
+            // One at least, or there would be nothing to tell.
+            Until::Elapsed(time) => sent > 0 && elapsed >= time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Round trips over paths that lose, delay, double and change messages, and over real sockets.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+
+use super::path::{ConnectPath, IcmpPath, TcpPath, UdpPath};
+use super::*;
+
+/// What a made-up path does with a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Echo,
+    Twice,
+    Lose,
+    Change,
+    /// It comes with the next one.
+    Hold,
+}
+
+struct Fated {
+    fates: Vec<Fate>,
+    turn: usize,
+    coming: VecDeque<Vec<u8>>,
+    held: Vec<Vec<u8>>,
+}
+
+impl Fated {
+    fn new(fates: &[Fate]) -> Self {
+        Fated { fates: fates.to_vec(), turn: 0, coming: VecDeque::new(), held: Vec::new() }
+    }
+}
+
+impl Path for Fated {
+    fn set_wait(&mut self, _: Wait, _: Duration) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        let fate = self.fates[self.turn % self.fates.len()];
+        self.turn += 1;
+        self.coming.extend(self.held.drain(..));
+        match fate {
+            Fate::Echo => self.coming.push_back(message.to_vec()),
+            Fate::Twice => self.coming.extend([message.to_vec(), message.to_vec()]),
+            Fate::Lose => {}
+            Fate::Change => self.coming.push_back(message.iter().map(|byte| byte ^ 0x80).collect()),
+            Fate::Hold => self.held.push(message.to_vec()),
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(self.coming.pop_front().map(|message| {
+            buffer[..message.len()].copy_from_slice(&message);
+            message.len()
+        }))
+    }
+}
+
+fn manner(trips: u64, timeout: Duration) -> Manner {
+    Manner { wait: Wait::Block, timeout, until: Until::Trips(trips) }
+}
+
+const SOON: Duration = Duration::from_micros(50);
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn every_fate_is_counted_as_what_it_is() {
+    let fates = [Fate::Echo, Fate::Twice, Fate::Echo, Fate::Lose, Fate::Change, Fate::Hold, Fate::Echo];
+    let mut path = Fated::new(&fates);
+    let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner(70, SOON), &NEVER).unwrap();
+    assert_eq!((trips.sent, trips.lost, trips.returned()), (70, 30, 40));
+    // The second copy and the held one; the changed one.
+    assert_eq!((trips.late, trips.wrong), (20, 10));
+    assert_eq!(trips.times.len(), trips.returned());
+    assert!(trips.total <= trips.elapsed);
+}
+
+#[test]
+fn where_nobody_answers_it_ends_with_an_error() {
+    let mut path = Fated::new(&[Fate::Lose]);
+    let error =
+        round_trips(&mut path, &mut Payload::new(vec![1]), 0, manner(1 << 40, SOON), &NEVER).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let stop = AtomicBool::new(true);
+    let mut path = Fated::new(&[Fate::Echo]);
+    let trips = round_trips(&mut path, &mut Payload::new(vec![1]), 0, manner(1 << 40, SOON), &stop).unwrap();
+    assert_eq!(trips.sent, 0);
+}
+
+fn echo_udp() -> (UdpSocket, Arc<AtomicBool>) {
+    let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    near.connect(far.local_addr().unwrap()).unwrap();
+    far.connect(near.local_addr().unwrap()).unwrap();
+    far.set_read_timeout(Some(LOOK)).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while !told.load(Ordering::Relaxed) {
+            if let Ok(n) = far.recv(&mut buffer) {
+                far.send(&buffer[..n]).unwrap();
+            }
+        }
+    });
+    (near, stop)
+}
+
+#[test]
+fn udp_messages_of_all_sizes_come_back_in_both_modes() {
+    let (near, stop) = echo_udp();
+    for size in [1, 1024, 8192, 65_507] {
+        for wait in [Wait::Block, Wait::Poll] {
+            let manner = Manner { wait, ..manner(20, Duration::from_secs(20)) };
+            let trips = round_trips(&mut UdpPath(&near), &mut Payload::new(vec![7; size]), 5, manner, &NEVER)
+                .unwrap();
+            assert_eq!((trips.sent, trips.lost, trips.wrong), (20, 0, 0), "{size} {wait:?}");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn tcp_messages_of_all_sizes_come_back_in_both_modes() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    std::thread::spawn(move || io::copy(&mut &far, &mut &far));
+    for size in [1, 1024, 65_536, 1 << 20] {
+        for wait in [Wait::Block, Wait::Poll] {
+            // The echo above goes back piece by piece, so that both directions are never full at once.
+            let manner = Manner { wait, ..manner(5, Duration::from_secs(20)) };
+            let mut path = TcpPath::new(&near).unwrap();
+            let trips = round_trips(&mut path, &mut Payload::new(vec![7; size]), 5, manner, &NEVER).unwrap();
+            assert_eq!((trips.sent, trips.lost, trips.wrong), (5, 0, 0), "{size} {wait:?}");
+        }
+    }
+}
+
+#[test]
+fn a_new_connection_for_each_message() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(40) {
+            let mut stream = stream.unwrap();
+            let mut message = [0; 100];
+            stream.read_exact(&mut message).unwrap();
+            stream.write_all(&message).unwrap();
+        }
+    });
+    for wait in [Wait::Block, Wait::Poll] {
+        let manner = Manner { wait, ..manner(20, Duration::from_secs(20)) };
+        let mut path = ConnectPath::new(address);
+        let trips = round_trips(&mut path, &mut Payload::new(vec![7; 100]), 0, manner, &NEVER).unwrap();
+        assert_eq!((trips.sent, trips.lost, trips.late, trips.wrong), (20, 0, 0, 0), "{wait:?}");
+    }
+}
+
+#[test]
+fn nobody_at_a_port_is_an_error_and_no_loss() {
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let gone = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    near.connect(gone).unwrap();
+    let manner = manner(10, Duration::from_secs(20));
+    let error = round_trips(&mut UdpPath(&near), &mut Payload::new(vec![7]), 0, manner, &NEVER).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let mut path = ConnectPath::new(nobody);
+    assert!(round_trips(&mut path, &mut Payload::new(vec![7]), 0, manner, &NEVER).is_err());
+}
+
+#[test]
+fn the_kernel_answers_icmp_where_this_user_may_ask() {
+    let mut path = match IcmpPath::new(Ipv4Addr::LOCALHOST.into()) {
+        Ok(path) => path,
+        Err(e) => {
+            assert_eq!(e.kind(), io::ErrorKind::PermissionDenied);
+            return;
+        }
+    };
+    for size in [1, 56, 1024] {
+        let manner = manner(20, Duration::from_secs(5));
+        let trips = round_trips(&mut path, &mut Payload::new(vec![7; size]), 0, manner, &NEVER).unwrap();
+        assert_eq!((trips.returned() + trips.lost, trips.wrong), (20, 0));
+        assert!(trips.returned() > 0);
+    }
+}

@@ -1,0 +1,269 @@
+//! The far end's half of round trips: each message goes back as it came, by UDP, over TCP streams, or over a new
+//! connection each, until the near end has enough.
+//!
+//! It only answers what comes, and never with more than came; so it says nothing meanwhile, and bears silence while
+//! the work lasts.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::Ordering;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::account::Ledger;
+use super::{Cpus, Lost, Seen, Shared, Vigil, nanos, thread_cpu, udp};
+use crate::wire::{Channel, Echoed, Hex128, Message, Ports, RESULTS, Trips, Waiting, WireError};
+
+/// A wait looks up this often.
+const LOOK: Duration = Duration::from_millis(20);
+/// One connection of its own may take so long in all.
+const CONNECTION: Duration = Duration::from_secs(2);
+
+/// What the messages come by.
+#[derive(Debug)]
+pub enum Means<'a> {
+    /// Connected UDP sockets.
+    Udp(&'a [UdpSocket]),
+    /// Streams that have joined.
+    Tcp(&'a [TcpStream]),
+    /// A port of its own on the address of the control connection.
+    Connect,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    messages: u64,
+    cpu: Duration,
+}
+
+/// One thread's way to get and give messages.
+enum Line<'a> {
+    Udp(&'a UdpSocket),
+    Tcp(&'a TcpStream),
+    Connect(&'a TcpListener, IpAddr),
+}
+
+/// Echoes until the near end has enough.
+///
+/// # Errors
+/// The near end is gone or silent for too long; a socket cannot be had or failed.
+pub fn serve(
+    channel: &mut Channel,
+    work: &Trips,
+    means: &Means<'_>,
+    cpus: &Cpus,
+    ledger: &Ledger,
+) -> Result<(), Lost> {
+    let streams = usize::from(work.streams);
+    let shared = Shared::new(streams).map_err(Lost::Here)?;
+    let before = ledger.look();
+    let (local, peer) = ends(channel).map_err(Lost::Here)?;
+    let listener = match means {
+        Means::Connect => Some(listen(local).map_err(Lost::Here)?),
+        Means::Udp(_) | Means::Tcp(_) => None,
+    };
+    let line = |number: usize| match (means, &listener) {
+        (Means::Udp(sockets), _) => sockets.get(number).map(Line::Udp),
+        (Means::Tcp(streams), _) => streams.get(number).map(Line::Tcp),
+        (Means::Connect, listener) => listener.as_ref().map(|l| Line::Connect(l, peer.ip())),
+    };
+    let done = std::thread::scope(|scope| {
+        let shared = &shared;
+        let threads: io::Result<Vec<_>> = (0..streams)
+            .filter_map(|number| line(number).map(|line| (number, line)))
+            .map(|(number, line)| {
+                Builder::new().name(format!("echo-{number}")).spawn_scoped(scope, move || {
+                    let _pinned = cpus.pin(number);
+                    let done = echo(&line, work, shared);
+                    shared.receivers_done.fetch_add(1, Ordering::Release);
+                    shared.wake();
+                    done
+                })
+            })
+            .collect();
+        let watched = threads.map_err(Lost::Thread).and_then(|threads| {
+            watch(channel, work, listener.as_ref(), shared)?;
+            Ok(threads)
+        });
+        shared.stop.store(true, Ordering::Relaxed);
+        let ended = || Err(io::Error::other("its thread ended unexpectedly"));
+        let joined = watched?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
+        joined.collect::<io::Result<Vec<Done>>>().map_err(Lost::Stream)
+    })?;
+    let echoed = Echoed {
+        messages: done.iter().map(|d| d.messages).sum(),
+        cpu_nanos: nanos(done.iter().map(|d| d.cpu).sum()),
+        account: before.until(&ledger.look()),
+    };
+    Ok(channel.send(&Message::Echoed(Box::new(echoed)))?)
+}
+
+fn ends(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
+    Ok((channel.stream().local_addr()?, channel.stream().peer_addr()?))
+}
+
+fn listen(mut local: SocketAddr) -> io::Result<TcpListener> {
+    local.set_port(0);
+    let listener = TcpListener::bind(local)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Says that all is ready, and waits until the near end has enough or a thread has ended early.
+fn watch(
+    channel: &mut Channel,
+    work: &Trips,
+    listener: Option<&TcpListener>,
+    shared: &Shared,
+) -> Result<(), Lost> {
+    let ready = match listener {
+        Some(listener) => {
+            let port = listener.local_addr().map_err(Lost::Here)?.port();
+            Message::Ports(Ports { token: Hex128::random(), ports: vec![port] })
+        }
+        None => Message::Ready,
+    };
+    channel.send(&ready)?;
+    let mut vigil = Vigil::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
+    while shared.receivers_done.load(Ordering::Acquire) == 0 {
+        match vigil.next()? {
+            Seen::Local => {}
+            Seen::Message(Message::Enough) => return Ok(()),
+            Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
+        }
+    }
+    Ok(())
+}
+
+fn echo(line: &Line<'_>, work: &Trips, shared: &Shared) -> io::Result<Done> {
+    // One byte more, to notice what is longer than was agreed.
+    let mut buffer = vec![0; work.message as usize + 1];
+    let cpu = thread_cpu();
+    let messages = match line {
+        Line::Udp(socket) => by_udp(socket, work, &mut buffer, shared)?,
+        Line::Tcp(stream) => by_tcp(stream, work, &mut buffer[1..], shared)?,
+        Line::Connect(listener, peer) => by_connections(listener, *peer, work, &mut buffer, shared)?,
+    };
+    Ok(Done { messages, cpu: thread_cpu().saturating_sub(cpu) })
+}
+
+fn nothing_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn by_udp(socket: &UdpSocket, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<u64> {
+    socket.set_nonblocking(work.waiting == Waiting::Poll)?;
+    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_write_timeout(Some(LOOK))?;
+    let mut messages = 0;
+    while !shared.stop.load(Ordering::Relaxed) {
+        match socket.recv(buffer) {
+            // A datagram of another size is none of this work, and is not answered.
+            Ok(count) if count == work.message as usize => match socket.send(&buffer[..count]) {
+                Ok(_) => messages += 1,
+                Err(e) if nothing_yet(&e) || udp::ports::is_gone(&e) => {}
+                Err(e) => return Err(e),
+            },
+            Ok(_) => {}
+            Err(e) if nothing_yet(&e) || udp::ports::is_gone(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    socket.set_nonblocking(false)?;
+    Ok(messages)
+}
+
+fn by_tcp(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<u64> {
+    stream.set_nonblocking(work.waiting == Waiting::Poll)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(RESULTS))?;
+    let (mut messages, mut held) = (0, 0);
+    while !shared.stop.load(Ordering::Relaxed) {
+        match stream.read(&mut buffer[held..]) {
+            // The near end has gone; the control connection says so as well.
+            Ok(0) => break,
+            Ok(count) => held += count,
+            Err(e) if nothing_yet(&e) => continue,
+            Err(e) => return Err(e),
+        }
+        if held == buffer.len() {
+            write_whole(stream, buffer, shared)?;
+            messages += 1;
+            held = 0;
+        }
+    }
+    stream.set_nonblocking(false)?;
+    Ok(messages)
+}
+
+fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &Shared) -> io::Result<()> {
+    let mut rest = message;
+    while !rest.is_empty() && !shared.stop.load(Ordering::Relaxed) {
+        match stream.write(rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(e) if nothing_yet(&e) => wait_for(stream, PollFlags::OUT, LOOK)?,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) -> io::Result<()> {
+    let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(&socket, what)], Some(&longest)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Serves connections from the near end's address, one after another; others are closed unread.
+fn by_connections(
+    listener: &TcpListener,
+    peer: IpAddr,
+    work: &Trips,
+    buffer: &mut [u8],
+    shared: &Shared,
+) -> io::Result<u64> {
+    let mut messages = 0;
+    while !shared.stop.load(Ordering::Relaxed) {
+        let stream = match listener.accept() {
+            Ok((stream, from)) if from.ip().to_canonical() == peer.to_canonical() => stream,
+            Ok(_) => continue,
+            // None there; or it has gone again, or there is no descriptor at the moment.
+            Err(_) if work.waiting == Waiting::Poll => continue,
+            Err(_) => {
+                wait_for(listener, PollFlags::IN, LOOK)?;
+                continue;
+            }
+        };
+        // What goes wrong on one connection is that connection's loss.
+        messages += u64::from(one(&stream, work, buffer, shared).unwrap_or(false));
+    }
+    Ok(messages)
+}
+
+/// One message over a connection of its own; this end closes first, so that no port of the near end lingers.
+fn one(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<bool> {
+    let deadline = Instant::now() + CONNECTION;
+    let message = &mut buffer[..work.message as usize];
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(work.waiting == Waiting::Poll)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(LOOK))?;
+    let mut held = 0;
+    while held < message.len() {
+        if Instant::now() >= deadline || shared.stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match stream.read(&mut message[held..]) {
+            Ok(0) => return Ok(false),
+            Ok(count) => held += count,
+            Err(e) if nothing_yet(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    write_whole(stream, message, shared)?;
+    Ok(true)
+}

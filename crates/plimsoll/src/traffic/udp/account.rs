@@ -1,0 +1,279 @@
+//! The receiver's account of a stream of datagrams: what came, what came twice, late or out of order, and, once the
+//! sender has said how many it sent, what was lost. Pure: it is given bytes and times and asks nobody.
+//!
+//! A datagram of 16 bytes or more begins with a tag of its transfer, its number and the time at which it was sent; one
+//! of 8 bytes or more with tag and number; a smaller one can only be counted.
+
+/// Sequence numbers that are told apart from duplicates, behind the highest one seen: 2²⁰, a quarter of a second at
+/// four million datagrams per second. What comes later still counts as lost.
+const WINDOW: u64 = 1 << 20;
+const WORDS: u64 = WINDOW / 64;
+
+/// What a datagram carries at its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Nothing: shorter than 8 bytes.
+    Bare,
+    /// Tag and number.
+    Numbered,
+    /// Tag, number and time.
+    Timed,
+    /// As iperf3 has it: seconds and microseconds in four bytes each, and a number of eight bytes that begins with 1.
+    Iperf3,
+}
+
+impl Layout {
+    /// That of datagrams of `size` bytes.
+    pub(crate) const fn of(size: usize) -> Self {
+        match size {
+            0..8 => Layout::Bare,
+            8..16 => Layout::Numbered,
+            _ => Layout::Timed,
+        }
+    }
+
+    /// Writes it to the beginning of `datagram`. `sent` is in nanoseconds of the sender's clock. The number is cut to
+    /// 32 bits; the receiver knows the rest.
+    pub(crate) fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
+        match self {
+            Layout::Bare => return,
+            Layout::Iperf3 => {
+                let (seconds, micros) = (sent / 1_000_000_000, sent / 1000 % 1_000_000);
+                datagram[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
+                datagram[4..8].copy_from_slice(&(micros as u32).to_be_bytes());
+                datagram[8..16].copy_from_slice(&(number + 1).to_be_bytes());
+                return;
+            }
+            Layout::Numbered | Layout::Timed => {}
+        }
+        datagram[..4].copy_from_slice(&tag.to_be_bytes());
+        datagram[4..8].copy_from_slice(&(number as u32).to_be_bytes());
+        if self == Layout::Timed {
+            datagram[8..16].copy_from_slice(&sent.to_be_bytes());
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |word, byte| (word << 8) | u32::from(*byte))
+}
+
+/// Variation of the transit time: `J += (|D| − J) / 16` over consecutive arrivals (RFC 3550 §6.4.1, A.8).
+///
+/// Datagrams that were handed to the kernel together carry one time and are one arrival: within a burst there is no
+/// interval to vary.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jitter {
+    last: Option<Transit>,
+    nanos: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Transit {
+    sent: u64,
+    /// Arrival less sending, by two clocks: only differences mean anything.
+    nanos: u64,
+}
+
+impl Jitter {
+    fn arrive(&mut self, sent: u64, arrived: u64) {
+        let transit = Transit { sent, nanos: arrived.wrapping_sub(sent) };
+        match self.last {
+            Some(last) if last.sent == sent => return,
+            Some(last) => {
+                let differ = (transit.nanos.wrapping_sub(last.nanos)).cast_signed().unsigned_abs() as f64;
+                let so_far = self.nanos.unwrap_or(0.0);
+                self.nanos = Some(so_far + (differ - so_far) / 16.0);
+            }
+            None => {}
+        }
+        self.last = Some(transit);
+    }
+}
+
+/// The account of one stream, while it is being received.
+#[derive(Debug)]
+pub(crate) struct Account {
+    layout: Layout,
+    size: usize,
+    tag: u32,
+    /// A bit for each of the last [`WINDOW`] numbers.
+    seen: Vec<u64>,
+    /// Highest number seen, plus one.
+    next: u64,
+    unique: u64,
+    duplicates: u64,
+    reordered: u64,
+    stale: u64,
+    foreign: u64,
+    jitter: Jitter,
+    span: Option<(u64, u64)>,
+}
+
+/// What the account came to. Counts are of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Tally {
+    /// Sent, as the sender said.
+    pub(crate) sent: u64,
+    /// Received, each counted once.
+    pub(crate) received: u64,
+    /// Received again.
+    pub(crate) duplicates: u64,
+    /// Received after one with a higher number (RFC 4737 §3).
+    pub(crate) reordered: u64,
+    /// Received too long after their turn to be told from duplicates; lost, as far as `received` goes.
+    pub(crate) stale: u64,
+    /// Of another size or transfer, and not counted.
+    pub(crate) foreign: u64,
+    /// Jitter in nanoseconds, the mean over the streams, where datagrams carry their time and two came.
+    pub(crate) jitter: Option<f64>,
+    /// Nanoseconds from the first arrival to the last, the longest of the streams.
+    pub(crate) span: u64,
+    /// Streams in this tally.
+    pub(crate) streams: u32,
+}
+
+/// The sender says that it sent fewer datagrams than its numbers show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the sender says that it sent {said} datagrams, and number {seen} arrived; both ends must be of one build"
+)]
+pub(crate) struct Impossible {
+    said: u64,
+    seen: u64,
+}
+
+impl Account {
+    /// An empty account of datagrams of `size` bytes that carry `tag`.
+    pub(crate) fn new(size: usize, tag: u32) -> Self {
+        Account::with_layout(Layout::of(size), size, tag)
+    }
+
+    /// The same for datagrams that begin in another way; `size` must have room for it.
+    pub(crate) fn with_layout(layout: Layout, size: usize, tag: u32) -> Self {
+        let words = if layout == Layout::Bare { 0 } else { WORDS as usize };
+        Account {
+            layout,
+            size,
+            tag,
+            seen: vec![0; words],
+            next: 0,
+            unique: 0,
+            duplicates: 0,
+            reordered: 0,
+            stale: 0,
+            foreign: 0,
+            jitter: Jitter::default(),
+            span: None,
+        }
+    }
+
+    /// Enters one datagram that arrived at `now`, in nanoseconds of the receiver's clock.
+    pub(crate) fn arrive(&mut self, datagram: &[u8], now: u64) {
+        if datagram.len() != self.size {
+            self.foreign += 1;
+            return;
+        }
+        let at = |place: usize| word(&datagram[place..place + 4]);
+        let own = match self.layout {
+            Layout::Bare => {
+                self.unique += 1;
+                true
+            }
+            Layout::Numbered | Layout::Timed => at(0) == self.tag && self.number(at(4)),
+            Layout::Iperf3 => self.number(at(12).wrapping_sub(1)),
+        };
+        if !own {
+            self.foreign += 1;
+            return;
+        }
+        match self.layout {
+            Layout::Bare | Layout::Numbered => {}
+            Layout::Timed => self.jitter.arrive(u64::from(at(8)) << 32 | u64::from(at(12)), now),
+            Layout::Iperf3 => {
+                self.jitter.arrive(u64::from(at(0)) * 1_000_000_000 + u64::from(at(4)) * 1000, now);
+            }
+        }
+        self.span = Some((self.span.map_or(now, |span| span.0), now));
+    }
+
+    /// Enters a number of which the low 32 bits are known; false for one that was never sent (before the first).
+    fn number(&mut self, low: u32) -> bool {
+        let ahead = low.wrapping_sub(self.next as u32).cast_signed();
+        let Some(number) = self.next.checked_add_signed(i64::from(ahead)) else { return false };
+        if ahead >= 0 {
+            let first = self.next.div_ceil(64);
+            let last = number / 64;
+            // Never more than the whole ring.
+            for index in first.max((last + 1).saturating_sub(WORDS))..=last {
+                self.seen[(index % WORDS) as usize] = 0;
+            }
+            self.next = number + 1;
+        } else if number / 64 + WORDS <= (self.next - 1) / 64 {
+            self.stale += 1;
+            return true;
+        }
+        let (word, bit) = (&mut self.seen[(number / 64 % WORDS) as usize], 1 << (number % 64));
+        if *word & bit != 0 {
+            self.duplicates += 1;
+        } else {
+            *word |= bit;
+            self.unique += 1;
+            self.reordered += u64::from(ahead < 0);
+        }
+        true
+    }
+
+    /// Datagrams received so far, each counted once.
+    pub(crate) fn received(&self) -> u64 {
+        self.unique
+    }
+
+    /// Closes the account, knowing how many datagrams were sent.
+    ///
+    /// # Errors
+    /// [`Impossible`]: a number arrived that the sender does not own to.
+    pub(crate) fn conclude(self, sent: u64) -> Result<Tally, Impossible> {
+        if self.next > sent {
+            return Err(Impossible { said: sent, seen: self.next - 1 });
+        }
+        // Without numbers, more than were sent can only be copies.
+        let received = self.unique.min(sent);
+        Ok(Tally {
+            sent,
+            received,
+            duplicates: self.duplicates + (self.unique - received),
+            reordered: self.reordered,
+            stale: self.stale,
+            foreign: self.foreign,
+            jitter: self.jitter.nanos,
+            span: self.span.map_or(0, |(first, last)| last.saturating_sub(first)),
+            streams: 1,
+        })
+    }
+}
+
+impl Tally {
+    /// Several streams as one.
+    pub(crate) fn and(self, other: Tally) -> Tally {
+        let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
+        let jitter = match (self.jitter, other.jitter) {
+            (Some(a), Some(b)) => Some((a * streams + b * others) / (streams + others)),
+            (one, None) | (None, one) => one,
+        };
+        Tally {
+            sent: self.sent.saturating_add(other.sent),
+            received: self.received.saturating_add(other.received),
+            duplicates: self.duplicates.saturating_add(other.duplicates),
+            reordered: self.reordered.saturating_add(other.reordered),
+            stale: self.stale.saturating_add(other.stale),
+            foreign: self.foreign.saturating_add(other.foreign),
+            jitter,
+            span: self.span.max(other.span),
+            streams: self.streams + other.streams,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! One stream of datagrams over a connected socket: the loop that sends and the loop that receives. Both ends use
+//! both. Neither waits for the other longer than its bounds say, whatever is lost.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::datagram::{
+    MAX_DATAGRAM, ReceiveBatch, Segmentation, SendBatch, dropped_at_socket, enable_receive_offload,
+};
+use rustix::net::sockopt;
+
+use super::account::{Account, Layout};
+use super::pace::{Pace, Turn};
+use crate::traffic::{nanos, thread_cpu};
+
+/// How often a loop that has nothing to do looks whether it should end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long the receiver waits for datagrams that are still under way, after the last that came.
+const QUIET: Duration = Duration::from_millis(200);
+/// How long it waits for them in all, once the sender has ended.
+const TAIL: Duration = Duration::from_secs(2);
+/// Receive buffer asked for: a millisecond at 30 Gbit/s. More would leave the caches.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// Send buffer asked for: several bursts.
+const SEND_BUFFER: usize = 4 << 20;
+/// While the sender has not said how many datagrams it sent.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+
+/// When a stream has sent enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// After so many datagrams.
+    Datagrams(u64),
+    /// After this time.
+    Elapsed(Duration),
+}
+
+/// What one stream sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Bytes of a datagram.
+    pub(crate) size: usize,
+    /// How fast; `None` as fast as it can.
+    pub(crate) pace: Option<Pace>,
+    /// How each begins.
+    pub(crate) layout: Layout,
+    /// Told to the receiver beforehand.
+    pub(crate) tag: u32,
+    /// When it ends.
+    pub(crate) until: Until,
+}
+
+/// What the sender did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sent {
+    /// Datagrams that the kernel took.
+    pub(crate) datagrams: u64,
+    /// Wall time of sending.
+    pub(crate) elapsed: Duration,
+    /// CPU time of this thread meanwhile.
+    pub(crate) cpu: Duration,
+    /// Whether the kernel split the datagrams.
+    pub(crate) segmented: bool,
+}
+
+/// What a receiver brings back.
+#[derive(Debug)]
+pub(crate) struct Received {
+    /// To be concluded with the sender's count.
+    pub(crate) account: Account,
+    /// CPU time of this thread.
+    pub(crate) cpu: Duration,
+    /// Datagrams for which this socket had no room, where the kernel tells.
+    pub(crate) dropped: Option<u64>,
+}
+
+/// A socket on `local` with buffers as large as this process may have. Port 0 gives one that is free.
+pub(crate) fn open(local: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(local)?;
+    // Beyond `net.core.rmem_max` only with CAP_NET_ADMIN; without it, as much as that.
+    sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))?;
+    sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER))?;
+    Ok(socket)
+}
+
+/// Whether the kernel may split datagrams of `size` bytes on the way to the peer of `socket`: each must fit a packet.
+fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmentation {
+    let headers = match socket.peer_addr().map(|peer| peer.ip()) {
+        Ok(IpAddr::V6(_)) => 48,
+        _ => 28,
+    };
+    let mtu = match headers {
+        48 => sockopt::ipv6_mtu(socket),
+        _ => sockopt::ip_mtu(socket),
+    };
+    // One by one where they can be spread over time: a burst fills queues that a steady rate would not.
+    let together = pace.is_none_or(Pace::is_bursty);
+    match mtu {
+        Ok(mtu) if together && size + headers <= mtu as usize => Segmentation::Kernel,
+        _ => Segmentation::None,
+    }
+}
+
+/// Sends datagrams that begin as [`Layout`] says and go on with `filler`, until it is time or `stop` is set.
+///
+/// # Errors
+/// The socket's: `ConnectionRefused` when nobody listens at the other end any more.
+pub(crate) fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
+    socket.set_write_timeout(Some(LOOK))?;
+    let mut sender = Sender::new(socket, shape, filler)?;
+    let (started, cpu) = (Instant::now(), thread_cpu());
+    let (mut sent, mut elapsed) = (0, Duration::ZERO);
+    while !stop.load(Ordering::Relaxed) {
+        let due = match shape.pace.map_or(Turn::Send(u64::MAX), |pace| pace.turn(elapsed, sent)) {
+            Turn::Send(due) => shape.left(due, sent),
+            Turn::Wait(time) => {
+                // Pacing, not waiting for anybody: the next datagram is due then.
+                std::thread::sleep(time.min(LOOK));
+                0
+            }
+        };
+        sent += sender.burst(due, sent, nanos(elapsed))?;
+        elapsed = started.elapsed();
+        if shape.is_over(elapsed, sent) {
+            break;
+        }
+    }
+    let cpu = thread_cpu().saturating_sub(cpu);
+    Ok(Sent { datagrams: sent, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
+}
+
+impl Shape {
+    fn left(&self, due: u64, sent: u64) -> u64 {
+        match self.until {
+            Until::Datagrams(all) => due.min(all.saturating_sub(sent)),
+            Until::Elapsed(_) => due,
+        }
+    }
+
+    fn is_over(&self, elapsed: Duration, sent: u64) -> bool {
+        match self.until {
+            Until::Datagrams(all) => sent >= all,
+            Until::Elapsed(time) => elapsed >= time,
+        }
+    }
+}
+
+/// A filled batch and where it goes.
+struct Sender<'a> {
+    socket: &'a UdpSocket,
+    batch: SendBatch,
+    shape: Shape,
+    filler: &'a [u8],
+}
+
+impl<'a> Sender<'a> {
+    fn new(socket: &'a UdpSocket, shape: Shape, filler: &'a [u8]) -> io::Result<Self> {
+        let batch = SendBatch::new(shape.size, Segmentation::None);
+        let mut sender = Sender { socket, batch, shape, filler };
+        let wanted = segmentation(socket, shape.size, shape.pace);
+        if sender.batch_of(wanted).is_err() {
+            sender.batch_of(Segmentation::None).or_else(|e| match wanted {
+                // A kernel without the option cannot be told to leave it off either.
+                Segmentation::Kernel => Ok(()),
+                Segmentation::None => Err(e),
+            })?;
+        }
+        Ok(sender)
+    }
+
+    fn batch_of(&mut self, segmentation: Segmentation) -> io::Result<()> {
+        let mut batch = SendBatch::new(self.shape.size, segmentation);
+        for index in 0..batch.capacity() {
+            let datagram = batch.datagram_mut(index);
+            for (byte, filler) in datagram.iter_mut().zip(self.filler.iter().cycle()) {
+                *byte = *filler;
+            }
+        }
+        let prepared = batch.prepare(self.socket);
+        self.batch = batch;
+        prepared
+    }
+
+    /// Sends up to `due` datagrams, numbered from `first`, with one time; returns how many left.
+    fn burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
+        let count = due.min(self.batch.capacity() as u64) as usize;
+        for index in 0..count {
+            self.shape.layout.write(
+                self.batch.datagram_mut(index),
+                self.shape.tag,
+                first + index as u64,
+                now,
+            );
+        }
+        let mut gone = 0;
+        while gone < count {
+            match self.batch.send(self.socket, gone..count) {
+                Ok(taken) => gone += taken,
+                // No room within the timeout, or for the moment: what is left is not sent, and not counted.
+                Err(e) if e.kind() == ErrorKind::WouldBlock || is_no_room(&e) => break,
+                Err(e) if self.batch.per_message() > 1 && is_unsplittable(&e) => {
+                    self.batch_of(Segmentation::None)?;
+                    break;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(gone as u64)
+    }
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
+}
+
+/// What a device without checksum offload, or with a smaller packet than was thought, says of a message to split.
+fn is_unsplittable(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
+}
+
+/// Receives into `account` until the sender has ended, as `sent` tells (all ones before), and what it sent is here or
+/// will not come, or `stop` is set.
+///
+/// # Errors
+/// The socket's, except that nobody listens at the other end (the control connection tells that better).
+pub(crate) fn receive(
+    socket: &UdpSocket,
+    mut account: Account,
+    size: usize,
+    sent: &AtomicU64,
+    stop: &AtomicBool,
+) -> io::Result<Received> {
+    let offload = enable_receive_offload(socket).is_ok();
+    let mut batch = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
+    socket.set_read_timeout(Some(LOOK))?;
+    let dropped_before = dropped_at_socket(socket).ok();
+    let (started, cpu) = (Instant::now(), thread_cpu());
+    let mut patience = Patience::default();
+    while !stop.load(Ordering::Relaxed) {
+        let arrived = match batch.receive(socket) {
+            Ok(_) => true,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => false,
+            Err(e) => return Err(e),
+        };
+        let now = started.elapsed();
+        for datagram in batch.datagrams() {
+            account.arrive(datagram, nanos(now));
+        }
+        let count = sent.load(Ordering::Acquire);
+        if count != UNKNOWN && (account.received() >= count || patience.is_over(now, arrived)) {
+            break;
+        }
+    }
+    let dropped = dropped_before.zip(dropped_at_socket(socket).ok());
+    Ok(Received {
+        account,
+        cpu: thread_cpu().saturating_sub(cpu),
+        dropped: dropped.map(|(before, after)| u64::from(after.wrapping_sub(before))),
+    })
+}
+
+/// How long a receiver waits for what may still be under way.
+#[derive(Debug, Default)]
+struct Patience {
+    since: Option<Duration>,
+    last: Option<Duration>,
+}
+
+impl Patience {
+    /// Asked each time round after the sender ended.
+    fn is_over(&mut self, now: Duration, arrived: bool) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if arrived {
+            self.last = Some(now);
+        }
+        let last = self.last.unwrap_or(since);
+        now.saturating_sub(last) >= QUIET || now.saturating_sub(since) >= TAIL
+    }
+}
+
+/// Throws away what is still in the socket, such as late datagrams of a transfer before; bounded.
+pub(crate) fn drain(socket: &UdpSocket) -> io::Result<()> {
+    /// More than any receive buffer holds.
+    const MOST: usize = 1 << 20;
+    socket.set_nonblocking(true)?;
+    let mut byte = [0];
+    let empty = (0..MOST).find_map(|_| socket.recv(&mut byte).err());
+    socket.set_nonblocking(false)?;
+    match empty {
+        Some(e) if !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: u32 = 7;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (a, b) = (open(any).unwrap(), open(any).unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        b.connect(a.local_addr().unwrap()).unwrap();
+        (a, b)
+    }
+
+    fn shape(size: usize, until: Until) -> Shape {
+        Shape { size, pace: None, layout: Layout::of(size), tag: TAG, until }
+    }
+
+    fn run(shape: Shape) -> (Sent, Received) {
+        let (a, b) = pair();
+        let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let account = Account::new(shape.size, TAG);
+            let receiver = scope.spawn(|| receive(&b, account, shape.size, &ending, &stop).unwrap());
+            let sent = send(&a, shape, &[0xa5; 64], &stop).unwrap();
+            ending.store(sent.datagrams, Ordering::Release);
+            (sent, receiver.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn exactly_the_number_asked_for_is_sent_and_all_are_accounted_for() {
+        for size in [1, 8, 16, 1024, 1473, 9000, MAX_DATAGRAM] {
+            let (sent, received) = run(shape(size, Until::Datagrams(100)));
+            assert_eq!(sent.datagrams, 100, "{size}");
+            let dropped = received.dropped.unwrap();
+            let tally = received.account.conclude(100).unwrap();
+            assert_eq!((tally.sent, tally.received), (100, 100 - dropped), "{size}");
+            assert_eq!((tally.duplicates, tally.foreign, tally.reordered), (0, 0, 0), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_pace_is_never_exceeded() {
+        let pace = Pace::new(20e6, 1000, 1);
+        let (sent, received) = run(Shape { pace, ..shape(1000, Until::Datagrams(500)) });
+        // The first is due at once, the last after 499 intervals of 400 µs: never before, however busy the machine.
+        assert!(sent.elapsed >= Duration::from_micros(499 * 400), "{:?}", sent.elapsed);
+        assert!(!sent.segmented);
+        let tally = received.account.conclude(sent.datagrams).unwrap();
+        assert_eq!(tally.sent - tally.received, received.dropped.unwrap());
+        assert!(tally.jitter.unwrap() > 0.0);
+    }
+
+    #[test]
+    fn a_receiver_of_nothing_ends_soon_after_the_sender() {
+        let (_a, b) = pair();
+        let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
+        ending.store(1000, Ordering::Release);
+        let received = receive(&b, Account::new(100, TAG), 100, &ending, &stop).unwrap();
+        assert_eq!(received.account.conclude(1000).unwrap().received, 0);
+    }
+
+    #[test]
+    fn both_loops_end_when_they_are_told_to() {
+        let (a, b) = pair();
+        let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(true));
+        receive(&b, Account::new(100, TAG), 100, &ending, &stop).unwrap();
+        let sent = send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
+        assert_eq!(sent.datagrams, 0);
+    }
+
+    #[test]
+    fn a_sender_notices_that_nobody_listens() {
+        let (a, b) = pair();
+        drop(b);
+        let error =
+            send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &AtomicBool::new(false))
+                .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn what_is_left_of_a_transfer_before_is_thrown_away() {
+        let (a, b) = pair();
+        for _ in 0..10 {
+            a.send(&[0; 100]).unwrap();
+        }
+        drain(&b).unwrap();
+        b.set_nonblocking(true).unwrap();
+        assert_eq!(b.recv(&mut [0; 100]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}

@@ -1,0 +1,291 @@
+//! Streams of datagrams: sent in an open loop, and accounted for where they are received.
+//!
+//! One transfer over the ports of a session, the same code at both ends. The receivers wait before the sender is told
+//! to begin; what is lost is decided by the receiver, once the sender has told over the control connection how many
+//! it sent, so that a lost tail counts like any other loss.
+
+pub(crate) mod account;
+pub(crate) mod flow;
+pub(crate) mod pace;
+pub(crate) mod ports;
+
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use account::{Account, Layout, Tally};
+use flow::{Received, Sent, Shape, Until};
+use pace::Pace;
+
+use super::account::{Ledger, Look};
+use super::{Cpus, End, Lost, Seen, Shared, Vigil, nanos};
+use crate::wire::{
+    Amount, Channel, Direction, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError,
+};
+
+/// What an end brings to a transfer of datagrams.
+#[derive(Debug)]
+pub struct Means<'a> {
+    /// Which end this is.
+    pub end: End,
+    /// The sockets, in the order of the streams' numbers, connected.
+    pub sockets: &'a [UdpSocket],
+    /// Where its threads run.
+    pub cpus: &'a Cpus,
+    /// Bytes that datagrams are filled with.
+    pub filler: &'a [u8],
+    /// Highest rate of all streams, in bit/s.
+    pub most: f64,
+    /// Longest that it may take.
+    pub longest: Duration,
+    /// What else happens on this machine.
+    pub ledger: &'a Ledger,
+}
+
+/// What an end knows of a transfer that went well.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// What this end saw.
+    pub here: UdpReport,
+    /// What the far end says that it saw; the near end's alone.
+    pub there: Option<UdpReport>,
+}
+
+/// Does one transfer. The near end has asked for it and was told `Ready`; the far end says `Ready` in here.
+///
+/// # Errors
+/// The other end, a socket or this machine failed.
+pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<Outcome, Lost> {
+    let shared = Shared::new(means.sockets.len()).map_err(Lost::Here)?;
+    let before = means.ledger.look();
+    for socket in means.sockets {
+        flow::drain(socket).map_err(Lost::Stream)?;
+    }
+    std::thread::scope(|scope| {
+        let run = Run { work, means, shared: &shared };
+        let vigil = Vigil::new(channel, &shared, means.longest + RESULTS);
+        let outcome = run.through(scope, vigil, &before);
+        // Whatever happened, no thread goes on.
+        shared.stop.store(true, Ordering::Relaxed);
+        outcome
+    })
+}
+
+type Sending<'s> = Vec<ScopedJoinHandle<'s, io::Result<Sent>>>;
+type Receiving<'s> = Vec<ScopedJoinHandle<'s, io::Result<Received>>>;
+
+struct Run<'env> {
+    work: &'env Udp,
+    means: &'env Means<'env>,
+    shared: &'env Shared,
+}
+
+/// Where a transfer stands.
+struct Progress<'s> {
+    sending: Option<Sending<'s>>,
+    receiving: Option<Receiving<'s>>,
+    /// What the other end has sent, by stream.
+    totals: Vec<u64>,
+    outcome: Outcome,
+}
+
+impl<'env> Run<'env> {
+    const fn sends(&self) -> bool {
+        match (self.work.direction, self.means.end) {
+            (Direction::Both, _) | (Direction::Up, End::Near) | (Direction::Down, End::Far) => true,
+            (Direction::Up, End::Far) | (Direction::Down, End::Near) => false,
+        }
+    }
+
+    const fn receives(&self) -> bool {
+        match (self.work.direction, self.means.end) {
+            (Direction::Both, _) | (Direction::Up, End::Far) | (Direction::Down, End::Near) => true,
+            (Direction::Up, End::Near) | (Direction::Down, End::Far) => false,
+        }
+    }
+
+    fn through<'s>(
+        &self,
+        scope: &'s Scope<'s, 'env>,
+        mut vigil: Vigil<'_>,
+        before: &Look,
+    ) -> Result<Outcome, Lost> {
+        if !self.sends() {
+            vigil.bear(RESULTS);
+        }
+        let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
+        match self.means.end {
+            End::Near => vigil.send(&Message::Go)?,
+            End::Far => {
+                vigil.send(&Message::Ready)?;
+                loop {
+                    match vigil.next()? {
+                        Seen::Local => {}
+                        Seen::Message(Message::Go) => break,
+                        Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
+                    }
+                }
+            }
+        }
+        let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
+        let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
+        loop {
+            self.advance(&mut progress, &mut vigil)?;
+            let done = progress.sending.is_none() && progress.receiving.is_none();
+            if done && (self.means.end == End::Far || progress.outcome.there.is_some()) {
+                return self.conclude(progress.outcome, &mut vigil, before);
+            }
+            match (vigil.next()?, self.means.end) {
+                (Seen::Local, _) => {}
+                (Seen::Message(Message::Sent(totals)), _)
+                    if self.receives() && totals.len() == self.means.sockets.len() =>
+                {
+                    self.shared.settle(&totals);
+                    progress.totals = totals;
+                }
+                (Seen::Message(Message::UdpDone(report)), End::Near) => {
+                    progress.outcome.there = Some(*report)
+                }
+                (Seen::Message(_), _) => return Err(WireError::OutOfTurn.into()),
+            }
+        }
+    }
+
+    fn conclude(&self, mut outcome: Outcome, vigil: &mut Vigil<'_>, before: &Look) -> Result<Outcome, Lost> {
+        outcome.here.account = before.until(&self.means.ledger.look());
+        if self.means.end == End::Far {
+            vigil.send(&Message::UdpDone(Box::new(outcome.here.clone())))?;
+        }
+        Ok(outcome)
+    }
+
+    /// Collects threads that have ended, and tells the other end what was sent.
+    fn advance(&self, progress: &mut Progress<'_>, vigil: &mut Vigil<'_>) -> Result<(), Lost> {
+        let all = self.means.sockets.len();
+        if self.shared.senders_done.load(Ordering::Acquire) == all
+            && let Some(threads) = progress.sending.take()
+        {
+            let done = joined(threads)?;
+            vigil.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
+            progress.outcome.here.sent = Some(sent(&done));
+            // From here on nothing is sent any more.
+            vigil.bear(RESULTS);
+        }
+        if self.shared.receivers_done.load(Ordering::Acquire) == all
+            && let Some(threads) = progress.receiving.take()
+        {
+            progress.outcome.here.received = Some(received(joined(threads)?, &progress.totals)?);
+        }
+        Ok(())
+    }
+
+    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Sending<'s>, Lost> {
+        let (shared, means) = (self.shared, self.means);
+        let spawn = |(number, socket): (usize, &'env UdpSocket)| {
+            let shape = self.shape(number);
+            Builder::new().name(format!("send-{number}")).spawn_scoped(scope, move || {
+                let _pinned = means.cpus.pin(number);
+                let done = flow::send(socket, shape, means.filler, &shared.stop);
+                if done.is_err() {
+                    shared.stop.store(true, Ordering::Relaxed);
+                }
+                shared.senders_done.fetch_add(1, Ordering::Release);
+                shared.wake();
+                done
+            })
+        };
+        self.means.sockets.iter().enumerate().map(spawn).collect::<io::Result<_>>().map_err(Lost::Thread)
+    }
+
+    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Receiving<'s>, Lost> {
+        let (shared, means) = (self.shared, self.means);
+        let (size, tag) = (self.work.datagram as usize, self.work.tag);
+        // In both directions at once, those who receive stand behind those who send.
+        let behind = if self.sends() { means.sockets.len() } else { 0 };
+        let (ready, readies) = crossbeam_channel::bounded::<()>(means.sockets.len());
+        let both = means.sockets.iter().zip(&shared.totals).enumerate();
+        let threads = both.map(|(number, (socket, total))| {
+            let ready = ready.clone();
+            Builder::new().name(format!("receive-{number}")).spawn_scoped(scope, move || {
+                let _pinned = means.cpus.pin(behind + number);
+                let account = Account::new(size, tag);
+                let _ = ready.send(());
+                let done = flow::receive(socket, account, size, total, &shared.stop);
+                if done.is_err() {
+                    shared.stop.store(true, Ordering::Relaxed);
+                }
+                shared.receivers_done.fetch_add(1, Ordering::Release);
+                shared.wake();
+                done
+            })
+        });
+        let threads: Receiving<'s> = threads.collect::<io::Result<_>>().map_err(Lost::Thread)?;
+        for _ in &threads {
+            // A thread that ends before is noticed when it is joined.
+            let _ = readies.recv_timeout(RESULTS);
+        }
+        Ok(threads)
+    }
+
+    fn shape(&self, stream: usize) -> Shape {
+        let (streams, size) = (self.means.sockets.len(), self.work.datagram as usize);
+        let asked = self.work.rate.map_or(f64::INFINITY, |rate| rate as f64);
+        let until = match self.work.amount {
+            Amount::Nanos(nanos) => Until::Elapsed(Duration::from_nanos(nanos)),
+            Amount::Messages(all) => Until::Datagrams(share(all, streams as u64, stream as u64)),
+        };
+        Shape {
+            size,
+            layout: Layout::of(size),
+            pace: Pace::new(asked.min(self.means.most), size, streams),
+            tag: self.work.tag,
+            until,
+        }
+    }
+}
+
+/// What one of `parts` gets of `all`: parts differ by one at most.
+const fn share(all: u64, parts: u64, part: u64) -> u64 {
+    all / parts + if part < all % parts { 1 } else { 0 }
+}
+
+/// The threads' results; a thread that failed first is the reason for all.
+fn joined<T>(threads: Vec<ScopedJoinHandle<'_, io::Result<T>>>) -> Result<Vec<T>, Lost> {
+    let ended = || Err(io::Error::other("its thread ended unexpectedly"));
+    threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::Stream)).collect()
+}
+
+fn sent(streams: &[Sent]) -> UdpSent {
+    UdpSent {
+        datagrams: streams.iter().map(|s| s.datagrams).sum(),
+        nanos: nanos(streams.iter().map(|s| s.elapsed).max().unwrap_or_default()),
+        cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
+        segmented: streams.iter().any(|s| s.segmented),
+    }
+}
+
+/// Concludes each stream's account with the sender's count, and puts them together.
+fn received(streams: Vec<Received>, totals: &[u64]) -> Result<UdpReceived, Lost> {
+    let cpu = streams.iter().map(|s| s.cpu).sum();
+    let dropped = streams.iter().map(|s| s.dropped).sum();
+    let mut all = Tally::default();
+    for (number, stream) in streams.into_iter().enumerate() {
+        let sent = totals.get(number).copied().unwrap_or_default();
+        let tally = stream.account.conclude(sent);
+        all = all.and(tally.map_err(|e| Lost::Refused(e.to_string()))?);
+    }
+    Ok(UdpReceived {
+        sent: all.sent,
+        received: all.received,
+        duplicates: all.duplicates,
+        reordered: all.reordered,
+        stale: all.stale,
+        foreign: all.foreign,
+        jitter_nanos: all.jitter.map(|jitter| jitter as u64),
+        span_nanos: all.span,
+        dropped,
+        cpu_nanos: nanos(cpu),
+    })
+}

@@ -1,0 +1,89 @@
+//! When the datagrams of an open loop are due: at fixed times from the start, whatever happened before, so that a
+//! sender that was held up offers the same load in the end.
+
+use std::time::Duration;
+
+/// Datagrams that became due in this time leave together: nobody can sleep for less.
+const GRAIN: Duration = Duration::from_micros(50);
+
+/// A fixed number of datagrams a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    per_second: f64,
+}
+
+/// What an open loop has to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// So many datagrams are due.
+    Send(u64),
+    /// Nothing is due before this long.
+    Wait(Duration),
+}
+
+impl Pace {
+    /// The pace of one of `streams` that together carry `bits_per_second` in datagrams of `size` bytes. `None` for a
+    /// rate that is not above zero.
+    pub(crate) fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
+        let per_second = bits_per_second / (8.0 * size.max(1) as f64 * streams.max(1) as f64);
+        (per_second.is_finite() && per_second > 0.0).then_some(Pace { per_second })
+    }
+
+    /// What is due after `elapsed`, when `sent` have left. The first is due at once.
+    pub(crate) fn turn(self, elapsed: Duration, sent: u64) -> Turn {
+        // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
+        let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
+        if due > sent {
+            return Turn::Send(due - sent);
+        }
+        let next = Duration::try_from_secs_f64(sent as f64 / self.per_second).unwrap_or(Duration::MAX);
+        Turn::Wait(next.saturating_sub(elapsed).max(GRAIN))
+    }
+
+    /// Whether datagrams become due faster than anybody can wait for them, so that they leave in bursts anyway.
+    pub(crate) fn is_bursty(self) -> bool {
+        self.per_second * GRAIN.as_secs_f64() > 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn after_any_hold_ups_the_offered_load_is_that_asked_for(
+            rate in 1e3f64..1e10, size in 1usize..65_508, streams in 1usize..9,
+            hold_ups in prop::collection::vec(0u64..50_000_000, 1..100),
+        ) {
+            let pace = Pace::new(rate, size, streams).unwrap();
+            let (mut elapsed, mut sent) = (Duration::ZERO, 0);
+            for nanos in hold_ups {
+                elapsed += Duration::from_nanos(nanos);
+                match pace.turn(elapsed, sent) {
+                    Turn::Send(count) => sent += count,
+                    Turn::Wait(time) => {
+                        // Never longer than to the next datagram, or the shortest sleep.
+                        let interval = 8.0 * (size * streams) as f64 / rate;
+                        prop_assert!(time.as_secs_f64() <= interval.max(GRAIN.as_secs_f64()) * 1.001);
+                    }
+                }
+                let offered = (sent * size as u64 * 8 * streams as u64) as f64;
+                let asked = rate * elapsed.as_secs_f64();
+                let one = (size * 8 * streams) as f64;
+                prop_assert!(offered <= asked * (1.0 + 1e-9) + one + 1e-3, "{} of {}", offered, asked);
+                prop_assert!(offered >= asked * (1.0 - 1e-9) - one - 1e-3, "{} of {}", offered, asked);
+            }
+        }
+    }
+
+    #[test]
+    fn no_rate_is_no_pace() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Pace::new(rate, 1000, 1), None);
+        }
+        assert!(!Pace::new(1e6, 1000, 1).unwrap().is_bursty());
+        assert!(Pace::new(1e9, 1000, 1).unwrap().is_bursty());
+    }
+}

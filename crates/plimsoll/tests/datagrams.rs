@@ -1,0 +1,178 @@
+//! Datagrams and round trips between two network namespaces, over links that are shaped, lossy or cut.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::namespaces::{Namespaces, median};
+
+const UDP: &[&str] = &["--only", "network.udp", "--samples", "1"];
+const TRIPS: &[&str] = &["--only", "network.latency", "--samples", "1"];
+
+fn with<'a>(first: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [first, more].concat()
+}
+
+/// Every tenth UDP packet that comes to an end is dropped.
+const LOSE_A_TENTH: &str = "nft add table inet lossy; \
+    nft add chain inet lossy in '{ type filter hook input priority 0; }'; \
+    nft add rule inet lossy in meta l4proto udp numgen inc mod 10 0 drop";
+
+#[test]
+fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
+    let Some(mut ends) = Namespaces::new("loss of a lossy path") else { return };
+    ends.serve();
+    for (end, direction) in [("far", "up"), ("near", "down")] {
+        if end == "far" {
+            ends.far(LOSE_A_TENTH)
+        } else {
+            ends.near(LOSE_A_TENTH)
+        }
+        for size in ["1", "1000"] {
+            let more =
+                ["--message", size, "--direction", direction, "--rate", "2M", "--sample-time", "400ms"];
+            let seen = ends.measured(&with(UDP, &more));
+            let loss = median(&seen, "loss");
+            assert!((loss - 0.1).abs() < 0.02, "{direction}, {size} bytes: {loss}");
+            assert_eq!(seen["conditions"]["duplicates"], 0.0, "{seen}");
+        }
+    }
+}
+
+#[test]
+fn twice_what_a_shaped_link_carries_loses_half() {
+    let Some(mut ends) = Namespaces::new("UDP over a shaped link") else { return };
+    ends.near("tc qdisc add dev veth0 root tbf rate 100mbit burst 32k latency 10ms");
+    ends.serve();
+    let more = ["--message", "1400", "--rate", "200M", "--sample-time", "1s"];
+    let seen = ends.measured(&with(UDP, &more));
+    let (loss, goodput) = (median(&seen, "loss"), median(&seen, "goodput"));
+    // 1400 of the 1442 bytes that tbf counts are payload: 97.1 Mbit/s of 200 go through.
+    assert!((0.47..0.56).contains(&loss), "{loss}");
+    assert!((90e6..=100e6).contains(&goodput), "{goodput}");
+    let offered = seen["conditions"]["offered"].as_f64().unwrap();
+    assert!((offered / 200e6 - 1.0).abs() < 0.05, "{offered}");
+}
+
+#[test]
+fn the_highest_rate_without_loss_is_that_of_the_link() {
+    let Some(mut ends) = Namespaces::new("highest rate without loss") else { return };
+    ends.near("tc qdisc add dev veth0 root tbf rate 50mbit burst 16k latency 5ms");
+    ends.serve();
+    let more = ["--message", "1000", "--search", "lossless", "--sample-time", "2s"];
+    let seen = ends.measured(&with(UDP, &more));
+    assert_eq!(median(&seen, "loss"), 0.0);
+    // The queue's own room lets a short trial through a little above the rate.
+    let goodput = median(&seen, "goodput");
+    assert!((30e6..60e6).contains(&goodput), "{goodput}");
+}
+
+#[test]
+fn lost_round_trips_are_told_and_nothing_hangs() {
+    let Some(mut ends) = Namespaces::new("lost round trips") else { return };
+    ends.serve();
+    ends.far(LOSE_A_TENTH);
+    let more = ["--protocol", "udp", "--message", "100", "--timeout", "5ms", "--sample-time", "500ms"];
+    let seen = ends.measured(&with(TRIPS, &more));
+    let loss = median(&seen, "loss");
+    assert!((0.08..0.13).contains(&loss), "{loss}");
+    // What was lost is in no time: the slowest that came back came within the timeout.
+    assert!(seen["metrics"][0]["percentiles"]["max"].as_f64().unwrap() < 0.01);
+}
+
+#[test]
+fn echoes_by_icmp_are_measured_where_the_group_may_and_else_it_is_told_what_is_needed() {
+    let Some(ends) = Namespaces::new("ICMP echo") else { return };
+    let more = ["--protocol", "icmp", "--message", "56", "--sample-time", "100ms"];
+    ends.near("sysctl -qw net.ipv4.ping_group_range='1 0'");
+    let output = ends.network(&with(TRIPS, &more)).output().unwrap();
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reason = run["measurements"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("needs ICMP") && reason.contains("ping_group_range"), "{reason}");
+    ends.near("sysctl -qw net.ipv4.ping_group_range='0 2147483647'");
+    let seen = ends.measured(&with(TRIPS, &more));
+    assert!(median(&seen, "rtt") > 0.0);
+    assert_eq!(seen["status"], "ok");
+}
+
+#[test]
+fn a_firewall_that_drops_udp_is_named_and_nothing_hangs() {
+    let Some(mut ends) = Namespaces::new("UDP dropped by a firewall") else { return };
+    ends.serve();
+    ends.far(&LOSE_A_TENTH.replace("numgen inc mod 10 0 ", ""));
+    let output = ends.network(UDP).output().unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reason = run["measurements"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("no datagram came to UDP port") && reason.contains("firewall"), "{reason}");
+}
+
+/// Starts an hour's measurement, does something to the path when it runs, and wants it to end with 5 soon.
+fn ends_soon_after(test: &str, arguments: &[&str], harm: impl Fn(&Namespaces)) {
+    let Some(mut ends) = Namespaces::new(test) else { return };
+    ends.serve();
+    let mut command = ends.network(arguments);
+    let child =
+        command.args(["--samples", "1", "--sample-time", "50s"]).stdout(Stdio::piped()).spawn().unwrap();
+    let counter = || std::fs::read_to_string(format!("/proc/{}/net/dev", ends.server())).unwrap_or_default();
+    let packets = |text: &str| {
+        let line = text.lines().find(|l| l.trim_start().starts_with("veth0")).map(str::to_owned);
+        let words: Vec<u64> =
+            line.iter().flat_map(|l| l.split_whitespace().skip(1)).filter_map(|w| w.parse().ok()).collect();
+        words.get(1).copied().unwrap_or(0) + words.get(9).copied().unwrap_or(0)
+    };
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while packets(&counter()) < 2000 {
+        assert!(Instant::now() < deadline, "nothing was sent");
+        std::thread::yield_now();
+    }
+    harm(&ends);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(run["measurements"][0]["status"], "failed", "{run}");
+    assert!(Instant::now() < deadline + Duration::from_secs(20));
+}
+
+fn kill(ends: &Namespaces) {
+    kill_process(Pid::from_raw(ends.server().cast_signed()).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_far_end_killed_while_datagrams_go_up_is_noticed() {
+    ends_soon_after("far end killed, UDP up", &["--only", "network.udp", "--rate", "100M"], kill);
+}
+
+#[test]
+fn a_far_end_killed_while_datagrams_come_down_is_noticed() {
+    ends_soon_after(
+        "far end killed, UDP down",
+        &["--only", "network.udp", "--rate", "100M", "--direction", "down"],
+        kill,
+    );
+}
+
+#[test]
+fn a_far_end_killed_between_round_trips_is_noticed() {
+    ends_soon_after("far end killed, round trips", &["--only", "network.latency", "--protocol", "udp"], kill);
+}
+
+#[test]
+fn a_link_that_goes_down_under_datagrams_is_noticed() {
+    ends_soon_after("link down, UDP up", &["--only", "network.udp", "--rate", "100M"], |ends| {
+        ends.far("ip link set veth0 down");
+    });
+}
+
+#[test]
+fn messages_that_fit_no_datagram_are_refused_with_the_reason() {
+    let dir = crate::support::scratch();
+    for protocol in [&["--only", "network.udp"][..], &["--protocol", "udp"], &["--protocol", "icmp"]] {
+        let mut command = crate::support::plimsoll(dir.path());
+        let (out, err) =
+            crate::support::ended(command.arg("network").args(protocol).args(["--message", "65536"]), 2);
+        assert!(out.is_empty());
+        assert!(err.contains("65507") && err.contains("65536") && err.lines().count() == 1, "{err}");
+    }
+}
