@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PROGRAM, names};
+use super::{PROGRAM, in_own_mounts, names, possible, with_code};
 use crate::support::{scratch, skipped};
 
 /// Ends a run that outlives its test.
@@ -91,4 +91,32 @@ fn is_zombie(process: Pid) -> bool {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Killed at many moments of a run, each a system call of another kind or number: no name, no space, and the next run
+/// works. strace waits for all processes that it follows, so the worker is gone as well when it ends; the kernel lets go
+/// of the files of a dead ring a moment later.
+#[test]
+fn killed_at_any_moment_neither_a_name_nor_space_stays() {
+    if !possible("killed at any moment", &["unshare", "mkfs.ext4", "strace"]) {
+        return;
+    }
+    let dir = scratch();
+    let script = "truncate -s 1300M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; sync -f mnt; \
+        free() { sync -f mnt; stat -f -c %f mnt; }; before=$(free); kills=0; \
+        run() { \"$@\" \"$PLIMSOLL\" disk --dir mnt --op read,write --pattern random --block 4K --depth 4 --size 8M \
+                --samples 2 --sample-time 5ms --store none --quiet >out 2>err; }; \
+        for call in openat:40 openat:90 openat:140 statfs:2 fallocate:1 ftruncate:1 lseek:1 fdatasync:1 \
+                    io_uring_setup:1 io_uring_register:1 io_uring_enter:1 io_uring_enter:5 io_uring_enter:40 \
+                    io_uring_enter:200 write:3 write:8 write:12; do \
+            status=0; run strace -f -qq -o /dev/null -e trace=${call%:*} \
+                -e inject=${call%:*}:signal=KILL:when=${call#*:} || status=$?; \
+            [ $status = 0 ] || kills=$((kills + 1)); \
+            [ \"$(ls mnt)\" = lost+found ] || { ls mnt >&2; echo \"$call left a name\" >&2; exit 80; }; \
+            for try in $(seq 100); do now=$(free); [ $((now + 64)) -ge $before ] && break; done; \
+            [ $((now + 64)) -ge $before ] || { echo \"$call left $((before - now)) blocks\" >&2; exit 79; }; \
+        done; [ $kills -ge 8 ] || { echo \"only $kills of them hit\" >&2; exit 78; }; run env";
+    let script = format!("PLIMSOLL=$1; {script}");
+    let (out, err) = with_code(&in_own_mounts(dir.path(), &script, &[]), 0);
+    assert_eq!((out.as_str(), err.as_str()), ("", ""));
 }
