@@ -107,6 +107,8 @@ pub const KEYS: &[Key] = &[
     key("timeout", Kind::Time, "a message that is not back by then is lost; 1s where none is named"),
     key("load", Kind::Word, "TCP stream beside the round trips: up, down, both"),
     key("threads", Kind::Count, "threads at once"),
+    key("place", Kind::Word, "which CPUs threads take: spread, compact, or a list such as 0-3"),
+    key("work", Kind::Count, "operations of each sample; under strong scaling divided among the threads"),
     key("volume", Kind::Size, "bytes of each sample; under strong scaling divided among the threads"),
     key(
         "count",
@@ -116,7 +118,7 @@ pub const KEYS: &[Key] = &[
     key(
         "scaling",
         Kind::Word,
-        "what --volume and --count mean: weak (each thread's) or strong (all threads')",
+        "what a fixed amount (--work, --volume, --count) means: weak (each thread's) or strong (all threads')",
     ),
 ];
 

@@ -16,26 +16,29 @@ const FREE: u64 = 40;
 /// A control group of the test's own; it is removed on drop.
 struct Group {
     dir: PathBuf,
-    /// File and text that leave a fifth of a CPU, in periods of 10 ms.
-    quota: [&'static str; 2],
+    /// The file that a quota is written to.
+    file: &'static str,
 }
+
+/// The length of a period, in microseconds.
+const PERIOD: u32 = 10_000;
 
 impl Group {
     /// A group with the right of way before other work, so that this test sees little of it. Version 1 first: where it
     /// has the controller, version 2 lacks it.
-    fn make() -> io::Result<Self> {
-        let name = format!("plimsoll-quota-{}", std::process::id());
+    fn make(name: &str) -> io::Result<Self> {
+        let name = format!("plimsoll-{name}-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/cpu");
         if v1.join("cpu.cfs_quota_us").exists() {
-            let group = Self { dir: v1.join(name), quota: ["cpu.cfs_quota_us", "2000"] };
+            let group = Self { dir: v1.join(name), file: "cpu.cfs_quota_us" };
             fs::create_dir(&group.dir)?;
             group.set("cpu.shares", "262144")?;
-            group.set("cpu.cfs_period_us", "10000")?;
+            group.set("cpu.cfs_period_us", &PERIOD.to_string())?;
             return Ok(group);
         }
         let v2 = Path::new("/sys/fs/cgroup");
         fs::write(v2.join("cgroup.subtree_control"), "+cpu")?;
-        let group = Self { dir: v2.join(name), quota: ["cpu.max", "2000 10000"] };
+        let group = Self { dir: v2.join(name), file: "cpu.max" };
         fs::create_dir(&group.dir)?;
         group.set("cpu.weight", "10000")?;
         Ok(group)
@@ -45,9 +48,26 @@ impl Group {
         fs::write(self.dir.join(file), text)
     }
 
-    fn limit(&self) {
-        let [file, text] = self.quota;
-        self.set(file, text).unwrap();
+    /// Leaves so much of a CPU.
+    fn limit(&self, share: f64) {
+        let time = (share * f64::from(PERIOD)) as u32;
+        let text = if self.file == "cpu.max" { format!("{time} {PERIOD}") } else { time.to_string() };
+        self.set(self.file, &text).unwrap();
+    }
+
+    /// The program in this group, with these words.
+    fn run(&self, dir: &Path, words: &str) -> Command {
+        let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+        let mut run = Command::new("sh");
+        run.args(["-c", enter])
+            .arg(&self.dir)
+            .arg(env!("CARGO_BIN_EXE_plimsoll"))
+            .args(words.split(' '))
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        run
     }
 }
 
@@ -60,33 +80,20 @@ impl Drop for Group {
 
 #[test]
 fn a_quota_that_comes_half_way_is_found_and_named() {
-    let group = match Group::make() {
+    let group = match Group::make("half-way") {
         Ok(group) => group,
         Err(why) => {
             return skipped("a_quota_that_comes_half_way_is_found_and_named", &format!("no group: {why}"));
         }
     };
     let dir = scratch();
-    let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
-    let arguments =
-        "cpu --op fma --type f64 --threads 1 --sample-time 50ms --events - --json run.json --store none";
-    let mut run = Command::new("sh")
-        .args(["-c", enter])
-        .arg(&group.dir)
-        .arg(env!("CARGO_BIN_EXE_plimsoll"))
-        .args(arguments.split(' '))
-        .args(["--samples", SAMPLES])
-        .current_dir(dir.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let words = "cpu --op fma --type f64 --threads 1 --sample-time 50ms --events - --json run.json --store none --samples";
+    let mut run = group.run(dir.path(), &format!("{words} {SAMPLES}")).spawn().unwrap();
     let events = BufReader::new(run.stdout.take().unwrap());
     for line in events.lines() {
         let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
         if event["event"] == "sampled" && event["n"] == FREE {
-            group.limit();
+            group.limit(0.2);
         }
     }
     let output = run.wait_with_output().unwrap();
@@ -101,4 +108,35 @@ fn a_quota_that_comes_half_way_is_found_and_named() {
     assert_eq!(changed["evidence"]["cause"], "quota");
     let first = changed["evidence"]["after"]["samples"][0].as_u64().unwrap();
     assert!((FREE - 2..FREE + 20).contains(&first), "{changed}");
+}
+
+#[test]
+fn half_a_cpu_is_seen_and_stated_and_scales_the_limit() {
+    let name = "half_a_cpu_is_seen_and_stated_and_scales_the_limit";
+    let group = match Group::make("half") {
+        Ok(group) => group,
+        Err(why) => return skipped(name, &format!("no group: {why}")),
+    };
+    group.limit(0.5);
+    let dir = scratch();
+    let words = "cpu --op fma --type f64 --threads 2 --samples 3 --sample-time 1ms --json - --store none";
+    let output = group.run(dir.path(), words).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        document["machine"]["cgroup"]["cpu_quota"]["quota_us"] == 5000,
+        "{}",
+        document["machine"]["cgroup"]
+    );
+    let measurement = &document["measurements"][0];
+    let warned = measurement["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "cpu-quota");
+    let text = warned.unwrap_or_else(|| panic!("{measurement}"))["text"].as_str().unwrap();
+    assert!(text.contains("a cgroup quota allows 0.50 CPUs' worth of time"), "{text}");
+    // Where the chip has no row the limit is unknown, and scales nothing.
+    if measurement["metrics"][0]["limit"]["value"].is_number() {
+        let inputs = measurement["metrics"][0]["limit"]["inputs"].as_array().unwrap();
+        let share = inputs.iter().find(|input| input["name"] == "CPUs of the quota").unwrap();
+        assert_eq!(share["value"], 0.5);
+    }
 }

@@ -23,6 +23,9 @@ pub mod fixed;
 pub mod memory;
 pub mod network;
 pub mod null;
+mod place;
+
+pub use place::{Placement, place, placed};
 
 /// Every benchmark there is. A new one is one file and one line here.
 pub const BENCHMARKS: &[&dyn Benchmark] = &[
@@ -188,21 +191,6 @@ impl Keep {
     pub fn put<T: Any>(&self, name: &str, value: T) {
         self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
     }
-}
-
-/// The CPUs that `threads` threads are pinned to: one of each core before SMT siblings, in the order of their
-/// numbers, wrapping round when there are more threads than allowed CPUs. Empty when no CPU is known.
-pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
-    let (mut first, mut siblings) = (Vec::new(), Vec::new());
-    let mut cores = std::collections::HashSet::new();
-    for cpu in machine.cpu.allowed.iter() {
-        let core = machine.cpu.logical(cpu).map_or((None, None), |l| (l.package, l.core));
-        // Without a core number nothing is known to be shared.
-        let own = core.1.is_none() || cores.insert(core);
-        if own { first.push(cpu) } else { siblings.push(cpu) }
-    }
-    first.append(&mut siblings);
-    first.iter().copied().cycle().take(if first.is_empty() { 0 } else { threads }).collect()
 }
 
 /// The thread counts that are measured when none are named: one, and every allowed CPU.

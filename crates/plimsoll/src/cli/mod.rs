@@ -231,9 +231,13 @@ fn subsystem(name: &'static str) -> Command {
         let flag = Arg::new(key.name)
             .long(key.name)
             .help(key.help)
-            .value_delimiter(',')
             .action(ArgAction::Append)
             .help_heading("Parameters (lists multiply)");
+        // A list of CPUs is one value.
+        if key.name == "place" {
+            return flag.value_name("PLACE");
+        }
+        let flag = flag.value_delimiter(',');
         match key.kind {
             Kind::Switch => {
                 flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")

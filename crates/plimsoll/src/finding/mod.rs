@@ -5,6 +5,7 @@
 
 mod bottleneck;
 mod changed;
+mod explained;
 mod scales;
 mod shared_core;
 mod shortfall;
@@ -19,8 +20,15 @@ use crate::stats::{Rate, Scaling, scaling};
 pub type Rule = fn(&[Measurement]) -> Vec<Finding>;
 
 /// Every rule, in the order in which their findings are told.
-pub const RULES: &[Rule] =
-    &[shared_core::find, siblings::find, scales::find, changed::find, shortfall::find, bottleneck::find];
+pub const RULES: &[Rule] = &[
+    shared_core::find,
+    siblings::find,
+    scales::find,
+    changed::find,
+    shortfall::find,
+    explained::find,
+    bottleneck::find,
+];
 
 /// All that the rules find.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {

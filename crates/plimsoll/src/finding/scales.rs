@@ -40,7 +40,9 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
             "efficiency": step.scaling.efficiency, "more_than_cpus": crowded(step.this),
         })
     };
-    let text = format!("{}{}{}", sentence(last), efficiencies(&with_cpus), shared(last));
+    let law = law(base, &with_cpus);
+    let coefficients = law.as_ref().map(|law| coefficients(&law.usl)).unwrap_or_default();
+    let text = format!("{}{}{}{coefficients}", sentence(last), efficiencies(&with_cpus), shared(last));
     let evidence = json!({
         "cases": [base.case.id(), this.case.id()],
         "rates": [rate(base), rate(this)],
@@ -48,7 +50,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
         "efficiency": scaling.efficiency,
         "between": [low, high],
         "steps": steps.iter().map(each).collect::<Vec<Value>>(),
-        "usl": law(base, &with_cpus),
+        "usl": law.map(|law| law.told()),
     });
     Some(finding("scaling", text, evidence))
 }
@@ -87,20 +89,44 @@ fn shared(found: &Compared<'_>) -> &'static str {
     if crowded(found.this) { ", more threads than CPUs" } else { "" }
 }
 
-/// The coefficients of the law of scalability; null with fewer than four thread counts.
-fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Value {
+/// A fit of the law of scalability.
+struct Law {
+    usl: Usl,
+    points: usize,
+}
+
+impl Law {
+    fn told(&self) -> Value {
+        let coefficient = |c: &Coefficient| json!({ "value": c.value, "ci95": c.ci95 });
+        let Usl { lambda, sigma, kappa, misfit } = &self.usl;
+        json!({
+            "lambda": coefficient(lambda), "sigma": coefficient(sigma), "kappa": coefficient(kappa),
+            "misfit": misfit, "peak_threads": self.usl.peak_threads(), "points": self.points,
+        })
+    }
+}
+
+/// `; law of scalability: σ 4.0 % (3.9 % to 4.2 %), κ 0.20 % (0.19 % to 0.21 %)`
+fn coefficients(usl: &Usl) -> String {
+    let each = |c: &Coefficient| match c.ci95 {
+        Some([low, high]) => {
+            format!("{} ({} to {})", percent(c.value, 2), percent(low, 2), percent(high, 2))
+        }
+        None => percent(c.value, 2),
+    };
+    format!("; law of scalability: σ {}, κ {}", each(&usl.sigma), each(&usl.kappa))
+}
+
+/// The law of scalability; none with fewer than four thread counts.
+fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {
         let rates = Samples::new(headline(m)?.samples.clone()).ok()?;
         Some(Load { threads: u32::try_from(m.case.threads()).ok()?, rates })
     };
     let loads: Vec<Load> = measured.filter_map(load).collect();
-    let Some(usl) = Usl::fit(&loads, Seed::new(0, &kind(base), "usl")) else { return Value::Null };
-    let coefficient = |c: Coefficient| json!({ "value": c.value, "ci95": c.ci95 });
-    json!({
-        "lambda": coefficient(usl.lambda), "sigma": coefficient(usl.sigma), "kappa": coefficient(usl.kappa),
-        "misfit": usl.misfit, "peak_threads": usl.peak_threads(), "points": loads.len(),
-    })
+    let usl = Usl::fit(&loads, Seed::new(0, &kind(base), "usl"))?;
+    Some(Law { usl, points: loads.len() })
 }
 
 #[cfg(test)]
@@ -190,6 +216,7 @@ mod tests {
         let [low, high] = [0, 1].map(|end| usl["sigma"]["ci95"][end].as_f64().unwrap());
         assert!(low < 0.04 && 0.04 < high && high < 0.06, "{usl}");
         assert_eq!(usl["points"], 4);
+        assert!(found[0].text.contains("; law of scalability: σ 4.0 % ("), "{}", found[0].text);
         assert!((usl["peak_threads"].as_f64().unwrap() - 21.9).abs() < 0.5);
     }
 

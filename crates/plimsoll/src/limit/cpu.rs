@@ -9,17 +9,34 @@ use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
 use super::microarchitecture::{Microarchitecture, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
-use crate::bench::place;
+use crate::bench::cpu::PER_CYCLE;
+use crate::bench::placed;
 use crate::case::Case;
 use crate::machine::{Cpu, CpuSet};
+use crate::quantity::format::significant;
+use crate::quantity::{Quantity, Unit};
 
 /// Limits of `cpu.peak`.
 pub fn peak(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != "rate" {
         return Vec::new();
     }
-    let limit = derived(question).unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why.0));
-    vec![limit]
+    let limit = derived(question);
+    vec![limit.unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question)))]
+}
+
+/// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
+fn measured_instead(question: &Question<'_>) -> String {
+    let conditions = || question.samples.iter().map(|sample| &sample.conditions);
+    let each = median(conditions().filter_map(|c| c.more.get(PER_CYCLE).copied()).collect());
+    match (each, median(conditions().filter_map(|c| c.clock_hz).collect())) {
+        (Some(each), Some(clock)) => format!(
+            "; measured: {} operations per cycle of a core at {}",
+            significant(each, 3),
+            Quantity::new(clock, Unit::Hertz)
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Limits of `cpu.core-to-core`: none is known.
@@ -32,15 +49,15 @@ pub fn core_to_core(_: &Question<'_>) -> Vec<Limit> {
 fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;
-    let cpus: CpuSet = place(question.machine, question.case.threads()).into_iter().collect();
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
     let units = units(cpu, &cpus, kernel)?;
-    let cores = cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
+    let share = Share::of(question, &cpus);
     let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
     let clock =
         median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
     let lanes = f64::from(kernel.lanes);
-    let per_cycle = units.per_cycle * lanes * units.operations * cores;
+    let per_cycle = units.per_cycle * lanes * units.operations * share.cpus;
     let input = |name: &str, value: f64, unit: &str, from: &str| Input {
         name: name.to_owned(),
         value,
@@ -52,16 +69,38 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         Kind::Ceiling,
         Source::Derived,
         per_cycle * clock,
-        &units.formula,
+        &format!("{} × {}", units.formula, share.name),
         vec![
             input(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
             input("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
             input("clock", clock, "Hz", "measured between the slices of each sample; median"),
-            input("cores", cores, "1", &format!("of CPUs {cpus}")),
+            input(share.name, share.cpus, "1", &share.from),
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
     Ok(limit)
+}
+
+/// How many cores' worth of time the threads have.
+struct Share {
+    cpus: f64,
+    name: &'static str,
+    from: String,
+}
+
+impl Share {
+    /// The cores of these CPUs, or what a quota leaves of them.
+    fn of(question: &Question<'_>, cpus: &CpuSet) -> Self {
+        let cores = question.machine.cpu.cores_of(cpus).unwrap_or(cpus.len()) as f64;
+        match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
+            Some(quota) => Self {
+                cpus: quota.cpus(),
+                name: "CPUs of the quota",
+                from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
+            },
+            None => Self { cpus: cores, name: "cores", from: format!("of CPUs {cpus}") },
+        }
+    }
 }
 
 /// What one core can do with a kernel in a cycle.
@@ -136,7 +175,7 @@ fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
         per_cycle: row.per_cycle(work, kernel.vector_bits(), cpu)?,
         operations: f64::from(operations),
         name: work.name(),
-        formula: format!("{} per cycle × lanes × {times}clock × cores", work.name()),
+        formula: format!("{} per cycle × lanes × {times}clock", work.name()),
     })
 }
 
@@ -177,6 +216,7 @@ mod tests {
 
     use super::*;
     use crate::limit::Evidence;
+    use crate::machine::cgroup::CpuQuota;
     use crate::machine::cpu::Logical;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Sample};
@@ -272,6 +312,39 @@ mod tests {
             limit(&zen4, &id, &[Some(3.0e9)]).value.unwrap() / 48.0e9
         };
         assert_eq!([1, 2, 3, 4, 9].map(on), [1.0, 2.0, 2.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn a_quota_scales_the_limit_where_it_gives_less_than_the_cores() {
+        if !x86_64("a_quota_scales_the_limit_where_it_gives_less_than_the_cores") {
+            return;
+        }
+        let mut zen4 = machine(17);
+        let on = |machine: &Machine, threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
+            limit(machine, &id, &[Some(3.0e9)])
+        };
+        let quota = |quota_us| CpuQuota { quota_us, period_us: 100_000, group: "/half".to_owned() };
+        zen4.cgroup.cpu_quota = Some(quota(50_000));
+        let half = on(&zen4, 2);
+        assert_eq!(half.value, Some(24.0e9));
+        assert!(half.formula.ends_with("clock × CPUs of the quota"), "{}", half.formula);
+        assert_eq!(half.inputs[3].from, "50000 of each 100000 µs, by /half");
+        zen4.cgroup.cpu_quota = Some(quota(150_000));
+        assert_eq!([1, 2].map(|n| on(&zen4, n).value.unwrap() / 48.0e9), [1.0, 1.5]);
+    }
+
+    #[test]
+    fn an_unknown_chip_shows_what_was_measured() {
+        let unknown = machine(250);
+        let mut samples = samples(&[Some(3.0e9)]);
+        samples[0].conditions.more.insert(PER_CYCLE.to_owned(), 15.97);
+        let case: Case = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best()).parse().unwrap();
+        let evidence = Evidence::default();
+        let question =
+            Question { machine: &unknown, case: &case, metric: "rate", samples: &samples, evidence };
+        let reason = peak(&question).remove(0).reason.unwrap();
+        assert!(reason.ends_with("; measured: 16.0 operations per cycle of a core at 3.00 GHz"), "{reason}");
     }
 
     #[test]

@@ -126,6 +126,11 @@ fn human(value: &Value) -> String {
     match value {
         Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),
         Value::Word(word) => word.clone(),
+        // 1e12 and not all its noughts.
+        Value::Count(n) if *n >= 1_000_000 => {
+            let short = format!("{n:e}");
+            if short.len() < n.to_string().len() { short } else { n.to_string() }
+        }
         other => other.to_string(),
     }
 }
@@ -140,6 +145,7 @@ mod tests {
 
     #[test]
     fn cases_read_like_words() {
+        assert_eq!(of("cpu.peak/op=fma/work=1000000000000/scaling=strong"), "fma work 1e12 scaling strong");
         assert_eq!(of("cpu.peak/op=fma/type=f64/isa=avx512/threads=2"), "fma f64 avx512 ×2");
         assert_eq!(
             of("memory.bandwidth/op=triad/size=512M/variant=nt/pages=thp/threads=1"),

@@ -9,7 +9,7 @@ mod limits;
 mod storage;
 
 pub use layout::{Row, Section, text};
-pub use limits::{foreseen, limits};
+pub use limits::limits;
 
 use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
 use crate::quantity::{Quantity, Unit, percent};

@@ -3,6 +3,7 @@
 mod core_to_core;
 mod dense;
 mod gemm;
+mod how;
 mod hpl;
 mod linpack;
 mod matrix;
@@ -12,4 +13,4 @@ mod peak;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
 pub use linpack::Linpack;
-pub use peak::Peak;
+pub use peak::{PER_CYCLE, Peak};

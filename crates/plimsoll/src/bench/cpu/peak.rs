@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op};
-use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, Until};
+use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
+use super::how::{hows, siblings};
 use super::matrix::{Pair, one, pairs, row};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, place};
+use crate::bench::fixed::{Scaling, scaling};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
 use crate::case::Case;
+use crate::machine::cgroup::CpuQuota;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -39,14 +42,18 @@ impl Benchmark for Peak {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "type", "isa", "threads"]
+        &["op", "type", "isa", "place", "threads", "work", "scaling"]
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
         let integers = element.is_some_and(|element| !element.is_float());
         let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
-        vec![Metric { name: "rate", unit, better: Better::Higher }]
+        let mut metrics = vec![Metric { name: "rate", unit, better: Better::Higher }];
+        if case.number("work").is_some() {
+            metrics.push(Metric { name: "time", unit: Unit::Second, better: Better::Lower });
+        }
+        metrics
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -56,19 +63,21 @@ impl Benchmark for Peak {
         if let Some(n) = threads.iter().find(|n| !(1..=MAX_THREADS).contains(*n)) {
             return Err(format!("threads: {n} is out of range; write a number from 1 to {MAX_THREADS}"));
         }
+        let hows = hows(machine, group)?;
         let mut candidates = Vec::new();
         for pair in pairs {
             for isa in pair.isas(&isas)? {
                 let feasible = row(pair, isa).map(|_| ());
-                let words = |case: Case| {
-                    case.with_word("op", pair.op.name())
-                        .with_word("type", pair.element.name())
-                        .with_word("isa", isa.name())
-                };
-                candidates.extend(threads.iter().map(|&n| Candidate {
-                    case: words(Case::of(self.name())).with_count("threads", n),
-                    feasible: feasible.clone(),
-                }));
+                let kernel = Case::of(self.name())
+                    .with_word("op", pair.op.name())
+                    .with_word("type", pair.element.name())
+                    .with_word("isa", isa.name());
+                for how in &hows {
+                    candidates.extend(threads.iter().map(|&n| Candidate {
+                        case: how.named(kernel.clone(), n),
+                        feasible: feasible.clone(),
+                    }));
+                }
             }
         }
         Ok(candidates)
@@ -82,15 +91,25 @@ impl Benchmark for Peak {
             element: one::<Element>("type", word("type")).map_err(bad)?,
         };
         let kernel = row(pair, one::<Isa>("isa", word("isa")).map_err(bad)?)?;
-        let cpus = place(cx.machine, case.threads());
+        let cpus = placed(cx.machine, case);
         let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
         let team = Team::new(&cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let sliced = Sliced::prepare(team, |_| KernelLoad::new(loaded.clone()))
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let set: CpuSet = cpus.iter().copied().collect();
+        let quota = cx.machine.cgroup.cpu_quota.clone().filter(|quota| quota.cpus() < set.len() as f64);
+        let work = case.number("work").map(|work| match scaling(case) {
+            Ok(Scaling::Strong) => work.div_ceil(cpus.len().max(1) as u64),
+            _ => work,
+        });
         Ok(Box::new(Running {
             kernel,
             sliced,
-            quota: cx.machine.cgroup.cpu_quota.as_ref().map(|q| q.cpus()),
+            quota,
+            turns: work.map(|each| each.div_ceil(kernel.operations_per_turn().max(1)).max(1)),
+            warm: false,
+            cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
+            siblings: siblings(cx.machine, &set),
         }))
     }
 }
@@ -99,7 +118,14 @@ impl Benchmark for Peak {
 struct Running {
     kernel: &'static Kernel,
     sliced: Sliced<KernelLoad>,
-    quota: Option<f64>,
+    /// A quota that gives less time than the CPUs have.
+    quota: Option<CpuQuota>,
+    /// Turns of each thread in each sample, where the amount is fixed.
+    turns: Option<u64>,
+    /// Whether the warm-up is over.
+    warm: bool,
+    cores: usize,
+    siblings: Vec<CpuSet>,
 }
 
 impl Running {
@@ -111,36 +137,64 @@ impl Running {
 
     fn sample_of(&self, outcome: &Outcome) -> Sample {
         let operations = self.kernel.operations_per_turn() as f64;
-        let rate = outcome.turns_per_second() * operations;
+        let undisturbed = outcome.turns_per_second() * operations;
         // What the program got, disturbed slices and all.
         let delivered = outcome.delivered_turns_per_second * operations;
+        let mut more = std::collections::BTreeMap::from([("delivered".to_owned(), delivered)]);
+        if let Some(clock) = outcome.clock_hz() {
+            more.insert(PER_CYCLE.to_owned(), undisturbed / clock / self.cores.max(1) as f64);
+        }
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
             set_aside: Some(outcome.set_aside()),
-            more: [("delivered".to_owned(), delivered)].into(),
+            more,
             ..Conditions::default()
         };
-        Sample {
-            elapsed: outcome.elapsed.as_secs_f64(),
-            values: [("rate".to_owned(), rate)].into(),
-            conditions,
-            ..Sample::default()
+        let elapsed = outcome.elapsed.as_secs_f64();
+        // Where a quota gives less than the CPUs, what it gives is the figure.
+        let rate = if self.quota.is_some() { delivered } else { undisturbed };
+        let values = [("rate".to_owned(), rate), ("time".to_owned(), elapsed)].into();
+        Sample { elapsed, values, conditions, ..Sample::default() }
+    }
+
+    /// A time of at least `seconds` that has whole periods of the quota, so that each sample has its share of it.
+    fn whole_periods(&self, seconds: f64) -> Duration {
+        let period = self.quota.as_ref().map_or(0.0, |quota| quota.period_us as f64 * 1e-6);
+        let seconds = seconds.clamp(0.0, MAX_SECONDS);
+        Duration::from_secs_f64(if period > 0.0 { (seconds / period).ceil() * period } else { seconds })
+    }
+
+    fn until(&mut self, amount: Amount) -> Until {
+        let first = !std::mem::replace(&mut self.warm, true);
+        match (amount, self.turns) {
+            (_, Some(turns)) if !first => Until::Turns(turns),
+            (Amount::Work(operations), _) => Until::Turns(self.turns(operations)),
+            (Amount::Seconds(seconds), _) => Until::Elapsed(self.whole_periods(seconds)),
+        }
+    }
+
+    fn why(&self, error: &SlicedError) -> String {
+        match (&self.quota, error) {
+            (Some(quota), SlicedError::AllDisturbed { cpu, slices }) => format!(
+                "CPU {cpu}: none of {slices} slices was undisturbed, as a cgroup quota allows {:.2} CPUs' worth of time: \
+                 raise it, or give a longer --sample-time",
+                quota.cpus()
+            ),
+            _ => error.to_string(),
         }
     }
 }
+
+/// Name of a condition: operations in a cycle of one core.
+pub const PER_CYCLE: &str = "operations_per_cycle";
 
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
     /// budget also where most of the time is stolen.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let until = match amount {
-            Amount::Work(operations) => Until::Turns(self.turns(operations)),
-            Amount::Seconds(seconds) => {
-                Until::Elapsed(Duration::from_secs_f64(seconds.clamp(0.0, MAX_SECONDS)))
-            }
-        };
+        let until = self.until(amount);
         let outcome =
-            self.sliced.measure(until).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+            self.sliced.measure(until).map_err(|error| CannotMeasure::environment(self.why(&error)))?;
         Ok(self.sample_of(&outcome))
     }
 
@@ -162,8 +216,20 @@ impl Prepared for Running {
         if threads > distinct {
             facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct });
         }
-        if let Some(cpus) = self.quota.filter(|cpus| *cpus < distinct as f64) {
-            facts.warnings.push(Warning::CpuQuota { cpus });
+        if let Some(quota) = &self.quota {
+            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() });
+        }
+        if let Some(turns) = self.turns {
+            let operations = turns.saturating_mul(self.kernel.operations_per_turn());
+            facts.achieved.insert("work".to_owned(), operations.saturating_mul(threads as u64).into());
+        }
+        if !self.siblings.is_empty() {
+            let named: Vec<String> = self.siblings.iter().map(ToString::to_string).collect();
+            let text = format!(
+                "CPUs {} are siblings of one core each and share its units; the limit counts each core once",
+                named.join("; ")
+            );
+            facts.warnings.push(Warning::Other { code: "smt-siblings".to_owned(), text });
         }
         if let Some(why) = self.sliced.clock_unknown() {
             facts.warnings.push(Warning::Other { code: "clock-unknown".to_owned(), text: why.to_string() });
@@ -201,6 +267,42 @@ mod tests {
         assert_eq!(ids(&group), wanted);
         let twice = words("isa", &["best", best.name()]).with("threads", threads(&[1]));
         assert_eq!(ids(&twice).len(), 2, "one for each type");
+    }
+
+    #[test]
+    fn a_fixed_amount_is_divided_or_not_and_stands_in_the_id() {
+        let machine = Machine::discover(&Root::live());
+        let first = machine.cpu.allowed.first().unwrap();
+        let fixed = |scaling: &str| {
+            words("type", &["f64"])
+                .with("threads", threads(&[2]))
+                .with("work", vec![Value::Count(1_000_000_007)])
+                .with("scaling", vec![Value::Word(scaling.to_owned())])
+                .with("place", vec![Value::Word(first.to_string())])
+        };
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
+            let case = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0).case;
+            let end = format!("place={first}/threads=2/work=1000000007/scaling={scaling}");
+            assert!(case.id().as_str().ends_with(&end), "{case}");
+            assert_eq!(Peak.metrics(&case)[1].name, "time");
+            let mut running = Peak.prepare(&case, &cx).unwrap();
+            // The first is the warm-up, as long as it is told.
+            let taken: Vec<Sample> =
+                (0..40).filter_map(|_| running.sample(Amount::Seconds(0.01)).ok()).take(2).collect();
+            assert_eq!(taken.len(), 2);
+            assert!(taken.iter().all(|sample| sample.values["time"] > 0.0), "{taken:?}");
+            running.verify().unwrap();
+            let achieved = running.facts().achieved["work"].as_u64().unwrap();
+            assert!((2 * each..2 * each + 4000).contains(&achieved), "{scaling}: {achieved}");
+            assert_eq!(running.facts().achieved["cpus"], serde_json::json!([first]));
+        }
+        let strong = words("scaling", &["strong"]);
+        assert!(Peak.cases(&machine, &strong).unwrap_err().contains("give it by --work"));
+        assert!(Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling: "));
+        assert!(Peak.cases(&machine, &words("place", &["8191"])).unwrap_err().starts_with("place: CPU 8191"));
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! How a kernel is run: on which CPUs, and how much of it in each sample.
+
+use crate::bench::Placement;
+use crate::bench::fixed::{Scaling, scaling};
+use crate::case::Case;
+use crate::machine::{CpuSet, Machine};
+use crate::plan::Group;
+
+/// Where threads are put and how much they do, as far as that was asked for.
+pub(super) struct How {
+    place: Option<String>,
+    work: Option<u64>,
+    scaling: Option<String>,
+}
+
+impl How {
+    /// The case with what was asked for, on so many threads.
+    pub(super) fn named(&self, case: Case, threads: u64) -> Case {
+        let case = match &self.place {
+            Some(place) => case.with_word("place", place),
+            None => case,
+        };
+        let case = case.with_count("threads", threads);
+        let case = match self.work {
+            Some(work) => case.with_count("work", work),
+            None => case,
+        };
+        match &self.scaling {
+            Some(scaling) => case.with_word("scaling", scaling),
+            None => case,
+        }
+    }
+}
+
+/// The product of what was asked for; one that asks for nothing where nothing was.
+///
+/// # Errors
+/// A place that is not there, an amount of nothing, a scaling that cannot be, in one line.
+pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String> {
+    let words = |key: &str| -> Vec<Option<String>> {
+        let words = group.words(key, &[]);
+        if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() }
+    };
+    let works: Vec<Option<u64>> = match group.asked_numbers("work") {
+        Some(works) if works.contains(&0) => return Err("work: 0 is nothing to do".to_owned()),
+        Some(works) => works.into_iter().map(Some).collect(),
+        None => vec![None],
+    };
+    let mut hows = Vec::new();
+    for place in words("place") {
+        place.as_ref().map_or(Ok(()), |word| Placement::read(word, machine).map(|_| ()))?;
+        for &work in &works {
+            for word in words("scaling") {
+                let how = How { place: place.clone(), work, scaling: word };
+                if scaling(&how.named(Case::of("cpu.peak"), 1))? == Scaling::Strong && work.is_none() {
+                    let why = "scaling: strong divides a fixed amount; give it by --work, such as 1e12";
+                    return Err(why.to_owned());
+                }
+                hows.push(how);
+            }
+        }
+    }
+    Ok(hows)
+}
+
+/// The groups of CPUs among these that are siblings of one core.
+pub(super) fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
+    let mut groups: Vec<CpuSet> = Vec::new();
+    for cpu in cpus.iter() {
+        let group = machine.cpu.logical(cpu).map(|logical| logical.siblings.common(cpus));
+        if let Some(group) = group.filter(|group| group.len() > 1 && !groups.contains(group)) {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Root;
+    use crate::machine::cpu::Logical;
+
+    #[test]
+    fn siblings_are_told_once_and_only_among_the_cpus_in_use() {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        let logical = |id: usize| Logical {
+            id,
+            core: Some(id as u32 % 2),
+            package: Some(0),
+            siblings: [id % 2, id % 2 + 2].into_iter().collect(),
+            online: true,
+        };
+        machine.cpu.logical = (0..4).map(logical).collect();
+        let among = |cpus: &str| {
+            let found = siblings(&machine, &cpus.parse().unwrap());
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(among("0-3"), ["0,2", "1,3"]);
+        assert_eq!(among("0-2"), ["0,2"]);
+        assert!(among("0-1").is_empty() && among("7").is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! Which CPUs threads are pinned to, in which order.
+
+use std::collections::HashMap;
+
+use crate::case::Case;
+use crate::machine::{CpuSet, Machine};
+
+/// The order in which threads take CPUs; beyond the last it begins again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Socket by socket in turn, one CPU of each core before SMT siblings.
+    Spread,
+    /// All siblings of a core before the next core, all cores of a socket before the next.
+    Compact,
+    /// These CPUs in the order of their numbers.
+    Cpus(CpuSet),
+}
+
+impl Placement {
+    /// Reads `spread`, `compact` or a list of CPUs that this process may use.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
+        let cpus = match word {
+            "spread" => return Ok(Self::Spread),
+            "compact" => return Ok(Self::Compact),
+            list => list.parse::<CpuSet>(),
+        };
+        let shown = crate::text::shown(word);
+        let cpus =
+            cpus.map_err(|_| format!("place: no '{shown}'; there is spread, compact, or CPUs such as 0-3"))?;
+        let foreign = cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu));
+        match foreign {
+            Some(cpu) => Err(format!(
+                "place: CPU {cpu} may not be used: this process is allowed CPUs {}",
+                machine.cpu.allowed
+            )),
+            None if cpus.is_empty() => Err("place: no CPU is named".to_owned()),
+            None => Ok(Self::Cpus(cpus)),
+        }
+    }
+
+    /// The CPUs of `threads` threads, one for each; empty when no CPU is known.
+    pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
+        let mut order: Vec<Seat> = seats(machine);
+        match self {
+            Self::Spread => order.sort_by_key(|seat| (seat.sibling, seat.in_package, seat.package, seat.cpu)),
+            Self::Compact => order.sort_by_key(|seat| (seat.package, seat.core, seat.cpu)),
+            Self::Cpus(cpus) => order.retain(|seat| cpus.contains(seat.cpu)),
+        }
+        let enough = if order.is_empty() { 0 } else { threads };
+        order.iter().map(|seat| seat.cpu).cycle().take(enough).collect()
+    }
+}
+
+/// The CPUs of a case's threads: as its `place` says, else spread.
+pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
+    let word = case.word("place").unwrap_or("spread");
+    Placement::read(word, machine).unwrap_or(Placement::Spread).cpus(machine, case.threads())
+}
+
+/// The CPUs that `threads` threads are pinned to where nothing else is asked for: spread.
+pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
+    Placement::Spread.cpus(machine, threads)
+}
+
+/// A CPU, and where it is.
+struct Seat {
+    cpu: usize,
+    package: u32,
+    /// Number of the core's first CPU; its own where nothing is known to be shared.
+    core: usize,
+    /// Which of its core's CPUs, from 0.
+    sibling: usize,
+    /// Which of its package's CPUs with this `sibling`, from 0.
+    in_package: usize,
+}
+
+/// The allowed CPUs in the order of their numbers.
+fn seats(machine: &Machine) -> Vec<Seat> {
+    let mut cores: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
+    let mut taken: HashMap<(u32, usize), usize> = HashMap::new();
+    let seat = |cpu: usize| {
+        let logical = machine.cpu.logical(cpu);
+        let package = logical.and_then(|l| l.package).unwrap_or(0);
+        let (mut core, mut sibling) = (cpu, 0);
+        // Without a core number nothing is known to be shared.
+        if let Some(number) = logical.and_then(|l| l.core) {
+            let members = cores.entry((package, number)).or_default();
+            (core, sibling) = (members.first().copied().unwrap_or(cpu), members.len());
+            members.push(cpu);
+        }
+        let next = taken.entry((package, sibling)).or_default();
+        *next += 1;
+        Seat { cpu, package, core, sibling, in_package: *next - 1 }
+    };
+    machine.cpu.allowed.iter().map(seat).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Root;
+    use crate::machine::cpu::Logical;
+
+    /// Two sockets of two cores of two hardware threads: siblings are 0 and 4, 1 and 5 (socket 0), 2 and 6, 3 and 7.
+    fn machine() -> Machine {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = "0-7".parse().unwrap();
+        let logical = |id: usize| Logical {
+            id,
+            core: Some(id as u32 % 2),
+            package: Some(id as u32 % 4 / 2),
+            siblings: [id % 4, id % 4 + 4].into_iter().collect(),
+            online: true,
+        };
+        machine.cpu.logical = (0..8).map(logical).collect();
+        machine
+    }
+
+    #[test]
+    fn spread_takes_sockets_in_turn_and_siblings_last_compact_the_reverse() {
+        let machine = machine();
+        assert_eq!(place(&machine, 8), [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!(Placement::Compact.cpus(&machine, 8), [0, 4, 1, 5, 2, 6, 3, 7]);
+        assert_eq!(Placement::read("6,0-1", &machine).unwrap().cpus(&machine, 5), [0, 1, 6, 0, 1]);
+        let mut nowhere = machine;
+        nowhere.cpu.allowed = CpuSet::default();
+        assert!(place(&nowhere, 3).is_empty());
+    }
+
+    #[test]
+    fn where_nothing_is_told_every_cpu_is_a_core() {
+        let mut machine = machine();
+        machine.cpu.logical.clear();
+        assert_eq!(place(&machine, 3), [0, 1, 2]);
+        assert_eq!(Placement::Compact.cpus(&machine, 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn wrong_places_are_refused_in_one_line() {
+        let error = |word: &str| Placement::read(word, &machine()).unwrap_err();
+        assert_eq!(error("0,9"), "place: CPU 9 may not be used: this process is allowed CPUs 0-7");
+        assert!(error("wide\u{1b}\n").starts_with("place: no 'wide"));
+        assert!(!error("wide\u{1b}\n").contains(['\u{1b}', '\n']));
+    }
+}

@@ -1,0 +1,106 @@
+//! `plimsoll cpu` where something stands in its way: each is told in a line.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch, skipped};
+
+fn told(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy);
+    text.concat()
+}
+
+/// The run document of `plimsoll cpu WORDS`, and what else was printed.
+fn measured(words: &[&str]) -> Value {
+    let dir = scratch();
+    let all = ["cpu", "--samples", "2", "--json", "-", "--store", "none"];
+    let (out, _) = ended(plimsoll(dir.path()).args(all).args(words), 0);
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn a_fixed_amount_is_divided_among_the_threads_and_named() {
+    let words =
+        ["--type", "f64", "--threads", "1,2", "--work", "1e9", "--scaling", "strong", "--place", "compact"];
+    let document = measured(&words);
+    for (measurement, threads) in document["measurements"].as_array().unwrap().iter().zip([1, 2]) {
+        let params = &measurement["case"]["params"];
+        assert_eq!(
+            (&params["threads"], &params["work"]),
+            (&threads.into(), &1_000_000_000.into()),
+            "{params}"
+        );
+        let achieved = measurement["achieved"]["work"].as_u64().unwrap();
+        assert!((1_000_000_000..1_000_010_000).contains(&achieved), "{achieved}");
+        let metrics: Vec<&Value> =
+            measurement["metrics"].as_array().unwrap().iter().map(|m| &m["name"]).collect();
+        assert_eq!(metrics, ["rate", "time"]);
+    }
+    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling").unwrap();
+    assert!(found["evidence"]["steps"][0]["efficiency"].as_f64().unwrap() > 0.0, "{found}");
+}
+
+#[test]
+fn amounts_and_places_that_cannot_be_are_refused() {
+    let dir = scratch();
+    let refused = |words: &[&str]| ended(plimsoll(dir.path()).arg("cpu").args(words), 2).1;
+    assert!(refused(&["--scaling", "strong"]).contains("give it by --work"));
+    assert!(refused(&["--work", "1e12", "--sample-time", "1s"]).contains("give one"));
+    assert!(refused(&["--place", "0,8191"]).contains("place: CPU 8191 may not be used"));
+    assert!(refused(&["--place", "nowhere"]).contains("there is spread, compact, or CPUs such as 0-3"));
+}
+
+#[test]
+fn a_limit_on_processes_is_named_where_threads_cannot_start() {
+    let name = "a_limit_on_processes_is_named_where_threads_cannot_start";
+    let nobody = 65534;
+    let dir = std::env::temp_dir();
+    let mut run = Command::new("prlimit");
+    run.args(["--nproc=24", env!("CARGO_BIN_EXE_plimsoll")])
+        .args("cpu --type f64 --threads 100 --samples 1 --store none".split(' '))
+        .current_dir(&dir)
+        .uid(nobody)
+        .gid(nobody);
+    let output = match run.output() {
+        Ok(output) => output,
+        Err(why) => {
+            return skipped(name, &format!("cannot become another user, whom the limit binds: {why}"));
+        }
+    };
+    let text = told(&output);
+    if text.contains("failed to execute") {
+        return skipped(name, "another user may not read the build");
+    }
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    // The table breaks its lines.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("cannot start thread ") && text.contains(" of 100: "), "{text}");
+    assert!(text.contains("ulimit -u"), "{text}");
+}
+
+#[test]
+fn an_instruction_set_that_an_older_processor_lacks_is_told() {
+    let name = "an_instruction_set_that_an_older_processor_lacks_is_told";
+    let emulator = Path::new("/usr/bin/qemu-x86_64");
+    if !emulator.exists() || !cfg!(target_arch = "x86_64") {
+        return skipped(name, "needs qemu-x86_64 (Debian: qemu-user) on x86-64");
+    }
+    let words = "cpu --op fma --type f64 --isa avx512,avx2 --threads 1 --list";
+    let output = Command::new(emulator)
+        .args(["-cpu", "Nehalem", env!("CARGO_BIN_EXE_plimsoll")])
+        .args(words.split(' '))
+        .output()
+        .unwrap();
+    let text = told(&output);
+    assert!(output.status.success(), "{text}");
+    for (isa, feature) in [("avx512", "avx512f"), ("avx2", "avx2")] {
+        let line = text.lines().find(|line| line.contains(&format!("isa={isa}/"))).unwrap();
+        assert!(
+            line.ends_with(&format!("not here: {isa} is not supported by this CPU: needs {feature}")),
+            "{line}"
+        );
+    }
+}
