@@ -57,12 +57,13 @@ fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5]
     let name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
     let first = machine.cpu.allowed.iter().next().unwrap_or(0);
     let rates = per_cycle(&machine.cpu, first, kernel);
+    let available = kernel.available();
     let (each, operations) = match &rates {
-        Ok(rates) => (significant(rates.instructions, 3), significant(rates.operations, 4)),
-        Err(_) => Default::default(),
+        Ok(rates) if available.is_ok() => (number(rates.instructions), number(rates.operations)),
+        _ => Default::default(),
     };
     let unit = if kernel.element.is_float() { Unit::FlopPerSecond } else { Unit::OpPerSecond };
-    let limit = match (kernel.available(), rates, clock_hz) {
+    let limit = match (available, rates, clock_hz) {
         // The name stands in front already.
         (Err(absence), ..) => match absence.to_string().split_once(" is ") {
             Some((_, why)) => why.to_owned(),
@@ -73,6 +74,11 @@ fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5]
         (Ok(()), Ok(rates), Some(hertz)) => Quantity::new(rates.operations * hertz, unit).to_string(),
     };
     [name, kernel.lanes.to_string(), each, operations, limit]
+}
+
+/// Whole numbers whole, others to three digits.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { significant(value, 3) }
 }
 
 #[cfg(test)]
@@ -93,8 +99,8 @@ mod tests {
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let words = |start: &str| line(start).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         // Whether it can run is the affair of this processor, what it could do of that of the fixture.
-        assert_eq!(words("fma   f64   avx512")[..6], ["fma", "f64", "avx512", "8", "1.00", "16.00"]);
-        assert_eq!(words("add   i8    sse2")[3..], ["16", "4.00", "64.00", "237", "GOP/s"]);
+        assert_eq!(words("add   i8    sse2")[3..], ["16", "4", "64", "237", "GOP/s"]);
+        assert_eq!(words("sqrt  f64   sse2")[3..6], ["2", "0.119", "0.239"]);
         assert!(line("fma   f64   portable").contains("unknown: the compiler chose"), "{text}");
         if kernel::find(kernel::Op::Dot, kernel::Element::I8, Isa::Amx)
             .is_some_and(|kernel| kernel.available().is_err())

@@ -185,6 +185,10 @@ impl Running {
     }
 }
 
+/// How often a sample without one undisturbed slice is taken again before the case is given up: short samples on a busy
+/// machine often have none.
+const AGAIN: usize = 20;
+
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";
 
@@ -193,9 +197,17 @@ impl Prepared for Running {
     /// budget also where most of the time is stolen.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let until = self.until(amount);
-        let outcome =
-            self.sliced.measure(until).map_err(|error| CannotMeasure::environment(self.why(&error)))?;
-        Ok(self.sample_of(&outcome))
+        let mut outcome = self.sliced.measure(until);
+        for _ in 0..AGAIN {
+            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
+                break;
+            }
+            outcome = self.sliced.measure(until);
+        }
+        match outcome {
+            Ok(outcome) => Ok(self.sample_of(&outcome)),
+            Err(error) => Err(CannotMeasure::environment(self.why(&error))),
+        }
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
