@@ -33,6 +33,7 @@ class Metric:
     set_aside: float
     delivered: float | None
     why: str
+    curve: list
 
 
 def plimsoll(*words):
@@ -48,7 +49,7 @@ def metric_of(measurement):
     """The headline of one measurement of a run document."""
     case, metrics = measurement["case"]["id"], measurement["metrics"]
     if not metrics:
-        return Metric(case, float("nan"), "", None, 0.0, None, measurement["reason"] or measurement["status"])
+        return Metric(case, float("nan"), "", None, 0.0, None, measurement["reason"] or measurement["status"], [])
     first, conditions = metrics[0], measurement.get("conditions") or {}
     why = ((first["limit"] or {}).get("reason") or "") if first["of_limit"] is None else ""
     return Metric(
@@ -59,6 +60,7 @@ def metric_of(measurement):
         conditions.get("set_aside") or 0.0,
         conditions.get("delivered"),
         why,
+        first.get("curve") or [],
     )
 
 

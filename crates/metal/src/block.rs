@@ -262,6 +262,12 @@ impl Region {
         self.buffer.resident()
     }
 
+    /// The memory of the region, and of what is copied from it.
+    #[must_use]
+    pub fn memory(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
     /// Decides which blocks come next, `blocks` of them; at random at most [`MOST_DRAWN`]. Not to be timed.
     pub fn draw(&mut self, blocks: u64) {
         self.places.clear();

@@ -166,6 +166,12 @@ impl Chase {
         self.buffer.resident()
     }
 
+    /// The memory that the cycles go through.
+    #[must_use]
+    pub fn memory(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
     /// Follows `steps` links of each cycle from where the last walk ended. Each step is one load that needs the one
     /// before; those of different cycles need nothing of each other.
     pub fn walk(&mut self, steps: u64) {

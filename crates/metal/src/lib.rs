@@ -14,6 +14,7 @@ pub mod isa;
 pub mod kernel;
 pub mod lu;
 pub mod mapped;
+pub mod numa;
 pub mod residency;
 pub mod sliced;
 pub mod stream;

@@ -64,6 +64,11 @@ pub const KEYS: &[Key] = &[
     key("pages", Kind::Word, "page size asked for: 4k, thp, 2m, 1g (the last two from reserved pools)"),
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)"),
     key("chases", Kind::Count, "chains of dependent loads at once"),
+    key(
+        "delay",
+        Kind::Word,
+        "waits of the loading threads after each 4 KiB, all in one sweep: 0ns,100ns,1us",
+    ),
     key("depth", Kind::Count, "transfers in flight per thread"),
     key("engine", Kind::Word, "how transfers are asked for: io_uring (also +sqpoll, +iopoll), psync, mmap"),
     key("cache", Kind::Word, "page cache: direct (bypassed) or buffered"),

@@ -4,6 +4,7 @@
 //! here is a pure function of the raw [`Outcome`], the machine and the run's evidence, so a stored run can be
 //! summarised again by a newer version.
 
+mod curve;
 mod matrix;
 mod peers;
 
@@ -199,9 +200,7 @@ impl Maker<'_> {
         if let Some(headline) = metrics.first_mut() {
             headline.note_delivered(&outcome.samples);
             headline.matrix = Matrix::of(&outcome.samples);
-            // Later samples repeat what the search found.
-            let mut curves = outcome.samples.iter().map(|sample| &sample.curve);
-            headline.curve = curves.find(|curve| !curve.is_empty()).cloned();
+            headline.curve = curve::of(&outcome.samples);
         }
         let params = outcome.case.params().iter();
         Measurement {

@@ -41,11 +41,7 @@ fn reference(fresh: &Region, places: &[u64]) -> (Vec<u8>, u64) {
                 }
             }
             BlockOp::Write if block <= 8 => target.copy_from_slice(&unit_value(pass).to_le_bytes()[..block]),
-            BlockOp::Write => {
-                target
-                    .chunks_mut(8)
-                    .for_each(|word| word.copy_from_slice(&((pass + 1) as f64).to_le_bytes()));
-            }
+            BlockOp::Write => target.fill(1 + (pass % 127) as u8),
             BlockOp::ReadWrite => target.copy_from_slice(&fresh.buffer.bytes()[start..start + block]),
         }
     }

@@ -36,6 +36,8 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &memory::Bandwidth,
     &memory::Latency,
     &memory::Block,
+    &memory::LoadedLatency,
+    &memory::Numa,
     &disk::io::DiskIo,
     &disk::fsync::DiskFsync,
     &network::Tcp,

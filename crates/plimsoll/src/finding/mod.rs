@@ -6,6 +6,7 @@
 mod bottleneck;
 mod changed;
 mod explained;
+mod knee;
 mod scales;
 mod shared_core;
 mod shortfall;
@@ -25,6 +26,7 @@ pub const RULES: &[Rule] = &[
     siblings::find,
     scales::find,
     changed::find,
+    knee::find,
     shortfall::find,
     explained::find,
     bottleneck::find,

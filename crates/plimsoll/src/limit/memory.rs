@@ -112,7 +112,7 @@ fn channels(question: &Question<'_>) -> Result<Limit, String> {
 }
 
 /// What a hypervisor means for a limit of the whole socket.
-fn in_between(machine: &Machine) -> String {
+pub(super) fn in_between(machine: &Machine) -> String {
     match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
         (Some(true), Some(name)) => format!("; {name} is in between, and others may share the socket"),
         (Some(true), None) => "; a hypervisor is in between, and others may share the socket".to_owned(),
@@ -120,7 +120,7 @@ fn in_between(machine: &Machine) -> String {
     }
 }
 
-fn no_channels(machine: &Machine) -> String {
+pub(super) fn no_channels(machine: &Machine) -> String {
     let hidden = match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
         (Some(true), Some(name)) => format!("{name} hides the memory's channels"),
         (Some(true), None) => "the hypervisor hides the memory's channels".to_owned(),
@@ -130,7 +130,7 @@ fn no_channels(machine: &Machine) -> String {
 }
 
 /// Sockets that `threads` threads are placed on.
-fn sockets(machine: &Machine, threads: usize) -> Result<f64, String> {
+pub(super) fn sockets(machine: &Machine, threads: usize) -> Result<f64, String> {
     let packages: Option<BTreeSet<u32>> = place(machine, threads)
         .into_iter()
         .map(|cpu| machine.cpu.logical(cpu).and_then(|cpu| cpu.package))

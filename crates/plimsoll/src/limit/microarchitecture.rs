@@ -86,6 +86,12 @@ pub struct Microarchitecture {
     pub l2_latency: Option<f64>,
     /// Bytes that loads can take from the level-1 data cache in a cycle.
     pub l1_load_bytes: Option<f64>,
+    /// Loads of up to 8 bytes started in a cycle.
+    pub loads: Option<f64>,
+    /// Stores of up to 8 bytes started in a cycle.
+    pub stores: Option<f64>,
+    /// Loads and stores together, half of them each.
+    pub accesses: Option<f64>,
     /// Where the row is from.
     pub source: String,
 }
@@ -316,6 +322,10 @@ mod tests {
             assert!(row.add.bits_128.is_some() && row.multiply.bits_128.is_some(), "{name}");
             assert!(row.l1_latency.is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
             assert!(row.l2_latency.is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
+            if let (Some(loads), Some(stores), Some(both)) = (row.loads, row.stores, row.accesses) {
+                assert!((1.0..=4.0).contains(&loads) && (1.0..=4.0).contains(&stores), "{name}");
+                assert!(both >= loads.max(stores) && both <= loads + stores, "{name}");
+            }
             assert!(
                 row.l1_load_bytes.is_none_or(|bytes| [32.0, 64.0, 96.0, 128.0].contains(&bytes)),
                 "{name}"

@@ -3,6 +3,7 @@
 //! A limit that is not known is `unknown` with the reason; it is never guessed. Limits are computed when all
 //! cases are done, because one may need what another measured.
 
+pub mod block;
 pub mod cpu;
 pub mod dense;
 pub mod device;
@@ -176,6 +177,9 @@ pub const RULES: &[(&str, Rule)] = &[
     ("disk.fsync", disk::fsync),
     ("memory.bandwidth", memory::bandwidth),
     ("memory.latency", memory::latency),
+    ("memory.block", block::block),
+    ("memory.loaded-latency", memory::latency),
+    ("memory.numa", block::numa),
     ("network.tcp", network::tcp),
     ("network.udp", network::tcp),
     ("network.latency", network::latency),

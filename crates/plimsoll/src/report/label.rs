@@ -31,6 +31,8 @@ pub(super) fn label(case: &Case) -> String {
         "cpu.core-to-core" => words.word("core to core").these(&["op"]),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
         "memory.block" => words.pattern().these(&["op", "block"]).word("of").these(&["size"]).times(),
+        "memory.loaded-latency" => words.word("loaded latency").these(&["size"]).times(),
+        "memory.numa" => words.word("NUMA").these(&["op", "size"]),
         "memory.latency" => words.word("latency").these(&["size"]),
         "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
         "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),

@@ -6,6 +6,7 @@ use super::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
+use crate::sample::Point;
 
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,7 @@ impl Row {
         let mut details: Vec<String> = level(measurement).into_iter().collect();
         details.extend(headline.and_then(tail));
         details.extend(headline.into_iter().flat_map(between));
+        details.extend(headline.into_iter().flat_map(|metric| under_load(measurement, metric)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
@@ -149,6 +151,20 @@ fn between(metric: &MetricResult) -> Vec<String> {
     alike.iter().map(one).collect()
 }
 
+/// The latency at each bandwidth that was drawn beside it.
+fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
+    let curve =
+        metric.curve.iter().flatten().filter(|_| measurement.case.benchmark() == "memory.loaded-latency");
+    let one = |point: &Point| {
+        let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
+        match load > 0.0 {
+            true => Some(format!("{} {latency}", human(load, Unit::BytePerSecond))),
+            false => Some(format!("no load {latency}")),
+        }
+    };
+    curve.filter_map(one).collect()
+}
+
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
     let one = |name: &&str| percentiles.get(*name).map(|value| format!("{name} {}", human(*value, unit)));
     let all: Vec<String> = names.iter().filter_map(one).collect();
@@ -231,6 +247,16 @@ mod tests {
         let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 104e-9);
         made.metrics[0].matrix = Matrix::of(&[sample]);
         assert_eq!(Row::of(&made).details, "smt 6.20 ns (1 pair) · apart 105 ns (2 pairs)");
+    }
+
+    #[test]
+    fn the_latency_under_load_is_told_with_each_load() {
+        let point = |program: f64, latency: f64| -> Point {
+            [("program".to_owned(), program), ("latency".to_owned(), latency)].into()
+        };
+        let mut made = fixture::measured("memory.loaded-latency/op=read", "latency", Unit::Second, 150e-9);
+        made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), Point::new()]);
+        assert_eq!(Row::of(&made).details, "no load 143 ns · 25.0 GB/s 145 ns");
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod home;
 mod lap;
 mod latency;
 mod level;
+mod loaded;
+mod numa;
 mod passes;
 
 use plimsoll_metal::buffer::{Pages, Resident};
@@ -24,6 +26,8 @@ pub use latency::Latency;
 pub(crate) use latency::first_cpu;
 use level::Level;
 pub(crate) use level::{Answers, answers, levels};
+pub use loaded::LoadedLatency;
+pub use numa::Numa;
 
 use crate::bench::{Context, place};
 use crate::case::Case;
@@ -164,6 +168,11 @@ pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
     answers(machine, &place(machine, case.threads()), case.number("size").unwrap_or(0), arrays)
 }
 
+/// Whether so many bytes, over all threads, are memory and not caches.
+pub(crate) fn is_memory(machine: &Machine, bytes: u64) -> bool {
+    bytes >= last_level(machine).saturating_mul(TIMES_LAST_LEVEL)
+}
+
 /// A remark where the size of the caches is not known, so that what was measured may be a cache.
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
@@ -236,6 +245,11 @@ fn in_pool(machine: &Machine, threads: u64, size: u64, page: u64) -> Result<(), 
 /// Threads pinned where a case wants them.
 fn team(machine: &Machine, threads: usize) -> Result<Team, CannotMeasure> {
     Team::new(&place(machine, threads)).map_err(broken)
+}
+
+/// Threads pinned to these CPUs.
+fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
+    Team::new(cpus).map_err(broken)
 }
 
 fn broken(error: TeamError) -> CannotMeasure {

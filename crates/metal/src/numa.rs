@@ -1,0 +1,159 @@
+//! Memory of a stated NUMA node: a thread's memory policy while something is made, and where pages really lie.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ptr;
+
+/// Nodes that a mask has room for: the kernel's own most (`CONFIG_NODES_SHIFT` is at most 10).
+const MOST_NODES: usize = 1024;
+/// Pages that are asked about, spread over the memory.
+const ASKED: usize = 256;
+
+/// Why memory of a node cannot be had, or its place not be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NumaError {
+    /// The kernel refused the policy: no such node, none with memory, or none that this cpuset allows.
+    #[error(
+        "memory of NUMA node {node} cannot be had: {source}; does it have memory, and does the cpuset allow it?"
+    )]
+    Policy {
+        /// The node asked for.
+        node: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The kernel does not tell where pages lie.
+    #[error("cannot ask on which NUMA node memory lies: {0}")]
+    Place(io::Error),
+}
+
+/// Does `work` with all memory that this thread first touches meanwhile coming from `node`, and from no other.
+///
+/// # Errors
+/// [`NumaError::Policy`]; `work` has not run then.
+pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError> {
+    let refused = |source| NumaError::Policy { node, source };
+    let mut mask = [0_u64; MOST_NODES / 64];
+    let word = mask.get_mut(node / 64).ok_or_else(|| refused(io::ErrorKind::InvalidInput.into()))?;
+    *word = 1 << (node % 64);
+    // The kernel takes one off the number of bits (mm/mempolicy.c, get_nodes).
+    policy(libc::MPOL_BIND, mask.as_ptr(), MOST_NODES + 1).map_err(refused)?;
+    let _usual = Usual;
+    Ok(work())
+}
+
+/// Goes back to the usual policy, local memory, also when unwinding.
+struct Usual;
+
+impl Drop for Usual {
+    fn drop(&mut self) {
+        let _cannot_fail = policy(libc::MPOL_DEFAULT, ptr::null(), 0);
+    }
+}
+
+fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
+    // SAFETY: set_mempolicy(2) reads `bits` bits from the mask, which is null with 0 or an array of so many.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask, bits) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Node → how many of some pages of `memory` lie there. Pages that are not resident are left out.
+///
+/// # Errors
+/// [`NumaError::Place`] where the kernel does not tell.
+pub fn nodes_of(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
+    let apart = (memory.len() / ASKED).max(rustix::param::page_size());
+    let pages: Vec<*const u8> = memory.iter().step_by(apart).map(ptr::from_ref).collect();
+    let mut nodes = vec![-1 as libc::c_int; pages.len()];
+    // SAFETY: move_pages(2) without target nodes moves nothing; it reads so many addresses, which belong to this
+    // process, and writes as many numbers.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            pages.len(),
+            pages.as_ptr(),
+            ptr::null::<libc::c_int>(),
+            nodes.as_mut_ptr(),
+            0,
+        )
+    };
+    if result < 0 {
+        return Err(NumaError::Place(io::Error::last_os_error()));
+    }
+    let mut found = BTreeMap::new();
+    for node in nodes.into_iter().filter_map(|node| usize::try_from(node).ok()) {
+        *found.entry(node).or_default() += 1;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::buffer::{Buffer, Pages};
+
+    /// Some sandboxes refuse these calls.
+    fn allowed<T>(result: Result<T, NumaError>) -> Option<T> {
+        match result {
+            Err(NumaError::Policy { source, .. } | NumaError::Place(source))
+                if matches!(source.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) =>
+            {
+                writeln!(io::stderr(), "SKIPPED a test of NUMA nodes: {source}").unwrap();
+                None
+            }
+            other => Some(other.unwrap()),
+        }
+    }
+
+    #[test]
+    fn memory_lies_on_the_node_asked_for() {
+        let make = || {
+            let mut buffer = Buffer::new(1 << 20, Pages::Small).unwrap();
+            buffer.touch().unwrap();
+            buffer
+        };
+        let Some(buffer) = allowed(on_node(0, make)) else { return };
+        let Some(nodes) = allowed(nodes_of(buffer.bytes())) else { return };
+        assert_eq!(nodes.keys().copied().collect::<Vec<_>>(), [0]);
+        assert_eq!(nodes[&0], 256);
+        let untouched = Buffer::new(1 << 20, Pages::Small).unwrap();
+        assert_eq!(allowed(nodes_of(untouched.bytes())), Some(BTreeMap::new()));
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_refused_and_nothing_is_done() {
+        for node in [777, 1 << 20] {
+            let mut done = false;
+            let error = on_node(node, || done = true).unwrap_err();
+            assert!(
+                !done && error.to_string().starts_with(&format!("memory of NUMA node {node} ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_policy_ends_with_the_work_also_when_it_panics() {
+        let unwound = std::panic::catch_unwind(|| on_node(0, || std::panic::resume_unwind(Box::new(()))));
+        assert!(unwound.is_err());
+        let mut mode = -1 as libc::c_int;
+        // SAFETY: get_mempolicy(2) without flags, mask and address writes one number.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_get_mempolicy,
+                &raw mut mode,
+                ptr::null_mut::<u64>(),
+                0,
+                ptr::null::<u8>(),
+                0,
+            )
+        };
+        if result == 0 {
+            assert_eq!(mode, libc::MPOL_DEFAULT);
+        }
+    }
+}

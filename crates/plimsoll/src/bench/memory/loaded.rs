@@ -1,0 +1,481 @@
+//! `memory.loaded-latency`: what `memory.latency` measures, while the other threads draw on memory, step by step more.
+//!
+//! One thread chases, on the CPU and through the buffer of `memory.latency` itself; the others read (or write, or copy)
+//! memory of their own and wait after each 4 KiB. A sample goes once over all waits, from no load at all to none to
+//! wait, and takes bandwidth and latency from the same window of time. The headline is the latency at the most load.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, kernels};
+use plimsoll_metal::team::Team;
+use serde_json::Value as Json;
+
+use super::latency::Latency;
+use super::{HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, last_level, pages, pages_of, seed, sizes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::{self, Unit, format_duration};
+use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+
+/// What the loading threads do, by the names in case ids.
+const OPS: &[(&str, BlockOp)] =
+    &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
+/// Bytes between two waits.
+const BURST: usize = 4096;
+/// Waits when none are named, in nanoseconds: a burst takes about 100 by itself.
+const DELAYS: &[u64] = &[6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
+/// The longest wait: beyond it there is no load to speak of.
+const LONGEST_DELAY: Duration = Duration::from_millis(10);
+/// The most steps, so that each has its time in a sample.
+const MOST_STEPS: usize = 64;
+/// How long the load runs before a step is measured, and the shortest time of a step.
+const SETTLE: Duration = Duration::from_millis(2);
+const SHORTEST_STEP: f64 = 10e-3;
+/// The least memory that each loading thread goes through.
+const LEAST_REGION: u64 = 16 << 20;
+
+/// The benchmark itself.
+pub struct LoadedLatency;
+
+impl Benchmark for LoadedLatency {
+    fn name(&self) -> &'static str {
+        "memory.loaded-latency"
+    }
+
+    fn about(&self) -> &'static str {
+        "latency of memory while other threads draw on it: the curve over bandwidth, and its knee"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["op", "size", "pages", "delay", "threads"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![
+            Metric { name: "latency", unit: Unit::Second, better: Better::Lower },
+            Metric { name: "program", unit: Unit::BytePerSecond, better: Better::Higher },
+        ]
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let delays = delays(group)?;
+        let all = machine.cpu.allowed.len().max(2) as u64;
+        let threads = group.numbers("threads", &[all]);
+        if let Some(n) = threads.iter().find(|n| !(1..=4096).contains(*n)) {
+            return Err(format!("threads: {n} is out of range; write a number from 2 to 4096"));
+        }
+        let mut candidates = Vec::new();
+        for op in group.words("op", &["read"]) {
+            find(&op)?;
+            for pages in pages(machine, group)? {
+                for size in sizes(group, &[default_size(machine)?])? {
+                    for threads in &threads {
+                        let mut case = Case::of(self.name())
+                            .with_word("op", &op)
+                            .with_size("size", size)
+                            .with_word("pages", &pages);
+                        if group.asked("delay") {
+                            let words: Vec<String> = delays.iter().map(|d| format_duration(*d)).collect();
+                            case = case.with_word("delay", &words.join("+"));
+                        }
+                        let case = case.with_count("threads", *threads);
+                        let feasible = possible(machine, *threads).and_then(|()| {
+                            let region = region_bytes(machine, *threads);
+                            let load = region.saturating_mul(threads.saturating_sub(1));
+                            fits(machine, 1, size.saturating_add(load))
+                        });
+                        candidates.push(Candidate { case, feasible });
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        possible(cx.machine, case.threads() as u64)?;
+        let broken = |why: String| CannotMeasure::environment(why);
+        let op = find(case.word("op").unwrap_or("read")).map_err(broken)?;
+        let delays = match case.word("delay") {
+            Some(words) => read_delays(words.split('+')).map_err(broken)?,
+            None => usual_delays(),
+        };
+        let chase = unloaded(case);
+        let chase = Latency.prepare(&chase, cx)?;
+        let load = Load::new(op, case, cx)?;
+        Ok(Box::new(Loaded { chase, load, delays }))
+    }
+}
+
+/// The case of `memory.latency` with the same chase.
+fn unloaded(case: &Case) -> Case {
+    let shared = case.params().iter().filter(|(name, _)| ["size", "pages"].contains(name));
+    shared.fold(Case::of(Latency.name()), |case, (name, value)| case.with(name, value.clone()))
+}
+
+/// The largest size that `memory.latency` takes by itself: memory.
+fn default_size(machine: &Machine) -> Result<u64, String> {
+    let candidates = Latency.cases(machine, &Group::default())?;
+    Ok(candidates.iter().filter_map(|candidate| candidate.case.number("size")).max().unwrap_or(1 << 30))
+}
+
+fn find(word: &str) -> Result<BlockOp, String> {
+    let found = OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+        format!("op: no load '{}'; choose among {}", crate::text::shown(word), names.join(", "))
+    })
+}
+
+/// Whether there is a CPU left that can load.
+fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
+    let allowed = &machine.cpu.allowed;
+    if allowed.len() < 2 {
+        return Err(CannotMeasure::not_here(format!(
+            "needs a CPU that chases and one that loads, and this process is allowed '{allowed}'; widen taskset or the cpuset"
+        )));
+    }
+    match threads {
+        0 | 1 => Err(CannotMeasure::not_here(
+            "one thread chases and the others load: give --threads 2 or more; without load it is memory.latency",
+        )),
+        n if n > allowed.len() as u64 => Err(CannotMeasure::not_here(format!(
+            "{n} threads on {} CPUs would take turns with the one that chases; give --threads {} or fewer",
+            allowed.len(),
+            allowed.len()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn usual_delays() -> Vec<Duration> {
+    DELAYS.iter().copied().map(Duration::from_nanos).collect()
+}
+
+/// The waits asked for, or the usual ones.
+fn delays(group: &Group) -> Result<Vec<Duration>, String> {
+    let words = group.words("delay", &[]);
+    if words.is_empty() { Ok(usual_delays()) } else { read_delays(words.iter().map(String::as_str)) }
+}
+
+/// Reads waits; the longest, and so the least load, comes first.
+fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
+    let read = |word: &str| match word {
+        "0" => Ok(Duration::ZERO),
+        word => quantity::parse_duration(word).map_err(|e| format!("delay: {e}")),
+    };
+    let mut delays = words.map(read).collect::<Result<Vec<Duration>, String>>()?;
+    delays.sort_unstable();
+    delays.dedup();
+    delays.reverse();
+    match delays.first() {
+        Some(longest) if *longest > LONGEST_DELAY => Err(format!(
+            "delay: {} after each 4 KiB is no load; write {} at most",
+            format_duration(*longest),
+            format_duration(LONGEST_DELAY)
+        )),
+        _ if delays.len() > MOST_STEPS => {
+            Err(format!("delay: {} steps; {MOST_STEPS} are the most", delays.len()))
+        }
+        _ => Ok(delays),
+    }
+}
+
+/// What each loading thread goes through: all together so many times the last-level caches.
+fn region_bytes(machine: &Machine, threads: u64) -> u64 {
+    let loading = threads.saturating_sub(1).max(1);
+    let all = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
+    all.div_ceil(loading).next_multiple_of(HUGE_PAGE).max(LEAST_REGION)
+}
+
+/// The chase and the load.
+struct Loaded {
+    chase: Box<dyn Prepared>,
+    load: Load,
+    delays: Vec<Duration>,
+}
+
+/// Threads that draw on memory.
+struct Load {
+    team: Team,
+    regions: Vec<Region>,
+    kernel: BlockKernel,
+}
+
+/// Bytes that one thread has moved, on a cache line of its own (two, because they are fetched in pairs).
+#[derive(Default)]
+#[repr(align(128))]
+struct Moved(AtomicU64);
+
+impl Load {
+    /// Regions on each loading thread's own memory node.
+    fn new(op: BlockOp, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let threads = case.threads();
+        let cpus: Vec<usize> = place(cx.machine, threads).into_iter().skip(1).collect();
+        let mut team = Team::new(&cpus).map_err(broken)?;
+        let bytes = usize::try_from(region_bytes(cx.machine, threads as u64)).unwrap_or(0);
+        let (pages, seed) = (pages_of(case), seed(cx, case));
+        let shape = Shape { op, order: Order::Sequential, block: BURST, bytes, pages, seed };
+        let made = team
+            .run(|member| Region::new(Shape { seed: seed.wrapping_add(1 + member.index as u64), ..shape }));
+        let regions: Result<Vec<Region>, BlockError> = made.map_err(broken)?.into_iter().collect();
+        let regions = regions.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let mut load = Self { team, regions, kernel: kernels(op, BURST)[0] };
+        load.choose(op)?;
+        Ok(load)
+    }
+
+    /// Takes the kernel that draws the most.
+    fn choose(&mut self, op: BlockOp) -> Result<(), CannotMeasure> {
+        let mut best = 0.0;
+        for kernel in kernels(op, BURST) {
+            let before = std::mem::replace(&mut self.kernel, kernel);
+            let ((), bandwidth) = self.during(Duration::ZERO, || {
+                spin(SETTLE);
+                Ok(())
+            })?;
+            if bandwidth > best {
+                best = bandwidth;
+            } else {
+                self.kernel = before;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the load run, waiting so long after each burst, while `measure` does; gives its result and the bytes per
+    /// second that the load moved meanwhile.
+    fn during<T>(
+        &mut self,
+        delay: Duration,
+        measure: impl FnOnce() -> Result<T, CannotMeasure>,
+    ) -> Result<(T, f64), CannotMeasure> {
+        let kernel = self.kernel;
+        let (stop, begun) = (AtomicBool::new(false), AtomicU64::new(0));
+        let moved: Vec<Moved> = self.regions.iter().map(|_| Moved::default()).collect();
+        let Self { team, regions, .. } = self;
+        let threads = regions.len() as u64;
+        let total = || moved.iter().map(|moved| moved.0.load(Ordering::Relaxed)).sum::<u64>();
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                team.run_each(regions, |member, region| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    let mine = moved.get(member.index);
+                    while !stop.load(Ordering::Relaxed) {
+                        region.draw(1);
+                        let bytes = region.work(kernel) * region.bytes_per_block();
+                        mine.map(|mine| mine.0.fetch_add(bytes, Ordering::Relaxed));
+                        wait(delay, &stop);
+                    }
+                })
+            });
+            while begun.load(Ordering::Relaxed) < threads && !load.is_finished() {
+                std::thread::yield_now();
+            }
+            spin(SETTLE);
+            let (before, start) = (total(), Instant::now());
+            let measured = measure();
+            let (after, end) = (total(), Instant::now());
+            stop.store(true, Ordering::Relaxed);
+            let ended = load.join();
+            let seconds = end.saturating_duration_since(start).as_secs_f64();
+            match ended {
+                Ok(Ok(_)) => Ok((measured?, (after - before) as f64 / seconds.max(1e-9))),
+                Ok(Err(error)) => Err(broken(error)),
+                Err(_) => Err(CannotMeasure::environment("the thread that keeps the load panicked")),
+            }
+        })
+    }
+
+    fn verify(&self) -> Result<(), WrongAnswer> {
+        self.regions.iter().try_for_each(|region| region.verify().map_err(|e| WrongAnswer(e.to_string())))
+    }
+}
+
+/// Waits on the CPU, and no longer than until it is told to stop.
+fn wait(delay: Duration, stop: &AtomicBool) {
+    if delay.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    while start.elapsed() < delay && !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Lets the load run for a while. This thread is not among those that are measured.
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::thread::yield_now();
+    }
+}
+
+fn point(delay: Option<Duration>, latency: f64, program: f64) -> Point {
+    let figures = [("latency", latency), ("program", program)];
+    let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
+    figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
+    let latency = sample.values.get("latency").copied();
+    latency.ok_or_else(|| CannotMeasure::environment("memory.latency gave no latency"))
+}
+
+impl Prepared for Loaded {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+        };
+        let each = Amount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
+        let begun = Instant::now();
+        let unloaded = self.chase.sample(each)?;
+        let mut curve = vec![point(None, latency_of(&unloaded)?, 0.0)];
+        let (mut last, mut program) = (unloaded, 0.0);
+        for delay in &self.delays {
+            let chase = &mut self.chase;
+            (last, program) = self.load.during(*delay, || chase.sample(each))?;
+            curve.push(point(Some(*delay), latency_of(&last)?, program));
+        }
+        let values =
+            BTreeMap::from([("latency".to_owned(), latency_of(&last)?), ("program".to_owned(), program)]);
+        Ok(Sample {
+            elapsed: begun.elapsed().as_secs_f64(),
+            work: None,
+            values,
+            curve,
+            conditions: last.conditions,
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        self.chase.verify()?;
+        self.load.verify()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.chase.facts();
+        let bytes = self.load.regions.first().map_or(0, Region::bytes);
+        facts.achieved.insert("load_variant".to_owned(), Json::from(self.load.kernel.name()));
+        facts.achieved.insert("load_bytes".to_owned(), Json::from(bytes));
+        facts.achieved.insert("load_cpus".to_owned(), Json::from(self.load.team.cpus().to_vec()));
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::bench::{Keep, Options};
+    use crate::case::Key;
+    use crate::machine::Root;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::sample::Cause;
+
+    fn group(lists: &[(&str, &[&str])]) -> Group {
+        lists.iter().fold(Group::default(), |group, (key, texts)| {
+            let key = Key::find(key).unwrap();
+            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+        })
+    }
+
+    #[test]
+    fn one_case_has_all_steps_and_the_chase_is_that_of_memory_latency() -> Result<(), Fault> {
+        let machine = Fixture::open("firecracker-zen4")?.machine();
+        let ids = |lists: &[(&str, &[&str])]| -> Vec<String> {
+            let candidates = LoadedLatency.cases(&machine, &group(lists)).unwrap();
+            assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()));
+            candidates.iter().map(|candidate| candidate.case.to_string()).collect()
+        };
+        assert_eq!(ids(&[]), ["memory.loaded-latency/op=read/size=512M/pages=thp/threads=2"]);
+        assert!(usual_delays().len() >= 10);
+        let given = ids(&[("delay", &["0", "1us", "100ns", "1us"]), ("op", &["read", "read-write"])]);
+        assert_eq!(given.len(), 2);
+        assert!(given[0].contains("/delay=1us+100ns+0s/"), "{}", given[0]);
+        let case: Case = given[0].parse().unwrap();
+        assert_eq!(unloaded(&case).to_string(), "memory.latency/size=512M/pages=thp");
+        Ok(())
+    }
+
+    #[test]
+    fn the_wait_of_a_case_is_read_as_it_was_typed() {
+        let read = |text: &str| read_delays(text.split('+'));
+        assert_eq!(read("0"), Ok(vec![Duration::ZERO]));
+        let micro = Duration::from_micros(1);
+        assert_eq!(read("0s+1us+1000ns+100ns"), Ok(vec![micro, micro / 10, Duration::ZERO]));
+        assert!(read("100").unwrap_err().starts_with("delay: "));
+        assert!(read("11ms").unwrap_err().contains("10ms at most"));
+        let many: Vec<String> = (0..70).map(|ns| format!("{ns}ns")).collect();
+        assert!(read(&many.join("+")).unwrap_err().contains("64 are the most"));
+    }
+
+    #[test]
+    fn without_a_second_cpu_or_thread_there_is_no_load() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        let why = |machine: &Machine, threads: &[&str]| {
+            let lists = group(&[("threads", threads)]);
+            let candidates = LoadedLatency.cases(machine, &lists).unwrap();
+            candidates[0].feasible.clone().unwrap_err()
+        };
+        assert!(why(&machine, &["1"]).reason.contains("--threads 2 or more"));
+        assert!(why(&machine, &["3"]).reason.contains("3 threads on 2 CPUs"));
+        machine.cpu.allowed = "1".parse().unwrap();
+        let alone = why(&machine, &["2"]);
+        assert!(alone.cause == Cause::NotHere && alone.reason.contains("allowed '1'"), "{alone}");
+        let candidates = LoadedLatency.cases(&machine, &Group::default()).unwrap();
+        assert_eq!(candidates[0].feasible, Err(alone));
+        machine.cpu.allowed = "0-1".parse().unwrap();
+        machine.memory.available_bytes = Some(512 << 20);
+        let no_room = why(&machine, &["2"]);
+        assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
+        let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
+        assert!(error(&[("op", &["triad"])]).contains("choose among read, write, read-write"));
+        assert!(error(&[("threads", &["0"])]).contains("from 2 to"));
+        assert!(error(&[("delay", &["soon"])]).starts_with("delay: "));
+        Ok(())
+    }
+
+    #[test]
+    fn a_sample_is_a_curve_from_no_load_to_the_most() {
+        let machine = Machine::discover(&Root::live());
+        if possible(&machine, 2).is_err() {
+            writeln!(
+                std::io::stderr(),
+                "SKIPPED a_sample_is_a_curve_from_no_load_to_the_most: needs two CPUs"
+            )
+            .unwrap();
+            return;
+        }
+        for (op, _) in OPS {
+            let case = Case::of("memory.loaded-latency")
+                .with_word("op", op)
+                .with_size("size", 4 << 20)
+                .with_word("delay", "1us+0s")
+                .with_count("threads", 2);
+            let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+            let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+            let mut prepared = LoadedLatency.prepare(&case, &cx).unwrap();
+            let sample = prepared.sample(Amount::Seconds(0.0)).unwrap();
+            assert_eq!(sample.curve.len(), 3);
+            assert_eq!((sample.curve[0]["program"], sample.curve[0].get("delay")), (0.0, None));
+            assert_eq!((sample.curve[1]["delay"], sample.curve[2]["delay"]), (1e-6, 0.0));
+            assert!(sample.curve[1]["program"] > 0.0 && sample.curve.iter().all(|p| p["latency"] > 0.0));
+            assert_eq!(sample.values["latency"], sample.curve[2]["latency"]);
+            assert_eq!(sample.values["program"], sample.curve[2]["program"]);
+            prepared.verify().unwrap();
+            assert!(prepared.facts().achieved.contains_key("load_variant"));
+            assert!(prepared.sample(Amount::Work(1)).is_err());
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! `memory.numa`: latency and bandwidth from the CPUs of each NUMA node to the memory of each.
+//!
+//! Memory is bound to its node by a memory policy, and where it lies is asked afterwards. `op=latency` chases through it
+//! from the first CPU of a node, `op=read` reads it with all CPUs of a node. The headline is the median over all pairs;
+//! the matrix has each, with the distance that the firmware states.
+
+use std::time::{Duration, Instant};
+
+use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, kernels};
+use plimsoll_metal::chase::{Chase, Shape as Cycle};
+use plimsoll_metal::numa::{nodes_of, on_node};
+use plimsoll_metal::team::{Member, Team};
+use serde_json::Value as Json;
+
+use super::{HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, pages, pages_of, seed, team_on};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
+use crate::stats::Samples;
+use crate::warning::Warning;
+
+/// What is measured, by the names in case ids.
+const OPS: &[&str] = &["latency", "read"];
+/// Bytes for each node of the chase, and of the group that it visits before it goes on: as `memory.latency` has them.
+const STRIDE: u64 = 256;
+const GROUP: u64 = 64 * 4096;
+/// Bytes that are read at a time.
+const BLOCK: usize = 1 << 20;
+/// Memory of a node when its caches are not known, and the most by default.
+const ASSUMED_CACHE: u64 = 64 << 20;
+const MOST: u64 = 2 << 30;
+/// A slice of a pair's time; of several the median counts, so that an interrupt does not.
+const SLICE: Duration = Duration::from_millis(2);
+const LEAST_SLICES: usize = 5;
+
+/// The benchmark itself.
+pub struct Numa;
+
+impl Benchmark for Numa {
+    fn name(&self) -> &'static str {
+        "memory.numa"
+    }
+
+    fn about(&self) -> &'static str {
+        "latency and bandwidth from the CPUs of each NUMA node to the memory of each"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["op", "size", "pages"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        match case.word("op") {
+            Some("latency") => vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }],
+            _ => vec![Metric { name: "program", unit: Unit::BytePerSecond, better: Better::Higher }],
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let mut candidates = Vec::new();
+        for op in group.words("op", OPS) {
+            if !OPS.contains(&op.as_str()) {
+                let op = crate::text::shown(&op);
+                return Err(format!(
+                    "op: '{op}' is not measured between nodes; choose among {}",
+                    OPS.join(", ")
+                ));
+            }
+            for pages in pages(machine, group)? {
+                for size in super::sizes(group, &[default_size(machine, &op)])? {
+                    let case = Case::of(self.name())
+                        .with_word("op", &op)
+                        .with_size("size", size)
+                        .with_word("pages", &pages);
+                    let nodes = with_memory(machine).len() as u64;
+                    let feasible = enough(machine).and_then(|()| fits(machine, nodes, size));
+                    candidates.push(Candidate { case, feasible });
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        enough(cx.machine)?;
+        Ok(Box::new(Between::new(case, cx)?))
+    }
+}
+
+/// Numbers of the nodes that have memory.
+fn with_memory(machine: &Machine) -> Vec<usize> {
+    let nodes = machine.memory.nodes.iter();
+    nodes.filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).map(|node| node.id).collect()
+}
+
+/// The nodes that have CPUs which may be used: number and CPUs.
+fn with_cpus(machine: &Machine) -> Vec<Row> {
+    let allowed = &machine.cpu.allowed;
+    let rows = machine.memory.nodes.iter().map(|node| Row {
+        node: node.id,
+        cpus: node.cpus.iter().filter(|cpu| allowed.contains(*cpu)).collect(),
+    });
+    rows.filter(|row| !row.cpus.is_empty()).collect()
+}
+
+/// Whether there are two nodes to measure between.
+fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
+    let (rows, columns) = (with_cpus(machine).len(), with_memory(machine).len());
+    if rows >= 1 && columns >= 2 {
+        return Ok(());
+    }
+    let nodes = machine.memory.nodes.len();
+    Err(CannotMeasure::not_here(format!(
+        "needs two NUMA nodes with memory and one of them with CPUs: of {nodes} node{}, {columns} with memory and {rows} \
+         with CPUs that this process may use",
+        if nodes == 1 { "" } else { "s" }
+    )))
+}
+
+/// What is beyond the caches of the CPUs of one node: for a chase by the lines that it touches.
+fn default_size(machine: &Machine, op: &str) -> u64 {
+    let one = with_cpus(machine).into_iter().map(|row| caches(machine, &row.cpus)).max();
+    let all = one.unwrap_or(ASSUMED_CACHE).saturating_mul(TIMES_LAST_LEVEL);
+    let bytes = if op == "latency" { all.saturating_mul(STRIDE / 64).min(MOST.max(all)) } else { all };
+    bytes.next_multiple_of(HUGE_PAGE)
+}
+
+/// The distinct last-level caches of these CPUs.
+fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
+    let mut seen = std::collections::BTreeSet::new();
+    let last = |cpu: &usize| (1..=4).rev().find_map(|level| machine.cpu.cache_of(*cpu, level));
+    let sizes = cpus.iter().filter_map(|cpu| {
+        let cache = last(cpu)?;
+        let instance = cache.instances.iter().find(|set| set.contains(*cpu)).map(ToString::to_string);
+        seen.insert((cache.level, instance)).then_some(cache.size_bytes).flatten()
+    });
+    match sizes.sum() {
+        0 => ASSUMED_CACHE,
+        bytes => bytes,
+    }
+}
+
+/// A node whose CPUs work.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    node: usize,
+    cpus: Vec<usize>,
+}
+
+/// Memory of a node, to be worked on from all.
+enum Memory {
+    Chase(Chase),
+    /// One for each CPU of the node that has the most.
+    Regions(Vec<Region>),
+}
+
+struct Column {
+    node: usize,
+    memory: Memory,
+    /// Pages that lie elsewhere, of those asked about.
+    elsewhere: usize,
+}
+
+/// All pairs of nodes.
+struct Between {
+    rows: Vec<(Row, Team)>,
+    columns: Vec<Column>,
+    machine: Machine,
+    kernel: BlockKernel,
+    facts: Facts,
+}
+
+impl Between {
+    fn new(case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let size = case.number("size").and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        let latency = case.word("op") == Some("latency");
+        let mut rows = Vec::new();
+        for row in with_cpus(cx.machine) {
+            let cpus = if latency { row.cpus.iter().copied().take(1).collect() } else { row.cpus.clone() };
+            rows.push((row, team_on(&cpus)?));
+        }
+        let most = rows.iter().map(|(_, team)| team.count()).max().unwrap_or(1);
+        let environment = |why: String| CannotMeasure::environment(why);
+        let mut columns = Vec::new();
+        for node in with_memory(cx.machine) {
+            let seed = seed(cx, case).wrapping_add(node as u64);
+            let made = on_node(node, || match latency {
+                true => {
+                    let cycle = Cycle {
+                        bytes: size,
+                        stride: STRIDE as usize,
+                        group: Some(GROUP as usize),
+                        pages: pages_of(case),
+                        seed,
+                    };
+                    Chase::new(cycle).map(Memory::Chase).map_err(|e| e.to_string())
+                }
+                false => {
+                    let shape = Shape {
+                        op: BlockOp::Read,
+                        order: Order::Sequential,
+                        block: BLOCK.min(size / most / 64 * 64),
+                        bytes: size / most,
+                        pages: pages_of(case),
+                        seed,
+                    };
+                    let regions: Result<Vec<Region>, _> = (0..most).map(|_| Region::new(shape)).collect();
+                    regions.map(Memory::Regions).map_err(|e| e.to_string())
+                }
+            });
+            let memory = made.map_err(|e| environment(e.to_string()))?.map_err(environment)?;
+            columns.push(Column { node, elsewhere: elsewhere(&memory, node), memory });
+        }
+        let kernel =
+            kernels(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
+        let mut facts = Facts::default();
+        let list = |nodes: Vec<usize>| Json::from(nodes);
+        facts.achieved.insert("cpu_nodes".to_owned(), list(rows.iter().map(|(row, _)| row.node).collect()));
+        facts.achieved.insert("memory_nodes".to_owned(), list(columns.iter().map(|c| c.node).collect()));
+        if let Some(column) = columns.iter().find(|column| column.elsewhere > 0) {
+            let text = format!(
+                "{} of the pages asked about do not lie on node {}: its figures are not its own; see numactl --hardware",
+                column.elsewhere, column.node
+            );
+            facts.warnings.push(Warning::Other { code: "pages-elsewhere".to_owned(), text });
+        }
+        Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
+    }
+
+    /// What one pair gives in so much time: seconds of a load, or bytes per second.
+    fn pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
+        let kernel = self.kernel;
+        let (Some((_, team)), Some(column)) = (self.rows.get_mut(row), self.columns.get_mut(column)) else {
+            return Err(CannotMeasure::environment("no such pair of nodes"));
+        };
+        match &mut column.memory {
+            Memory::Chase(chase) => {
+                let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time)).map_err(broken)?;
+                middle(slices.into_iter().flatten().collect())
+            }
+            Memory::Regions(regions) => {
+                let regions = regions.get_mut(..team.count()).unwrap_or_default();
+                let bytes = regions.first().map_or(0, Region::bytes_per_block) * regions.len() as u64;
+                let laps = team
+                    .run_each(regions, |member, region| blocks(region, kernel, time, member))
+                    .map_err(broken)?;
+                let count = laps.iter().map(Vec::len).min().unwrap_or(0);
+                let slowest = (0..count)
+                    .filter_map(|lap| laps.iter().filter_map(|laps| laps.get(lap)).copied().reduce(f64::max));
+                Ok(bytes as f64 / middle(slowest.collect())?)
+            }
+        }
+    }
+
+    /// What the firmware says of a pair.
+    fn mark(&self, row: usize, column: usize) -> Option<String> {
+        if row == column {
+            return Some("local".to_owned());
+        }
+        let node = self.machine.memory.nodes.iter().find(|node| node.id == row)?;
+        node.distances.get(&column).map(|distance| format!("distance {distance}"))
+    }
+}
+
+/// Pages of the memory that lie on other nodes; none where the kernel does not tell.
+fn elsewhere(memory: &Memory, node: usize) -> usize {
+    let count = |bytes: &[u8]| {
+        let nodes = nodes_of(bytes).unwrap_or_default();
+        nodes.iter().filter(|(on, _)| **on != node).map(|(_, pages)| pages).sum::<usize>()
+    };
+    match memory {
+        Memory::Chase(chase) => count(chase.memory()),
+        Memory::Regions(regions) => regions.iter().map(|region| count(region.memory())).sum(),
+    }
+}
+
+fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
+    let median = Samples::new(values).ok().map(|samples| samples.median()).filter(|median| *median > 0.0);
+    median.ok_or_else(|| CannotMeasure::environment("the clock did not advance while a pair was measured"))
+}
+
+/// Seconds of a step, slice by slice.
+fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
+    let timed = |chase: &mut Chase, steps: u64| {
+        let start = Instant::now();
+        chase.walk(steps);
+        start.elapsed().as_secs_f64() / steps as f64
+    };
+    let each = timed(chase, 1000).max(1e-10);
+    let steps = (SLICE.as_secs_f64() / each).clamp(100.0, 1e9) as u64;
+    let (begun, mut slices) = (Instant::now(), Vec::new());
+    while slices.len() < LEAST_SLICES || begun.elapsed() < time {
+        slices.push(timed(chase, steps));
+    }
+    slices
+}
+
+/// Seconds of a block on this thread, lap by lap; all threads do the same number.
+fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Member<'_>) -> Vec<f64> {
+    let mut timed = |blocks: u64| {
+        region.draw(blocks);
+        member.barrier();
+        let start = Instant::now();
+        let done = region.work(kernel);
+        start.elapsed().as_secs_f64() / done.max(1) as f64
+    };
+    timed(1);
+    // The number of laps must be the same on all threads, so it cannot follow from what this one sees.
+    let laps = LEAST_SLICES.max((time.as_secs_f64() / SLICE.as_secs_f64()) as usize);
+    (0..laps).map(|_| timed(BLOCKS_A_LAP)).collect()
+}
+
+/// Blocks of a mebibyte in a lap: about [`SLICE`] at 40 GB/s.
+const BLOCKS_A_LAP: u64 = 64;
+
+impl Prepared for Between {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("is measured for a time: give --sample-time, not an amount"));
+        };
+        let pairs = (self.rows.len() * self.columns.len()).max(1);
+        let time = Duration::try_from_secs_f64(seconds / pairs as f64).unwrap_or(SLICE).max(SLICE);
+        let begun = Instant::now();
+        let (mut matrix, mut values) = (Vec::new(), Vec::new());
+        for row in 0..self.rows.len() {
+            for column in 0..self.columns.len() {
+                let value = self.pair(row, column, time)?;
+                let (from, to) = (self.rows[row].0.node, self.columns[column].node);
+                let number = |node| u32::try_from(node).unwrap_or(u32::MAX);
+                matrix.push(Cell { row: number(from), column: number(to), value, mark: self.mark(from, to) });
+                values.push(value);
+            }
+        }
+        let name = match self.columns.first().map(|column| &column.memory) {
+            Some(Memory::Chase(_)) => "latency",
+            _ => "program",
+        };
+        Ok(Sample {
+            elapsed: begun.elapsed().as_secs_f64(),
+            values: [(name.to_owned(), middle(values)?)].into(),
+            matrix,
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        self.columns.iter().try_for_each(|column| match &column.memory {
+            Memory::Chase(chase) => chase.verify().map_err(|e| WrongAnswer(e.to_string())),
+            Memory::Regions(regions) => {
+                regions.iter().try_for_each(|region| region.verify().map_err(|e| WrongAnswer(e.to_string())))
+            }
+        })
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Keep, Options};
+    use crate::case::Value;
+    use crate::machine::Root;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::sample::Cause;
+
+    #[test]
+    fn machines_with_several_nodes_have_a_case_of_each_kind() -> Result<(), Fault> {
+        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+        machine.cpu.allowed = machine.cpu.online.clone();
+        let nodes = machine.memory.nodes.len();
+        assert!(nodes >= 4);
+        let candidates = Numa.cases(&machine, &Group::default()).unwrap();
+        let ids: Vec<String> = candidates.iter().map(|candidate| candidate.case.to_string()).collect();
+        assert_eq!(ids.len(), 2);
+        assert!(ids[0].starts_with("memory.numa/op=latency/size="), "{ids:?}");
+        assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()), "{candidates:?}");
+        // A node has two caches of 32 MiB.
+        assert!(ids[1].starts_with("memory.numa/op=read/size=256M/"), "{ids:?}");
+        assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (nodes, nodes));
+        Ok(())
+    }
+
+    #[test]
+    fn nodes_without_memory_or_without_cpus_are_left_out() -> Result<(), Fault> {
+        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+        machine.cpu.allowed = machine.cpu.online.clone();
+        let all = machine.memory.nodes.len();
+        machine.memory.nodes[0].total_bytes = Some(0);
+        machine.memory.nodes[1].cpus = "".parse().unwrap_or_default();
+        assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (all - 1, all - 1));
+        assert!(Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.is_ok());
+        for node in machine.memory.nodes.iter_mut().skip(2) {
+            node.total_bytes = None;
+        }
+        let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
+        assert!(why.cause == Cause::NotHere && why.reason.contains("1 with memory"), "{why}");
+        let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
+        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("choose among latency, read"));
+        Ok(())
+    }
+
+    #[test]
+    fn the_pairs_of_this_machine_are_measured_and_lie_where_they_should() {
+        let machine = Machine::discover(&Root::live());
+        if with_cpus(&machine).is_empty() || with_memory(&machine).is_empty() {
+            use std::io::Write;
+            writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine: the kernel shows no NUMA node")
+                .unwrap();
+            return;
+        }
+        for op in OPS {
+            let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
+            let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+            let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+            let mut between = Between::new(&case, &cx).unwrap();
+            let sample = between.sample(Amount::Seconds(0.0)).unwrap();
+            let (rows, columns) = (between.rows.len(), between.columns.len());
+            assert_eq!(sample.matrix.len(), rows * columns);
+            assert!(sample.matrix.iter().all(|cell| cell.value > 0.0));
+            let local = sample.matrix.iter().find(|cell| cell.row == cell.column).unwrap();
+            assert_eq!(local.mark.as_deref(), Some("local"));
+            assert_eq!(sample.values.len(), 1);
+            assert!(between.facts().warnings.is_empty(), "{:?}", between.facts().warnings);
+            between.verify().unwrap();
+            assert!(between.sample(Amount::Work(1)).is_err());
+        }
+    }
+}

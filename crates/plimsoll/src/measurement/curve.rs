@@ -1,0 +1,57 @@
+//! The points of a search or sweep, over all samples that made one.
+
+use crate::limit::median;
+use crate::sample::{Point, Sample};
+
+/// The curve of the samples: the median of each figure, over the samples whose curves have the same points. A search that
+/// only the first sample makes is told as it is. None where no sample has a curve.
+pub(super) fn of(samples: &[Sample]) -> Option<Vec<Point>> {
+    let mut curves = samples.iter().map(|sample| &sample.curve).filter(|curve| !curve.is_empty());
+    let first = curves.next()?;
+    let named = |curve: &[Point]| -> Vec<Vec<String>> {
+        curve.iter().map(|point| point.keys().cloned().collect()).collect()
+    };
+    let names = named(first);
+    let alike: Vec<&Vec<Point>> =
+        std::iter::once(first).chain(curves.filter(|c| named(c) == names)).collect();
+    let middle = |index: usize, name: &String| {
+        let values = alike.iter().filter_map(|curve| curve.get(index)?.get(name).copied());
+        Some((name.clone(), median(values.collect())?))
+    };
+    let points = names.iter().enumerate();
+    Some(points.map(|(index, names)| names.iter().filter_map(|name| middle(index, name)).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(points: &[(f64, f64)]) -> Sample {
+        let point = |&(delay, latency): &(f64, f64)| -> Point {
+            [("delay".to_owned(), delay), ("latency".to_owned(), latency)].into()
+        };
+        Sample { curve: points.iter().map(point).collect(), ..Sample::default() }
+    }
+
+    fn latencies(samples: &[Sample]) -> Vec<f64> {
+        of(samples).unwrap().iter().map(|point| point["latency"]).collect()
+    }
+
+    #[test]
+    fn sweeps_of_all_samples_give_their_median() {
+        let samples = [
+            sample(&[(1.0, 5.0), (0.0, 9.0)]),
+            Sample::default(),
+            sample(&[(1.0, 7.0), (0.0, 8.0)]),
+            sample(&[(1.0, 6.0), (0.0, 30.0)]),
+        ];
+        assert_eq!(latencies(&samples), [6.0, 9.0]);
+        assert_eq!(of(&samples).unwrap()[0]["delay"], 1.0);
+    }
+
+    #[test]
+    fn a_search_of_the_first_sample_is_told_as_it_is() {
+        assert_eq!(latencies(&[sample(&[(1.0, 5.0), (0.0, 9.0)]), sample(&[(3.0, 1.0)])]), [5.0, 9.0]);
+        assert_eq!(of(&[Sample::default()]), None);
+    }
+}
