@@ -31,7 +31,9 @@ pub(super) fn label(case: &Case) -> String {
         "cpu.core-to-core" => words.word("core to core").these(&["op"]),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
         "memory.block" => words.pattern().these(&["op", "block"]).word("of").these(&["size"]).times(),
-        "memory.loaded-latency" => words.word("loaded latency").these(&["size"]).times(),
+        "memory.loaded-latency" => {
+            words.word("latency under").these(&["op"]).word("load").these(&["size"]).times()
+        }
         "memory.numa" => words.word("NUMA").these(&["op", "size"]),
         "memory.latency" => words.word("latency").these(&["size"]),
         "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
@@ -160,6 +162,11 @@ mod tests {
             ),
             "random read-write 8 KiB of 256 MiB ×2 volume 100 GiB scaling strong"
         );
+        assert_eq!(
+            of("memory.loaded-latency/op=read/size=512M/pages=thp/threads=2"),
+            "latency under read load 512 MiB ×2"
+        );
+        assert_eq!(of("memory.numa/op=latency/size=512M/pages=thp"), "NUMA latency 512 MiB");
         assert_eq!(of("memory.latency/size=64M/pages=4k"), "latency 64 MiB pages 4k");
         assert_eq!(
             of("disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1"),

@@ -26,6 +26,8 @@ const OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 /// Bytes between two waits.
 const BURST: usize = 4096;
+/// Bursts between two looks at the order to stop, where there is no wait between them.
+const WITHOUT_WAIT: u64 = 16;
 /// Waits when none are named, in nanoseconds: a burst takes about 100 by itself.
 const DELAYS: &[u64] = &[6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
 /// The longest wait: beyond it there is no load to speak of.
@@ -269,8 +271,9 @@ impl Load {
                 team.run_each(regions, |member, region| {
                     begun.fetch_add(1, Ordering::Relaxed);
                     let mine = moved.get(member.index);
+                    let bursts = if delay.is_zero() { WITHOUT_WAIT } else { 1 };
                     while !stop.load(Ordering::Relaxed) {
-                        region.draw(1);
+                        region.draw(bursts);
                         let bytes = region.work(kernel) * region.bytes_per_block();
                         mine.map(|mine| mine.0.fetch_add(bytes, Ordering::Relaxed));
                         wait(delay, &stop);
