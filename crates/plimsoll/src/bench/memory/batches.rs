@@ -30,6 +30,8 @@ const ROUND_SECONDS: f64 = 0.2;
 const MOST_BATCHES: u64 = 4096;
 /// Share of a batch that a thread may be off its CPU: above it there was more than an interrupt.
 const OFF_CPU: f64 = 0.02;
+/// How much later than the first a thread may begin a batch: above it there was more than the way from CPU to CPU.
+const LATE: Duration = Duration::from_micros(1);
 /// The longest that one sample of a fixed amount may take.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -123,21 +125,24 @@ struct Counted {
 }
 
 impl Batch {
-    /// The parts of all threads. Where each has a CPU of its own, the slowest counts; where they take turns on one, what
-    /// counts is from the first start to the last end.
+    /// The parts of all threads. Where they ran at the same time the slowest counts. Where one began late, because it had
+    /// no CPU or takes turns on one, the others had the memory to themselves: then what counts is from the first start to
+    /// the last end, and with a CPU for each (`alone`) the lateness is time off the CPU.
     fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
         let elapsed = |part: &Part| part.end.saturating_duration_since(part.start);
-        let time = match alone {
-            true => parts.iter().map(elapsed).max()?,
-            false => {
-                let (start, end) = (parts.iter().map(|p| p.start).min()?, parts.iter().map(|p| p.end).max()?);
-                end.saturating_duration_since(start)
-            }
+        let first = parts.iter().map(|part| part.start).min()?;
+        let late = parts.iter().map(|part| part.start).max()?.saturating_duration_since(first);
+        let whole = parts.iter().map(|part| part.end).max()?.saturating_duration_since(first);
+        let together = alone && late <= LATE;
+        let time = if together { parts.iter().map(elapsed).max()? } else { whole };
+        let lateness = match alone && late > LATE && !whole.is_zero() {
+            true => late.as_secs_f64() / whole.as_secs_f64(),
+            false => 0.0,
         };
         Some(Self {
             blocks: parts.iter().map(|part| part.blocks).sum(),
             seconds: (time.as_secs_f64() - overhead).max(0.0),
-            off_cpu: parts.iter().map(|part| part.off_cpu).fold(0.0, f64::max),
+            off_cpu: parts.iter().map(|part| part.off_cpu).fold(lateness, f64::max),
         })
     }
 }
@@ -438,12 +443,16 @@ mod tests {
     #[test]
     fn a_batch_is_as_long_as_its_slowest_thread_or_as_all_that_share_a_cpu() {
         let now = Instant::now();
-        let parts = [part(now, 0, 5, 0.0), part(now, 4, 11, 0.3)];
+        let parts = [part(now, 0, 5, 0.0), part(now, 0, 7, 0.3)];
         let alone = Batch::of(&parts, true, 1e-3).unwrap();
         assert_eq!((alone.blocks, alone.off_cpu), (20, 0.3));
         assert!((alone.seconds - 6e-3).abs() < 1e-9, "{alone:?}");
+        let parts = [part(now, 0, 5, 0.0), part(now, 4, 11, 0.0)];
         let sharing = Batch::of(&parts, false, 1e-3).unwrap();
-        assert!((sharing.seconds - 10e-3).abs() < 1e-9, "{sharing:?}");
+        assert!((sharing.seconds - 10e-3).abs() < 1e-9 && sharing.off_cpu == 0.0, "{sharing:?}");
+        // Neither was off its CPU after it began, and yet they did not work at the same time.
+        let late = Batch::of(&parts, true, 1e-3).unwrap();
+        assert!((late.seconds - 10e-3).abs() < 1e-9 && (late.off_cpu - 4.0 / 11.0).abs() < 1e-9, "{late:?}");
         assert_eq!(Batch::of(&[], true, 0.0), None);
     }
 
