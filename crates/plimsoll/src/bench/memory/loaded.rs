@@ -78,7 +78,7 @@ impl Benchmark for LoadedLatency {
         for op in group.words("op", &["read"]) {
             find(&op)?;
             for pages in pages(machine, group)? {
-                for size in sizes(group, &[default_size(machine)?])? {
+                for size in sizes(machine, group, &[default_size(machine)?])? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)

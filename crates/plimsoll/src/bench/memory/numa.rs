@@ -74,7 +74,7 @@ impl Benchmark for Numa {
                 ));
             }
             for pages in pages(machine, group)? {
-                for size in super::sizes(group, &[default_size(machine, &op)])? {
+                for size in super::sizes(machine, group, &[default_size(machine, &op)])? {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)
@@ -197,6 +197,7 @@ impl Between {
                         bytes: size,
                         stride: STRIDE as usize,
                         group: Some(GROUP as usize),
+                        chases: 1,
                         pages: pages_of(case),
                         seed,
                     };
