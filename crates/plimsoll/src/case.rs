@@ -88,6 +88,11 @@ pub const KEYS: &[Key] = &[
         Kind::Rate,
         "disk: transfers a second, begun whatever the device makes of it (open loop); network.udp: bits a second over all streams; without it as fast as it goes",
     ),
+    key(
+        "latency-target",
+        Kind::Word,
+        "find the deepest queue that holds this: p99=2ms; --depth is the most tried",
+    ),
     key("arrivals", Kind::Word, "how those follow one another: poisson, even"),
     key("protocol", Kind::Word, "round trips by: tcp, udp, icmp, or connect (a new TCP connection each)"),
     key("message", Kind::Size, "bytes per message"),

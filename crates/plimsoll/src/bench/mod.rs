@@ -40,6 +40,8 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &memory::Numa,
     &disk::io::DiskIo,
     &disk::fsync::DiskFsync,
+    &disk::knee::DiskKnee,
+    &disk::null::DiskNull,
     &network::Tcp,
     &network::Udp,
     &network::Latency,

@@ -128,6 +128,12 @@ impl Crew {
         })
     }
 
+    /// Keeps at most so many transfers of each thread in flight from now on.
+    pub(super) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
+        self.reported = None;
+        self.drivers.iter_mut().try_for_each(|driver| driver.set_limit(limit))
+    }
+
     /// Ends the load until it is asked for again.
     pub(super) fn stop(&mut self) -> Result<(), DriverError> {
         self.reported = None;

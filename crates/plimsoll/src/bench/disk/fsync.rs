@@ -57,6 +57,13 @@ impl Benchmark for DiskFsync {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        if group
+            .lists
+            .get("block")
+            .is_some_and(|blocks| blocks.iter().any(|b| matches!(b, crate::case::Value::Mix(_))))
+        {
+            return Err("block: a commit has one size; a mix is for disk.io".to_owned());
+        }
         let mut candidates = Vec::new();
         for block in group.numbers("block", &[BLOCK]) {
             if !(1..=SEGMENT).contains(&block) {
@@ -115,7 +122,11 @@ impl Log {
             block: vec![0; len],
             end: 0,
             latency: Times::none().map_err(|e| failed(&e))?,
-            facts: Facts { warnings: named(&file).into_iter().collect(), ..Facts::default() },
+            facts: Facts {
+                warnings: named(&file).into_iter().collect(),
+                achieved: achieved(&file, cx),
+                ..Facts::default()
+            },
             file,
         };
         log.noise.fill(&mut log.block, 0);
@@ -152,6 +163,21 @@ impl Log {
     }
 }
 
+/// How and where it commits.
+fn achieved(file: &TestFile, cx: &Context<'_>) -> BTreeMap<String, serde_json::Value> {
+    let mut achieved = BTreeMap::from([
+        ("engine".to_owned(), "psync".into()),
+        ("cache".to_owned(), "buffered".into()),
+        ("sync".to_owned(), "fdatasync after each append".into()),
+        ("segment".to_owned(), SEGMENT.into()),
+        ("depth".to_owned(), 1.into()),
+        ("file_system".to_owned(), file.file_system().to_string().into()),
+    ]);
+    let device = cx.machine.storage.as_ref().and_then(|storage| storage.device.clone());
+    achieved.extend(device.map(|device| ("device".to_owned(), device.into())));
+    achieved
+}
+
 fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
     CannotMeasure::environment(format!(
         "{what} at offset {offset} of the test file failed: {errno}{}",
@@ -176,6 +202,7 @@ impl Prepared for Log {
             commits += 1;
             elapsed_ns += monotonic_ns().saturating_sub(begun);
         }
+        self.latency.flush();
         let (count, elapsed) = (commits.max(1) as f64, elapsed_ns.max(1) as f64 * 1e-9);
         let values = BTreeMap::from([
             ("latency".to_owned(), self.latency.sum_ns() as f64 * 1e-9 / count),

@@ -10,6 +10,7 @@
 use super::engine::Kind;
 use super::file::in_memory;
 use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors};
+use super::search::{Deepest, Target};
 use super::transfers::Transfers;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
@@ -26,6 +27,9 @@ pub struct DiskIo;
 
 /// Blocks up to this size are judged by their rate (DESIGN: 64 KiB).
 const SMALL: f64 = 65_536.0;
+
+/// The deepest queue that a search tries when none is named.
+const DEEPEST: u64 = 256;
 
 /// A default case: what is not typed is taken from here.
 struct Preset {
@@ -68,6 +72,7 @@ impl Benchmark for DiskIo {
             "steady",
             "rate",
             "arrivals",
+            "latency-target",
             "volume",
             "count",
             "scaling",
@@ -121,7 +126,12 @@ impl Benchmark for DiskIo {
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let job = Job::of(case).map_err(CannotMeasure::environment)?;
-        Ok(Box::new(Transfers::new(case, job, cx)?))
+        let target = job.target;
+        let transfers = Transfers::new(case, job, cx)?;
+        Ok(match target {
+            Some(target) => Box::new(Deepest::new(transfers, target)),
+            None => Box::new(transfers),
+        })
     }
 }
 
@@ -172,6 +182,11 @@ fn settled(case: Case, group: &Group) -> Case {
             ("sync", Value::Word(word)) => Value::Word(canonical_sync(word)),
             ("scaling", Value::Word(word)) if word == "weak" => continue,
             ("pattern", _) if op == "append" => Value::Word("sequential".to_owned()),
+            ("latency-target", Value::Word(word)) => {
+                let target = Target::parse(word).map(|target| target.canonical());
+                Value::Word(target.unwrap_or_else(|_| word.clone()))
+            }
+            ("depth", _) if !group.asked("depth") && group.asked("latency-target") => Value::Count(DEEPEST),
             ("depth", _) if !group.asked("depth") && engine.is_some_and(Kind::is_one_at_a_time) => {
                 Value::Count(1)
             }

@@ -7,6 +7,7 @@ use super::file::{LEAST, MOST};
 use super::human;
 use super::load::{Arrivals, Directions, Flush};
 use super::pattern::Order;
+use super::search::Target;
 use super::source::{Blocks, Doing, Through};
 use super::target::Cache;
 use crate::bench::fixed::{Scaling, scaling, share};
@@ -63,6 +64,8 @@ pub(super) struct Job {
     pub(super) flush: Flush,
     pub(super) size: Size,
     pub(super) offered: Option<Offered>,
+    /// A latency for which the deepest queue is sought.
+    pub(super) target: Option<Target>,
     /// Transfers of each sample, where they are fixed: of each thread or of all, as `scaling` says.
     pub(super) fixed: Option<u64>,
     pub(super) scaling: Scaling,
@@ -93,6 +96,7 @@ impl Job {
             flush,
             size: file_size(case),
             offered: offered(case)?,
+            target: case.word("latency-target").map(Target::parse).transpose()?,
             fixed: fixed(case, &blocks)?,
             scaling: scaling(case)?,
             verify: case.word("verify") == Some("on"),
@@ -113,6 +117,12 @@ impl Job {
                 human(buffers),
                 human(MAX_BUFFERS)
             ));
+        }
+        if self.target.is_some() && (self.offered.is_some() || self.fixed.is_some()) {
+            return Err(
+                "latency-target: the search finds its own load; leave out --rate, --volume and --count"
+                    .to_owned(),
+            );
         }
         match self.size {
             Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(

@@ -15,6 +15,7 @@ use super::source::{Doing, Source};
 mod check;
 mod checked;
 mod fault;
+mod open;
 mod schedule;
 mod tally;
 
@@ -28,9 +29,6 @@ const BATCHES: usize = 8;
 
 /// A sample that has not ended after so long is cut: a disk that is slower than anyone thought must not hold a run.
 pub const CAP_NS: u64 = 60_000_000_000;
-
-/// Before an intended start, so long is waited without sleeping: waking up takes about as long.
-const AWAKE_NS: u64 = 50_000;
 
 /// When data is asked to be kept for good, beside what each write does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,6 +265,7 @@ impl Load {
         self.tally.clear();
         self.tally.from_ns = at_ns;
         tally.to_ns = at_ns;
+        tally.flush();
         tally
     }
 
@@ -293,40 +292,6 @@ impl Load {
             }
         }
         Ok(monotonic_ns())
-    }
-
-    /// Begins what is due, and waits for a completion, beginning more meanwhile.
-    fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
-        loop {
-            let now = monotonic_ns();
-            while most > 0 && self.in_flight < self.limit {
-                let Some(intended) =
-                    self.manner.schedule.as_mut().filter(|s| s.next_ns() <= now).map(Schedule::take)
-                else {
-                    break;
-                };
-                self.push_next(Some(intended))?;
-                most -= 1;
-            }
-            self.engine.submit()?;
-            let due = self.manner.schedule.as_ref().map_or(u64::MAX, Schedule::next_ns);
-            let full = self.in_flight >= self.limit || most == 0;
-            if self.in_flight == 0 && most == 0 {
-                return Ok(now);
-            }
-            if self.in_flight == 0 {
-                sleep_until(due.saturating_sub(AWAKE_NS));
-                continue;
-            }
-            let patience = match due.saturating_sub(now) {
-                _ if full => Patience::Endless,
-                near if near <= AWAKE_NS => Patience::Nanoseconds(0),
-                far => Patience::Nanoseconds(far - AWAKE_NS),
-            };
-            if let Some(at_ns) = self.reap(patience, counting)? {
-                return Ok(at_ns);
-            }
-        }
     }
 
     /// Gives idle slots the next blocks, at most `most` of them, in batches.
@@ -485,14 +450,6 @@ impl Load {
             (Op::Write | Op::WriteThrough, _) => one_way(&mut tally.written, latency_ns),
             (Op::DataSync | Op::Trim, _) => {}
         }
-    }
-}
-
-/// Sleeps until that monotonic time; wakes up as punctually as the kernel can.
-fn sleep_until(ns: u64) {
-    let left = ns.saturating_sub(monotonic_ns());
-    if left > 0 {
-        std::thread::sleep(std::time::Duration::from_nanos(left));
     }
 }
 

@@ -3,26 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_metal::mapped::Access;
 
 use super::busy::Busy;
 use super::crew::{Count, Crew};
 use super::data::Noise;
-use super::dir::{Size, check_dir};
 use super::driver::{About, Portion};
 use super::engine::{Kind, open_on};
-use super::file::{Filled, cannot_use};
-use super::fill::fill;
+use super::ground::{Ground, renewal};
 use super::human;
 use super::job::Job;
 use super::ledger::Ledger;
-use super::load::{CAP_NS, Load, LoadError, Manner, Renew, Schedule, Tally};
+use super::load::{CAP_NS, Load, LoadError, Manner, Schedule, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Doing, Source};
-use super::steady;
-use super::target::{Cache, End, TestFile};
+use super::target::{Cache, TestFile};
 use super::witness::{Moved, Witness};
 use crate::bench::fixed::Scaling;
 use crate::bench::{Context, Prepared};
@@ -36,153 +32,6 @@ const DEPTH_REACHED: f64 = 0.9;
 
 /// A rate below this share of the offered one is a warning: more than the scatter of random arrivals.
 const RATE_HELD: f64 = 0.95;
-
-/// Where a case works: on which files, and which part of them each thread has.
-struct Ground {
-    /// Of each thread: its files, the first of which is read or written.
-    files: Vec<Vec<Arc<TestFile>>>,
-    /// Of each thread: its part.
-    extents: Vec<Extent>,
-    warnings: Vec<Warning>,
-    /// On what the files are.
-    place: BTreeMap<String, serde_json::Value>,
-    /// Whether it is known what a read must return.
-    known: bool,
-}
-
-impl Ground {
-    fn of(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
-        if cx.options.target.is_some() && (job.doing.uses_up() || job.doing == Doing::Copy) {
-            return Err(CannotMeasure::not_here(
-                "append, copy and trim work on files of their own; name a --dir in the place of a device",
-            ));
-        }
-        if job.doing.uses_up() {
-            return Ground::used_up(job, cx);
-        }
-        let filled = match job.verify {
-            true => Filled::sealed(cx, job.cache, job.size)?,
-            false => Filled::for_case(cx, job.cache, job.size)?,
-        };
-        if job.verify && !filled.known {
-            return Err(CannotMeasure::not_here(
-                "--verify knows only what it wrote, and this device may only be read; see --destroy-data-on",
-            ));
-        }
-        let each = region(job, &filled)?;
-        let mut warnings = filled.warnings.clone();
-        if job.steady {
-            warnings.extend(steady::precondition(job, cx, &filled, each * job.threads)?);
-        }
-        let mut files = vec![Arc::clone(&filled.file)];
-        if job.doing == Doing::Copy {
-            files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
-        }
-        let extents = (0..job.threads).map(|thread| Extent { start: thread * each, ..extent(job, each) });
-        Ok(Ground {
-            files: vec![files; job.threads as usize],
-            extents: extents.collect(),
-            place: filled.place(cx.machine.storage.as_ref()),
-            known: filled.known,
-            warnings,
-        })
-    }
-
-    /// Each thread has a file of its own, which it uses up and begins anew.
-    fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
-        let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let wanted = facts.file_size(job.size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let unit = job.blocks.unit();
-        let each = wanted.bytes / job.threads;
-        let each = each - each % unit;
-        if each < job.blocks.largest() {
-            return Err(too_small(job, wanted.bytes));
-        }
-        let make =
-            || TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]).map_err(cannot_use);
-        let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
-        if job.doing == Doing::Trim {
-            super::trim::check(cx)?;
-            for (thread, files) in files.iter().enumerate() {
-                refill(&files[0], each, &mut Noise::new(cx.options.seed, &format!("trim {thread}")))
-                    .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-            }
-        }
-        let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
-        Ok(Ground {
-            extents: vec![extent(job, each); job.threads as usize],
-            files,
-            warnings: warnings.into_iter().collect(),
-            place: BTreeMap::new(),
-            known: true,
-        })
-    }
-}
-
-fn extent(job: &Job, bytes: u64) -> Extent {
-    Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() }
-}
-
-/// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
-fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
-    let sector = filled.file.direct_alignment().map_or(0, u64::from);
-    let unit = job.blocks.unit();
-    if job.cache == Cache::Direct && sector > 0 && !unit.is_multiple_of(sector) {
-        return Err(CannotMeasure::not_here(format!(
-            "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
-            human(sector),
-            human(unit)
-        )));
-    }
-    let bytes = match job.size {
-        Size::Exactly(bytes) => bytes.min(filled.bytes),
-        Size::Between { .. } => filled.bytes,
-    };
-    let each = bytes / job.threads;
-    let each = each - each % unit;
-    if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
-}
-
-fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
-    CannotMeasure::environment(format!(
-        "the test file of {} holds no block of {} for each of {} threads; give a smaller --block, fewer --threads, or a \
-         --dir with more space",
-        human(bytes),
-        human(job.blocks.largest()),
-        job.threads
-    ))
-}
-
-/// A second file, as large and as full as the first.
-fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
-    let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
-    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?;
-    facts.file_size(Size::Exactly(bytes)).map_err(|e| environment(&e))?;
-    let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
-    refill(&file, bytes, &mut Noise::new(cx.options.seed, "copy")).map_err(|e| environment(&e))?;
-    Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
-}
-
-/// Fills the first `bytes` of a file, or fills them anew.
-fn refill(file: &Arc<TestFile>, bytes: u64, noise: &mut Noise) -> Result<(), LoadError> {
-    let whole = bytes.next_multiple_of(super::fill::CHUNK as u64);
-    file.allocate(whole, End::Moves)?;
-    fill(file, whole, Duration::MAX, noise).map_err(|error| LoadError::Fill(error.to_string()))?;
-    Ok(())
-}
-
-/// What begins a thread's file anew, for what uses it up.
-fn renewal(job: &Job, file: &Arc<TestFile>, bytes: u64, seed: u64, thread: usize) -> Option<Renew> {
-    let file = Arc::clone(file);
-    match job.doing {
-        Doing::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
-        Doing::Trim => {
-            let mut noise = Noise::new(seed, &format!("trim {thread} again"));
-            Some(Box::new(move || refill(&file, bytes, &mut noise)))
-        }
-        _ => None,
-    }
-}
 
 /// What a thread needs to make its load.
 struct Outfit {
@@ -220,6 +69,19 @@ impl Outfit {
         let load = Load::new(opened.engine, source, Noise::new(seed, &own), manner, tally);
         Ok((ledger.into_iter().fold(load, Load::checked), about))
     }
+}
+
+/// One point of a search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Probe {
+    /// Most transfers of each thread in flight.
+    pub(super) depth: u64,
+    /// Transfers a second.
+    pub(super) rate: f64,
+    /// Mean latency in seconds.
+    pub(super) latency: f64,
+    /// The latency below which the share asked for stays, in nanoseconds.
+    pub(super) percentile_ns: u64,
 }
 
 /// A case that is ready: a load on each thread.
@@ -288,6 +150,41 @@ impl Transfers {
             warm: false,
             shared,
         })
+    }
+
+    /// The most transfers of each thread in flight.
+    pub(super) fn depth(&self) -> u64 {
+        self.job.depth
+    }
+
+    /// How many threads there are.
+    pub(super) fn threads(&self) -> u64 {
+        self.job.threads
+    }
+
+    /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
+    pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
+        let environment = |e: super::driver::DriverError| CannotMeasure::environment(e.to_string());
+        // `Job::of` has bounded the depth.
+        self.crew.set_limit(depth as usize).map_err(environment)?;
+        let portions: Vec<Portion> =
+            (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
+        let count = self.crew.count(|thread| portions[thread as usize]).map_err(environment)?;
+        let tally = count.tally;
+        self.claimed.read += tally.read.bytes;
+        self.claimed.written += tally.written.bytes;
+        Ok(Probe {
+            depth,
+            rate: count.rate,
+            latency: tally.latency.mean().unwrap_or(f64::NAN),
+            percentile_ns: tally.latency.at(share),
+        })
+    }
+
+    /// Keeps so many transfers of each thread in flight from now on.
+    pub(super) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
+        self.job.depth = depth;
+        self.crew.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
     }
 
     /// What one thread does of a sample.

@@ -8,13 +8,14 @@ pub(super) struct Nothing {
     buffer: AlignedBuffer,
     depth: usize,
     queued: Vec<Request>,
-    done: Vec<Completion>,
+    /// Of each batch: up to which request it goes, when it was handed over and when it was taken.
+    batches: Vec<(usize, u64, u64)>,
 }
 
 impl Nothing {
     pub(super) fn new(depth: usize, block: usize) -> Result<Self, RingError> {
         let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
-        Ok(Nothing { buffer, depth, queued: Vec::with_capacity(depth), done: Vec::with_capacity(depth) })
+        Ok(Nothing { buffer, depth, queued: Vec::with_capacity(depth), batches: Vec::new() })
     }
 }
 
@@ -37,25 +38,27 @@ impl Engine for Nothing {
     }
 
     fn submit(&mut self) -> Result<(), RingError> {
-        if self.queued.is_empty() {
-            return Ok(());
+        if self.batches.last().map_or(0, |batch| batch.0) < self.queued.len() {
+            self.batches.push((self.queued.len(), monotonic_ns(), monotonic_ns()));
         }
-        let submitted_ns = monotonic_ns();
-        let accepted_ns = monotonic_ns();
-        self.done.extend(self.queued.drain(..).map(|request| Completion {
-            outcome: Ok(request.len),
-            request,
-            submitted_ns,
-            accepted_ns,
-            completed_ns: accepted_ns,
-        }));
         Ok(())
     }
 
     fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
         let completed_ns = monotonic_ns();
-        done.extend(self.done.drain(..).map(|completion| Completion { completed_ns, ..completion }));
+        let mut requests = self.queued.drain(..);
+        let mut from = 0;
+        for (to, submitted_ns, accepted_ns) in self.batches.drain(..) {
+            done.extend(requests.by_ref().take(to - from).map(|request| Completion {
+                outcome: Ok(request.len),
+                request,
+                submitted_ns,
+                accepted_ns,
+                completed_ns,
+            }));
+            from = to;
+        }
         Ok(())
     }
 }

@@ -20,7 +20,10 @@ impl Load {
     pub(super) fn push(&mut self, request: Request) -> Result<(), LoadError> {
         let Request { slot, op, offset, len, .. } = request;
         let writes = matches!(op, Op::Write | Op::WriteThrough);
-        let buffer = self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)).filter(|_| writes);
+        let buffer = match writes {
+            true => self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)),
+            false => None,
+        };
         match (&mut self.ledger, buffer) {
             (Some(ledger), Some(buffer)) => {
                 let generation = ledger.begin_write(offset, len);

@@ -15,6 +15,9 @@ const EXPECTED_NS: u64 = 1 << 24;
 pub struct Times {
     histogram: Histogram<u32>,
     sum_ns: u64,
+    /// Equal ones in a row, not in the histogram yet: what is handed over and reaped together has equal times.
+    last_ns: u64,
+    run: u32,
 }
 
 impl Times {
@@ -26,15 +29,25 @@ impl Times {
         let mut histogram = Histogram::new_with_bounds(1, EXPECTED_NS, DIGITS)
             .map_err(|e| LoadError::Histogram(e.to_string()))?;
         histogram.auto(true);
-        Ok(Times { histogram, sum_ns: 0 })
+        Ok(Times { histogram, sum_ns: 0, last_ns: 0, run: 0 })
     }
 
     /// Adds one.
     pub fn record(&mut self, ns: u64) {
         self.sum_ns = self.sum_ns.saturating_add(ns);
+        if ns != self.last_ns || self.run == u32::MAX {
+            self.flush();
+            self.last_ns = ns;
+        }
+        self.run += 1;
+    }
+
+    /// Puts what is held back into the histogram; whoever reads it has done so before.
+    pub fn flush(&mut self) {
+        let (ns, run) = (self.last_ns.max(1), std::mem::take(&mut self.run));
         // A histogram that grows by itself refuses nothing that a 64-bit address space can hold.
-        if self.histogram.record(ns.max(1)).is_err() {
-            self.histogram.saturating_record(ns.max(1));
+        if run > 0 && self.histogram.record_n(ns, run).is_err() {
+            self.histogram.saturating_record_n(ns, run);
         }
     }
 
@@ -52,12 +65,12 @@ impl Times {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.histogram.reset();
-        self.sum_ns = 0;
+        (self.sum_ns, self.last_ns, self.run) = (0, 0, 0);
     }
 
     /// How many.
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.histogram.len() + u64::from(self.run)
     }
 
     /// Their exact sum.
@@ -160,6 +173,16 @@ impl Tally {
             sync: Times::none()?,
             cut: false,
         })
+    }
+
+    /// Puts what is held back into the histograms.
+    pub fn flush(&mut self) {
+        for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
+            times.flush();
+        }
+        for traffic in [&mut self.read, &mut self.written] {
+            traffic.latency.iter_mut().for_each(Times::flush);
+        }
     }
 
     /// Forgets what was counted.

@@ -1,0 +1,173 @@
+//! Where a case works: its files, filled, and the part of them that each thread has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::data::Noise;
+use super::dir::{Size, check_dir};
+use super::file::{Filled, cannot_use};
+use super::fill::fill;
+use super::human;
+use super::job::Job;
+use super::load::{LoadError, Renew};
+use super::pattern::Extent;
+use super::source::Doing;
+use super::steady;
+use super::target::{Cache, End, TestFile};
+use crate::bench::Context;
+use crate::sample::CannotMeasure;
+use crate::warning::Warning;
+
+/// Where a case works: on which files, and which part of them each thread has.
+pub(super) struct Ground {
+    /// Of each thread: its files, the first of which is read or written.
+    pub(super) files: Vec<Vec<Arc<TestFile>>>,
+    /// Of each thread: its part.
+    pub(super) extents: Vec<Extent>,
+    pub(super) warnings: Vec<Warning>,
+    /// On what the files are.
+    pub(super) place: BTreeMap<String, serde_json::Value>,
+    /// Whether it is known what a read must return.
+    pub(super) known: bool,
+}
+
+impl Ground {
+    pub(super) fn of(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
+        if cx.options.target.is_some() && (job.doing.uses_up() || job.doing == Doing::Copy) {
+            return Err(CannotMeasure::not_here(
+                "append, copy and trim work on files of their own; name a --dir in the place of a device",
+            ));
+        }
+        if job.doing.uses_up() {
+            return Ground::used_up(job, cx);
+        }
+        let filled = match job.verify {
+            true => Filled::sealed(cx, job.cache, job.size)?,
+            false => Filled::for_case(cx, job.cache, job.size)?,
+        };
+        if job.verify && !filled.known {
+            return Err(CannotMeasure::not_here(
+                "--verify knows only what it wrote, and this device may only be read; see --destroy-data-on",
+            ));
+        }
+        let each = region(job, &filled)?;
+        let mut warnings = filled.warnings.clone();
+        if job.steady {
+            warnings.extend(steady::precondition(job, cx, &filled, each * job.threads)?);
+        }
+        let mut files = vec![Arc::clone(&filled.file)];
+        if job.doing == Doing::Copy {
+            files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
+        }
+        let extents = (0..job.threads).map(|thread| Extent { start: thread * each, ..extent(job, each) });
+        Ok(Ground {
+            files: vec![files; job.threads as usize],
+            extents: extents.collect(),
+            place: filled.place(cx.machine.storage.as_ref()),
+            known: filled.known,
+            warnings,
+        })
+    }
+
+    /// Each thread has a file of its own, which it uses up and begins anew.
+    fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
+        let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let wanted = facts.file_size(job.size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let unit = job.blocks.unit();
+        let each = wanted.bytes / job.threads;
+        let each = each - each % unit;
+        if each < job.blocks.largest() {
+            return Err(too_small(job, wanted.bytes));
+        }
+        let make =
+            || TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]).map_err(cannot_use);
+        let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+        if job.doing == Doing::Trim {
+            super::trim::check(cx)?;
+            for (thread, files) in files.iter().enumerate() {
+                refill(&files[0], each, &mut Noise::new(cx.options.seed, &format!("trim {thread}")))
+                    .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+            }
+        }
+        let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
+        Ok(Ground {
+            extents: vec![extent(job, each); job.threads as usize],
+            files,
+            warnings: warnings.into_iter().collect(),
+            place: BTreeMap::new(),
+            known: true,
+        })
+    }
+}
+
+fn extent(job: &Job, bytes: u64) -> Extent {
+    Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() }
+}
+
+/// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
+fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
+    let sector = filled.file.direct_alignment().map_or(0, u64::from);
+    let unit = job.blocks.unit();
+    if job.cache == Cache::Direct && sector > 0 && !unit.is_multiple_of(sector) {
+        return Err(CannotMeasure::not_here(format!(
+            "direct I/O goes by {} here, and a block of {} is not a multiple; give another --block or --cache buffered",
+            human(sector),
+            human(unit)
+        )));
+    }
+    let bytes = match job.size {
+        Size::Exactly(bytes) => bytes.min(filled.bytes),
+        Size::Between { .. } => filled.bytes,
+    };
+    let each = bytes / job.threads;
+    let each = each - each % unit;
+    if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
+}
+
+fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
+    CannotMeasure::environment(format!(
+        "the test file of {} holds no block of {} for each of {} threads; give a smaller --block, fewer --threads, or a \
+         --dir with more space",
+        human(bytes),
+        human(job.blocks.largest()),
+        job.threads
+    ))
+}
+
+/// A second file, as large and as full as the first.
+fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
+    let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
+    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?;
+    facts.file_size(Size::Exactly(bytes)).map_err(|e| environment(&e))?;
+    let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
+    refill(&file, bytes, &mut Noise::new(cx.options.seed, "copy")).map_err(|e| environment(&e))?;
+    Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
+}
+
+/// Fills the first `bytes` of a file, or fills them anew.
+fn refill(file: &Arc<TestFile>, bytes: u64, noise: &mut Noise) -> Result<(), LoadError> {
+    let whole = bytes.next_multiple_of(super::fill::CHUNK as u64);
+    file.allocate(whole, End::Moves)?;
+    fill(file, whole, Duration::MAX, noise).map_err(|error| LoadError::Fill(error.to_string()))?;
+    Ok(())
+}
+
+/// What begins a thread's file anew, for what uses it up.
+pub(super) fn renewal(
+    job: &Job,
+    file: &Arc<TestFile>,
+    bytes: u64,
+    seed: u64,
+    thread: usize,
+) -> Option<Renew> {
+    let file = Arc::clone(file);
+    match job.doing {
+        Doing::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
+        Doing::Trim => {
+            let mut noise = Noise::new(seed, &format!("trim {thread} again"));
+            Some(Box::new(move || refill(&file, bytes, &mut noise)))
+        }
+        _ => None,
+    }
+}

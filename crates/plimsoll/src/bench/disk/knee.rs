@@ -1,0 +1,128 @@
+//! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
+//! flight with 95 % of the highest rate; the curve has all points.
+
+use super::io::DiskIo;
+use super::job::Job;
+use super::search::Knee;
+use super::transfers::Transfers;
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
+use crate::case::{Case, Value};
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::CannotMeasure;
+
+/// The benchmark itself.
+pub struct DiskKnee;
+
+/// The deepest queue of a thread that is tried.
+const DEEPEST: u64 = 256;
+
+impl Benchmark for DiskKnee {
+    fn name(&self) -> &'static str {
+        "disk.knee"
+    }
+
+    fn about(&self) -> &'static str {
+        "depth and threads at which the rate stops growing (by --only)"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        let metric = |name, unit, better| Metric { name, unit, better };
+        vec![
+            metric("rate", Unit::IoPerSecond, Better::Higher),
+            metric("throughput", Unit::BytePerSecond, Better::Higher),
+            metric("latency", Unit::Second, Better::Lower),
+            metric("cpu", Unit::Second, Better::Lower),
+            metric("depth", Unit::One, Better::Lower),
+            metric("threads", Unit::One, Better::Lower),
+        ]
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        // A random read of 4 KiB where nothing else is typed: the cases of `disk.io` at one depth, without it.
+        let mut asked = Group { lists: group.lists.clone(), ..Group::default() };
+        for (key, value) in [
+            ("op", Value::Word(if group.asked("read-share") { "mixed" } else { "read" }.to_owned())),
+            ("pattern", Value::Word("random".to_owned())),
+            ("block", Value::Size(4 << 10)),
+        ] {
+            if !asked.asked(key) {
+                asked = asked.with(key, vec![value]);
+            }
+        }
+        let asked = asked.with("depth", vec![Value::Count(DEEPEST)]).with("threads", vec![Value::Count(1)]);
+        let candidates = DiskIo.cases(machine, &asked)?.into_iter();
+        Ok(candidates
+            .map(|made| Candidate { case: without_queue(self.name(), &made.case), ..made })
+            .collect())
+    }
+
+    fn shares_worker(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
+        let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
+        let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();
+        threads.push(most);
+        let crew = |threads: u64| {
+            let queued = with_queue(case, threads);
+            let job = Job::of(&queued).map_err(CannotMeasure::environment)?;
+            Transfers::new(&queued, job, cx)
+        };
+        Ok(Box::new(Knee::new(threads.into_iter().map(crew).collect::<Result<_, _>>()?)))
+    }
+}
+
+/// A case of `disk.io` as one of this benchmark.
+fn without_queue(name: &str, case: &Case) -> Case {
+    let params = case.params().iter().filter(|(key, _)| *key != "depth" && *key != "threads");
+    params.fold(Case::of(name), |made, (key, value)| made.with(key, value.clone()))
+}
+
+/// A case of this benchmark as one of `disk.io`.
+fn with_queue(case: &Case, threads: u64) -> Case {
+    let params = case.params().iter();
+    let made = params.fold(Case::of("disk.io"), |made, (key, value)| made.with(key, value.clone()));
+    made.with_count("depth", DEEPEST).with_count("threads", threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Root;
+
+    fn ids(group: &Group) -> Vec<String> {
+        let mut machine = Machine::discover(&Root::live());
+        machine.storage = None;
+        let candidates = DiskKnee.cases(&machine, group).expect("cases");
+        candidates.iter().map(|candidate| candidate.case.to_string()).collect()
+    }
+
+    #[test]
+    fn one_case_without_a_depth_that_can_be_made_one_of_disk_io() {
+        let ids = ids(&Group::default());
+        assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
+        let case: Case = ids[0].parse().expect("an id");
+        let job = Job::of(&with_queue(&case, 2)).expect("a job");
+        assert_eq!((job.depth, job.threads), (DEEPEST, 2));
+    }
+
+    #[test]
+    fn what_is_typed_is_swept() {
+        let group = Group::default().with("block", vec![Value::Size(4096), Value::Size(65536)]);
+        assert_eq!(ids(&group).len(), 2);
+        let group = Group::default().with("read-share", vec![Value::Count(50)]);
+        assert!(ids(&group)[0].starts_with("disk.knee/op=mixed/read-share=50/"));
+    }
+}

@@ -1,0 +1,127 @@
+//! `disk.null`: the loop of `disk.io` with an engine that does nothing: what plimsoll itself costs for each transfer,
+//! clock readings, block order and histograms included. A device that is not much slower cannot be measured.
+
+use super::data::Noise;
+use super::engine::{Kind, open_on};
+use super::load::{Directions, Load, LoadError, Manner, Tally};
+use super::pattern::{Extent, Order, derive};
+use super::source::{Blocks, Doing, Source, Through};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
+
+/// The benchmark itself.
+pub struct DiskNull;
+
+/// What is not asked for from where: 4 KiB blocks of a gibibyte.
+const BLOCK: u64 = 4 << 10;
+const BYTES: u64 = 1 << 30;
+
+/// The depths of the default cases: each transfer by itself, and batches.
+const DEPTHS: &[u64] = &[1, 32];
+
+impl Benchmark for DiskNull {
+    fn name(&self) -> &'static str {
+        "disk.null"
+    }
+
+    fn about(&self) -> &'static str {
+        "no transfers at all: the floor of disk.io (by --only)"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["depth"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let case = |depth: u64| match depth {
+            1..=1024 => {
+                Ok(Candidate { case: Case::of(self.name()).with_count("depth", depth), feasible: Ok(()) })
+            }
+            _ => Err(format!("depth: {depth} is not between 1 and 1024")),
+        };
+        group.numbers("depth", DEPTHS).into_iter().map(case).collect()
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let depth = case.number("depth").and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1);
+        let seed = derive(cx.options.seed, case.id().as_str());
+        let load = load(depth, seed).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        Ok(Box::new(Floor { load, counted: 0, done: 0 }))
+    }
+}
+
+fn load(depth: usize, seed: u64) -> Result<Load, LoadError> {
+    let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
+    let source = Source::new(Doing::Read, Through::No, Blocks::One(BLOCK), Order::Random, extent, seed);
+    let engine =
+        open_on(Kind::Null, &[], depth, BLOCK as usize, plimsoll_metal::mapped::Access::Random)?.engine;
+    Ok(Load::new(
+        engine,
+        source,
+        Noise::new(seed, "null"),
+        Manner::plain(),
+        Tally::empty(Directions::Together)?,
+    ))
+}
+
+struct Floor {
+    load: Load,
+    counted: u64,
+    done: u64,
+}
+
+impl Prepared for Floor {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let failed = |error: LoadError| CannotMeasure::environment(error.to_string());
+        let next = Tally::empty(Directions::Together).map_err(failed)?;
+        let tally = match amount {
+            // The cast saturates.
+            Amount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),
+            Amount::Work(transfers) => self.load.amount(transfers, u64::MAX, next),
+        };
+        let tally = tally.map_err(failed)?;
+        self.counted += tally.latency.count();
+        self.done += tally.transfers;
+        let elapsed = tally.elapsed();
+        let values = [("latency".to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
+        Ok(Sample { elapsed, values, ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        match (self.done, self.counted) {
+            (0, _) => Err(WrongAnswer("no transfer was counted".to_owned())),
+            (done, counted) if done != counted => {
+                Err(WrongAnswer(format!("{done} transfers were counted and {counted} timed")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_transfer_is_counted_and_timed() {
+        let mut floor = Floor { load: load(32, 1).expect("load"), counted: 0, done: 0 };
+        assert!(floor.verify().is_err(), "nothing was done yet");
+        let sample = floor.sample(Amount::Work(1000)).expect("sample");
+        assert!((sample.values["latency"] * 1000.0 / sample.elapsed - 1.0).abs() < 1e-9);
+        assert!(floor.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
+        assert_eq!(floor.verify(), Ok(()));
+        assert!(floor.done > 1000);
+    }
+}

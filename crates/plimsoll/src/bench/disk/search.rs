@@ -1,0 +1,296 @@
+//! Searches over the number of transfers in flight, each a single case that measures where it ends and tells the points
+//! on its way: the deepest queue that holds a latency (`--latency-target p99=2ms`), and the knee of `disk.knee`.
+
+use std::collections::BTreeMap;
+
+use super::transfers::{Probe, Transfers};
+use crate::bench::Prepared;
+use crate::quantity::{format_duration, parse_duration};
+use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::warning::Warning;
+
+/// A latency that must hold for a share of the transfers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Target {
+    /// The share, between 0 and 1.
+    pub(super) share: f64,
+    /// Nanoseconds.
+    pub(super) ns: u64,
+}
+
+impl Target {
+    /// Reads `p99=2ms` or, as ids write it, `p99:2ms`; any percentile from p1 to p99.99.
+    pub(super) fn parse(word: &str) -> Result<Target, String> {
+        let wrong = || {
+            format!("latency-target: '{}' is none; write p99=2ms, or p99.9=500us", crate::text::shown(word))
+        };
+        let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
+        let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+        let time = parse_duration(time).map_err(|e| format!("latency-target: {e}"))?;
+        let ns = u64::try_from(time.as_nanos()).map_err(|_| wrong())?;
+        if !(1.0..=99.99).contains(&percent) || ns == 0 {
+            return Err(wrong());
+        }
+        Ok(Target { share: percent / 100.0, ns })
+    }
+
+    /// The percentile's name.
+    pub(super) fn percentile(&self) -> String {
+        format!("p{}", (self.share * 1e6).round() / 1e4)
+    }
+
+    /// The form that ids have.
+    pub(super) fn canonical(&self) -> String {
+        let time = format_duration(std::time::Duration::from_nanos(self.ns));
+        format!("{}:{time}", self.percentile())
+    }
+}
+
+/// Finds the largest number up to `most` for which `holds`, which is taken to hold up to some number and not beyond:
+/// doubling, then halving the gap. `None` where it does not hold for 1.
+fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
+    let (mut good, mut bad) = (0, most + 1);
+    let mut next = 1;
+    while good + 1 < bad {
+        if holds(next)? {
+            good = next
+        } else {
+            bad = next
+        }
+        next = if bad > most { (good * 2).min(most) } else { good + (bad - good) / 2 };
+    }
+    Ok((good > 0).then_some(good))
+}
+
+/// The deepest queue that holds a latency.
+pub(super) struct Deepest {
+    transfers: Transfers,
+    target: Target,
+    /// What the search found; `None` before it.
+    found: Option<Option<u64>>,
+    curve: Vec<Point>,
+}
+
+impl Deepest {
+    /// A search with `transfers`, whose depth is the deepest that is tried.
+    pub(super) fn new(transfers: Transfers, target: Target) -> Self {
+        Deepest { transfers, target, found: None, curve: Vec::new() }
+    }
+
+    fn search(&mut self, amount: Amount) -> Result<(), CannotMeasure> {
+        let Deepest { transfers, target, curve, .. } = self;
+        let found = deepest(transfers.depth(), |depth| {
+            let probe = transfers.probe(depth, amount, target.share)?;
+            curve.push(point(&probe, transfers.threads(), &target.percentile()));
+            Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
+        })?;
+        curve.sort_by(|a, b| a["depth"].total_cmp(&b["depth"]));
+        self.found = Some(found);
+        self.transfers.settle_at(found.unwrap_or(1))
+    }
+}
+
+/// A point of a curve.
+fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
+    BTreeMap::from([
+        ("threads".to_owned(), threads as f64),
+        ("depth".to_owned(), probe.depth as f64),
+        ("rate".to_owned(), probe.rate),
+        ("latency".to_owned(), probe.latency),
+        (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
+    ])
+}
+
+impl Prepared for Deepest {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        if self.found.is_none() {
+            self.search(amount)?;
+        }
+        let mut sample = self.transfers.sample(amount)?;
+        sample.curve = self.curve.clone();
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        self.transfers.pause();
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        self.transfers.verify()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.transfers.facts();
+        facts.achieved.insert("deepest".to_owned(), self.found.flatten().into());
+        if self.found == Some(None) {
+            let least = self.curve.first().and_then(|point| point.get(&self.target.percentile()).copied());
+            let least =
+                crate::quantity::Quantity::new(least.unwrap_or(f64::NAN), crate::quantity::Unit::Second);
+            facts.warnings.push(Warning::Other {
+                code: "latency-target-missed".to_owned(),
+                text: format!(
+                    "no queue holds {}: with one transfer in flight it is {least}; the figures are those of depth 1",
+                    self.target.canonical().replace(':', " ≤ ")
+                ),
+            });
+        }
+        facts
+    }
+}
+
+/// A rate that grows by less than this over a doubling has stopped growing.
+const GROWS: f64 = 1.05;
+
+/// The knee is the least number in flight with this share of the highest rate.
+const KNEE: f64 = 0.95;
+
+/// The sweep of depth × threads until the rate stops growing.
+pub(super) struct Knee {
+    /// For each number of threads, ascending.
+    crews: Vec<Transfers>,
+    /// Which of them, once the sweep is done.
+    chosen: Option<usize>,
+    curve: Vec<Point>,
+}
+
+impl Knee {
+    /// A sweep over these, whose depths are the deepest that are tried.
+    pub(super) fn new(crews: Vec<Transfers>) -> Self {
+        Knee { crews, chosen: None, curve: Vec::new() }
+    }
+
+    fn sweep(&mut self, amount: Amount) -> Result<usize, CannotMeasure> {
+        let mut before = 0.0;
+        for transfers in &mut self.crews {
+            let best = sweep_depths(transfers, amount, &mut self.curve)?;
+            transfers.pause();
+            if best < GROWS * before {
+                break;
+            }
+            before = best;
+        }
+        let none = || CannotMeasure::environment("the sweep has no point");
+        let knee = knee(&self.curve).ok_or_else(none)?;
+        let index =
+            self.crews.iter().position(|crew| crew.threads() as f64 == knee["threads"]).ok_or_else(none)?;
+        // Depths are small whole numbers.
+        self.crews[index].settle_at(knee["depth"] as u64)?;
+        self.chosen = Some(index);
+        Ok(index)
+    }
+}
+
+/// Doubles the depth until the rate has not grown for two doublings. Returns the highest rate.
+fn sweep_depths(
+    transfers: &mut Transfers,
+    amount: Amount,
+    curve: &mut Vec<Point>,
+) -> Result<f64, CannotMeasure> {
+    let (mut best, mut flat, mut depth) = (0.0_f64, 0, 1);
+    while depth <= transfers.depth() && flat < 2 {
+        let probe = transfers.probe(depth, amount, 0.99)?;
+        curve.push(point(&probe, transfers.threads(), "p99"));
+        flat = if probe.rate < GROWS * best { flat + 1 } else { 0 };
+        best = best.max(probe.rate);
+        depth *= 2;
+    }
+    Ok(best)
+}
+
+/// The point with the fewest transfers in flight among those near the highest rate; of equals, the lowest latency.
+fn knee(curve: &[Point]) -> Option<&Point> {
+    let most = curve.iter().map(|point| point["rate"]).fold(0.0, f64::max);
+    let near = curve.iter().filter(|point| point["rate"] >= KNEE * most);
+    let in_flight = |point: &Point| point["threads"] * point["depth"];
+    near.min_by(|a, b| in_flight(a).total_cmp(&in_flight(b)).then(a["latency"].total_cmp(&b["latency"])))
+}
+
+impl Prepared for Knee {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let index = match self.chosen {
+            Some(index) => index,
+            None => self.sweep(amount)?,
+        };
+        let mut sample = self.crews[index].sample(amount)?;
+        sample.values.insert("threads".to_owned(), self.crews[index].threads() as f64);
+        sample.curve = self.curve.clone();
+        Ok(sample)
+    }
+
+    fn pause(&mut self) {
+        self.crews.iter_mut().for_each(Transfers::pause);
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        self.crews.iter_mut().try_for_each(Transfers::verify)
+    }
+
+    fn facts(&self) -> Facts {
+        let Some(chosen) = self.chosen.and_then(|index| self.crews.get(index)) else {
+            return Facts::default();
+        };
+        let mut facts = chosen.facts();
+        facts.achieved.insert("threads".to_owned(), chosen.threads().into());
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever the bound is, it is found, and with few questions.
+        #[test]
+        fn the_deepest_that_holds_is_found(most in 1_u64..2000, bound in 0_u64..2500) {
+            let mut asked = 0;
+            let found = deepest(most, |depth| {
+                asked += 1;
+                assert!((1..=most).contains(&depth));
+                Ok::<_, ()>(depth <= bound)
+            });
+            let right = bound.min(most);
+            prop_assert_eq!(found, Ok((right > 0).then_some(right)));
+            prop_assert!(asked <= 2 * (64 - most.leading_zeros()) + 2, "{asked} questions");
+        }
+
+        #[test]
+        fn any_target_is_read_or_refused_in_one_line(text in "p[0-9.]{1,4}[=:][0-9]{1,3}(ms|us|s)|\\PC{0,20}") {
+            match Target::parse(&text) {
+                Ok(target) => prop_assert_eq!(Target::parse(&target.canonical()), Ok(target)),
+                Err(error) => prop_assert!(!error.contains('\n')),
+            }
+        }
+    }
+
+    #[test]
+    fn targets_are_written_as_percentile_and_time() {
+        let target = Target::parse("p99=2ms").expect("a target");
+        assert_eq!((target.share, target.ns, target.canonical().as_str()), (0.99, 2_000_000, "p99:2ms"));
+        assert_eq!(Target::parse("p99.9:500us").expect("a target").canonical(), "p99.9:500us");
+        for wrong in ["", "p99", "99=2ms", "p0=2ms", "p100=2ms", "p99=0s", "p99=2", "pNaN=1s"] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_knee_is_the_least_in_flight_near_the_highest_rate() {
+        let at = |threads: f64, depth: f64, rate: f64| {
+            let pairs =
+                [("threads", threads), ("depth", depth), ("rate", rate), ("latency", threads * depth / rate)];
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Point>()
+        };
+        let curve = [
+            at(1.0, 1.0, 10.0),
+            at(1.0, 2.0, 20.0),
+            at(1.0, 4.0, 38.0),
+            at(1.0, 8.0, 39.0),
+            at(2.0, 2.0, 38.5),
+        ];
+        let knee = knee(&curve).expect("a knee");
+        assert_eq!((knee["threads"], knee["depth"]), (2.0, 2.0));
+        assert!(super::knee(&[]).is_none());
+    }
+}
