@@ -77,10 +77,11 @@ fn disturbed(mut command: Command, dir: &Path, disturb: impl FnOnce(&Child)) -> 
     for line in events.lines() {
         let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
         measured |= event["event"] == "measured";
-        if measured && event["event"] == "sampled" {
-            if let Some(disturb) = disturb.take() {
-                disturb(&run);
-            }
+        if measured
+            && event["event"] == "sampled"
+            && let Some(disturb) = disturb.take()
+        {
+            disturb(&run);
         }
     }
     assert!(disturb.is_none(), "the second case was never sampled");
