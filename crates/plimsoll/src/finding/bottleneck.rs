@@ -1,4 +1,4 @@
-//! "the sender's CPU is the bottleneck": which end of a network stream had no time left.
+//! "what held the stream back": an end whose thread had no time left, the receiver's window, the send buffer, the link.
 
 use serde_json::json;
 
@@ -7,35 +7,51 @@ use crate::document::Finding;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 
-/// An end that is busy for this share of the time cannot go faster.
+/// A thread that is busy for this share of the time cannot go faster.
 const BUSY: f64 = 0.95;
+/// A window or buffer that held the sender up for this share of the time held it back.
+const HELD: f64 = 0.5;
+/// This near to its limit, a link is full.
+const FULL: f64 = 0.9;
 
-/// Speaks for each `network.tcp` case of which one end was busy all the time.
+/// Speaks for each `network.tcp` case of which one thing held it back.
 pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter(|m| m.case.benchmark() == "network.tcp").filter_map(busy_end).collect()
+    measurements.iter().filter(|m| m.case.benchmark() == "network.tcp").filter_map(held_back).collect()
 }
 
-fn busy_end(measurement: &Measurement) -> Option<Finding> {
-    headline(measurement)?;
-    let share = |name: &str| measurement.conditions.more.get(name).copied();
-    let (near, far) = (share("near_cpu")?, share("far_cpu")?);
-    let (end, key, most) =
-        if near >= far { ("sender", "near_end_cpu", near) } else { ("receiver", "far_end_cpu", far) };
-    if !(BUSY..=2.0).contains(&most) {
+fn held_back(measurement: &Measurement) -> Option<Finding> {
+    let metric = headline(measurement)?;
+    let told = |name: &str| measurement.conditions.more.get(name).copied().filter(|share| share.is_finite());
+    let busy = |name: &str| told(name).filter(|share| (BUSY..=1.1).contains(share));
+    let (near, far) = (busy("near_cpu"), busy("far_cpu"));
+    let loopback = told("path_loopback").is_some_and(|on| on > 0.5);
+    let full = metric.of_limit.filter(|share| *share >= FULL && !loopback);
+    let held = |name: &str| told(name).filter(|share| *share >= HELD);
+    let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
+        let end = if near >= far { "near" } else { "far" };
+        // The far end of an upload receives, and sends in a download.
+        let sends = (end == "near") != (measurement.case.word("direction") == Some("down"));
+        let role = if sends { "sender" } else { "receiver" };
+        let cpu = told(&format!("{end}_fullest_cpu")).map(|cpu| format!(" {cpu:.0}")).unwrap_or_default();
+        format!("the {role}'s CPU{cpu}, {} busy", percent(share.min(1.0), 2))
+    } else if let Some(share) = full {
+        format!("the link, at {} of its limit", percent(share, 2))
+    } else if let Some(share) = held("tcp_receiver_limited") {
+        format!("the receiver's window, for {} of the time", percent(share, 2))
+    } else if let Some(share) = held("tcp_buffer_limited") {
+        format!("the send buffer, for {} of the time; a larger --window may help", percent(share, 2))
+    } else {
         return None;
-    }
-    let cpu = measurement.achieved.get(key).and_then(|cpu| cpu.as_u64()).map(|cpu| format!(" {cpu}"));
-    let text = format!(
-        "{}: the {end}'s CPU{} is the bottleneck: {} busy",
-        measurement.case.id(),
-        cpu.unwrap_or_default(),
-        percent(most.min(1.0), 2)
-    );
-    Some(finding(
-        "bottleneck",
-        text,
-        json!({ "case": measurement.case.id(), "sender": near, "receiver": far }),
-    ))
+    };
+    let evidence = json!({
+        "case": measurement.case.id(),
+        "near": told("near_cpu"),
+        "far": told("far_cpu"),
+        "receiver_limited": told("tcp_receiver_limited"),
+        "buffer_limited": told("tcp_buffer_limited"),
+        "of_limit": metric.of_limit,
+    });
+    Some(finding("bottleneck", format!("{}: the bottleneck is {what}", measurement.case.id()), evidence))
 }
 
 #[cfg(test)]
@@ -45,26 +61,45 @@ mod tests {
     use crate::bench::Better;
     use crate::quantity::Unit;
 
-    fn stream(near: f64, far: f64) -> Measurement {
-        let id = "network.tcp/message=64K/streams=1/direction=up";
-        let mut measurement = measured(id, Unit::BitPerSecond, Better::Higher, &[3e10]);
-        measurement.conditions.more = [("near_cpu".to_owned(), near), ("far_cpu".to_owned(), far)].into();
-        measurement.achieved.insert("near_end_cpu".to_owned(), json!(0));
+    fn stream(direction: &str, conditions: &[(&str, f64)]) -> Measurement {
+        let id = format!("network.tcp/message=64K/streams=1/direction={direction}");
+        let mut measurement = measured(&id, Unit::BitPerSecond, Better::Higher, &[3e10]);
+        let more = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value));
+        measurement.conditions.more = more.collect();
         measurement
     }
 
-    #[test]
-    fn the_busier_end_is_named() {
-        let found = find(&[stream(0.997, 0.7), stream(0.5, 0.96)]);
-        let texts: Vec<&str> = found.iter().filter_map(|f| f.text.split(": ").nth(1)).collect();
-        assert_eq!(texts, ["the sender's CPU 0 is the bottleneck", "the receiver's CPU is the bottleneck"]);
-        assert!(found[0].text.ends_with("100 % busy"), "{}", found[0].text);
+    fn said(measurement: Measurement) -> Option<String> {
+        let found = find(&[measurement]);
+        found.first().and_then(|f| f.text.split(": the bottleneck is ").nth(1).map(str::to_owned))
     }
 
     #[test]
-    fn it_is_silent_where_neither_end_is_busy_or_nothing_is_known() {
-        let mut unknown = stream(1.0, 1.0);
-        unknown.conditions.more.clear();
-        assert!(find(&[stream(0.9, 0.8), stream(f64::NAN, 0.1), unknown]).is_empty());
+    fn the_end_without_time_is_named_by_what_it_does() {
+        let near = [("near_cpu", 0.997), ("far_cpu", 0.7), ("near_fullest_cpu", 1.0)];
+        assert_eq!(said(stream("up", &near)).unwrap(), "the sender's CPU 1, 100 % busy");
+        assert_eq!(said(stream("down", &near)).unwrap(), "the receiver's CPU 1, 100 % busy");
+        let far = [("near_cpu", 0.5), ("far_cpu", 0.96)];
+        assert_eq!(said(stream("up", &far)).unwrap(), "the receiver's CPU, 96 % busy");
+    }
+
+    #[test]
+    fn windows_buffers_and_links_are_named() {
+        let window = [("near_cpu", 0.1), ("tcp_receiver_limited", 0.83)];
+        assert_eq!(said(stream("up", &window)).unwrap(), "the receiver's window, for 83 % of the time");
+        let buffer = said(stream("up", &[("tcp_buffer_limited", 0.6)])).unwrap();
+        assert!(buffer.starts_with("the send buffer") && buffer.contains("--window"), "{buffer}");
+        let mut link = stream("up", &[("near_cpu", 0.2), ("path_loopback", 0.0)]);
+        link.metrics[0].of_limit = Some(0.97);
+        assert_eq!(said(link).unwrap(), "the link, at 97 % of its limit");
+    }
+
+    #[test]
+    fn it_is_silent_where_nothing_held_it_back_or_nothing_is_known() {
+        assert_eq!(said(stream("up", &[])), None);
+        assert_eq!(
+            said(stream("up", &[("near_cpu", 0.9), ("far_cpu", f64::NAN), ("tcp_receiver_limited", 0.1)])),
+            None
+        );
     }
 }

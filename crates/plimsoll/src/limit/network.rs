@@ -1,21 +1,33 @@
-//! Limits of network figures. Over loopback there is no link: what bounds it is how fast a CPU moves bytes.
+//! Limits of network figures: what a link's frames leave for the program, and over loopback how fast a CPU copies.
 //!
-//! Why not half the copy bandwidth of main memory: the sender copies every byte from the program to the kernel, the
-//! receiver from the kernel to the program, on two CPUs at once, and what is under way is a few megabytes that stay in
-//! the caches; the figure may rightly be above it. What holds: the one sending thread must write every byte once, to
-//! pages that the other CPU has read since, so not in its first-level cache. The traffic, reads and writes together,
-//! of a copy within the second-level cache is therefore more than it can write. It is a loose bound, and a true one.
+//! **A link.** Of each frame, the program gets the segment's payload. On the wire a segment takes besides: TCP's header
+//! (20 bytes, RFC 9293) and, with timestamps, 12 bytes of options (RFC 7323); IP's (20 bytes, RFC 791; 40 for IPv6,
+//! RFC 8200); Ethernet's preamble and delimiter (8), header (14), check (4) and gap (12), IEEE 802.3: 1538 bytes on the
+//! wire for 1500 of IP, of which 1448 are the program's.
+//!
+//! **Loopback.** There is no link. Why not half the copy bandwidth of main memory: what is under way is a few megabytes
+//! that stay in the caches, so the figure may rightly be above it. What holds: each sending thread must write every
+//! byte once, to pages that the other end has read since. The traffic, reads and writes together, of a copy within
+//! the caches is therefore more than it can write. It is a loose bound, and a true one.
 
-use super::{Input, Kind, Limit, Question, Source};
-use crate::case::Case;
-use crate::machine::cpu::{Cache, CacheKind};
+use super::{Input, Kind, Limit, Question, Source, median};
+
+/// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
+const ETHERNET: f64 = 38.0;
+const TCP_HEADER: f64 = 20.0;
+const TIMESTAMPS: f64 = 12.0;
 
 /// Limits of `network.tcp`.
 pub fn tcp(question: &Question<'_>) -> Vec<Limit> {
     let bits_per_message = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
+    let goodput = || match condition(question, "path_loopback") {
+        Some(loopback) if loopback > 0.5 => copying(question),
+        Some(_) => framing(question),
+        None => Limit::unknown(Kind::Ceiling, "nothing was measured, so the way to the far end is unknown"),
+    };
     match (question.metric, bits_per_message) {
-        ("goodput", _) => vec![copying(question, 1.0, "")],
-        ("messages", Some(bits)) => vec![copying(question, bits, " ÷ message")],
+        ("goodput", _) => vec![goodput()],
+        ("messages", Some(bits)) => vec![per_message(goodput(), bits)],
         _ => Vec::new(),
     }
 }
@@ -30,123 +42,160 @@ pub fn latency(question: &Question<'_>) -> Vec<Limit> {
     vec![Limit::unknown(kind, "no physical link: over loopback a round trip is system calls and wake-ups")]
 }
 
-/// The ceiling of one stream by the sender's copy, `per` bits to the unit of the metric.
-fn copying(question: &Question<'_>, per: f64, suffix: &str) -> Limit {
-    let Some(second_level) = second_level_bytes(&question.machine.cpu.caches) else {
-        return Limit::unknown(
-            Kind::Ceiling,
-            "no physical link; and the size of the second-level cache is unknown",
-        );
-    };
-    let fits = |case: &Case| {
-        let within = case.number("size").is_some_and(|bytes| bytes <= second_level);
-        case.word("op") == Some("copy") && case.threads() == 1 && within
-    };
-    let Some(copied) = question.evidence.highest("memory.bandwidth", "program", fits) else {
-        let half = crate::quantity::format_size(second_level / 2);
-        return Limit::unknown(
-            Kind::Ceiling,
-            format!(
-                "no physical link; for the bound by copying also run memory.bandwidth --op copy --threads 1 --size {half}"
-            ),
-        );
-    };
-    let inputs = vec![Input {
-        name: "copy".to_owned(),
-        value: copied,
-        unit: "B/s".to_owned(),
-        from: "memory.bandwidth of this run: one thread, op copy, in the second-level cache".to_owned(),
-    }];
-    let formula = format!("copy (bytes read and written) × 8 bit{suffix}");
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, copied * 8.0 / per, &formula, inputs);
-    limit.reason = Some("no physical link: the one sending CPU must write each byte".to_owned());
+/// A condition's median over the samples.
+fn condition(question: &Question<'_>, name: &str) -> Option<f64> {
+    median(question.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
+}
+
+/// How many directions carry bytes at once.
+fn directions(question: &Question<'_>) -> f64 {
+    if question.case.word("direction") == Some("both") { 2.0 } else { 1.0 }
+}
+
+fn per_message(mut limit: Limit, bits: f64) -> Limit {
+    limit.value = limit.value.map(|value| value / bits);
+    if limit.value.is_some() {
+        limit.formula += " ÷ message";
+    }
     limit
 }
 
-/// The smallest second-level cache, so that what fits in it is in one on every core.
-fn second_level_bytes(caches: &[Cache]) -> Option<u64> {
-    let holds_data = |cache: &&Cache| cache.level == 2 && cache.kind != CacheKind::Instruction;
-    caches.iter().filter(holds_data).filter_map(|cache| cache.size_bytes).min()
+fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
+    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
+}
+
+/// The link's rate, less what frames cost.
+fn framing(question: &Question<'_>) -> Limit {
+    let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
+    let Some(speed) = condition(question, "path_speed") else {
+        return unknown(
+            "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
+        );
+    };
+    let Some(payload) = condition(question, "tcp_mss").filter(|mss| *mss > 0.0) else {
+        return unknown("the segment size is unknown: the kernel does not tell TCP_INFO");
+    };
+    let options = condition(question, "tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
+    let ip = if condition(question, "path_ipv6").is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 };
+    let inputs = vec![
+        input("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take"),
+        input("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
+        input("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
+        input("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
+        input("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
+    ];
+    let value = directions(question) * speed * payload / (payload + options + TCP_HEADER + ip + ETHERNET);
+    let both = if directions(question) > 1.0 { "2 × " } else { "" };
+    let formula = format!("{both}speed × payload ÷ (payload + options + 20 + ip + ethernet)");
+    Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs)
+}
+
+/// The ceiling over loopback: the sending CPUs' copies.
+fn copying(question: &Question<'_>) -> Limit {
+    let on = |key| question.case.word(key) == Some("on");
+    if on("zerocopy") && on("discard") {
+        return Limit::unknown(Kind::Ceiling, "no physical link, and neither end copies: nothing bounds it");
+    }
+    let Some(copied) = condition(question, "path_copy") else {
+        return Limit::unknown(Kind::Ceiling, "no physical link; and how fast a CPU copies was not measured");
+    };
+    let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);
+    let cpus = question.machine.cpu.allowed.len().max(1) as f64;
+    let senders = streams.min(cpus);
+    let inputs = vec![
+        input(
+            "copy",
+            copied,
+            "B/s",
+            "bytes read and written by a CPU that copies in its caches, in this run",
+        ),
+        input("cpus", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
+    ];
+    let value = copied * 8.0 * senders;
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy × 8 bit × cpus", inputs);
+    limit.reason = Some("loopback: memory, not a link; each sending CPU must write each byte".to_owned());
+    limit
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Case;
     use crate::limit::Evidence;
-    use crate::machine::{CpuSet, Machine, Root};
-    use crate::sample::{Facts, Outcome, Sample};
+    use crate::machine::{Machine, Root};
+    use crate::sample::{Conditions, Sample};
 
-    fn machine(second_level: Option<u64>) -> Machine {
-        let mut machine = Machine::discover(&Root::live());
-        machine.cpu.caches = vec![Cache {
-            level: 2,
-            kind: CacheKind::Unified,
-            size_bytes: second_level,
-            line_bytes: Some(64),
-            ways: Some(8),
-            instances: vec![CpuSet::default()],
-            sharing_unknown: CpuSet::default(),
-        }];
-        machine
-    }
-
-    fn copied(size: u64, threads: u64, program: f64) -> Outcome {
-        let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", size);
-        let sample = Sample { values: [("program".to_owned(), program)].into(), ..Sample::default() };
-        Outcome {
-            case: case.with_count("threads", threads),
-            samples: vec![sample],
-            facts: Facts::default(),
-            peers: Vec::new(),
-            ended: None,
-        }
-    }
-
-    fn limit(machine: &Machine, metric: &str, outcomes: &[Outcome]) -> Limit {
-        let case = Case::of("network.tcp").with_size("message", 1 << 16);
-        let evidence = Evidence { outcomes };
-        let question = Question { machine, case: &case, metric, samples: &[], evidence };
+    fn limit_of(case: &Case, metric: &str, conditions: &[(&str, f64)]) -> Limit {
+        let more = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let samples =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let machine = Machine::discover(&Root::live());
+        let question =
+            Question { machine: &machine, case, metric, samples: &samples, evidence: Evidence::default() };
         tcp(&question).remove(0)
     }
 
+    fn case() -> Case {
+        Case::of("network.tcp")
+            .with_size("message", 1 << 16)
+            .with_count("streams", 1)
+            .with_word("direction", "up")
+    }
+
+    const GIGABIT: [(&str, f64); 5] = [
+        ("path_loopback", 0.0),
+        ("path_speed", 1e9),
+        ("path_ipv6", 0.0),
+        ("tcp_mss", 1448.0),
+        ("tcp_timestamps", 1.0),
+    ];
+
     #[test]
-    fn a_copy_in_the_second_level_cache_bounds_a_stream() {
-        let machine = machine(Some(1 << 20));
-        let outcomes = [copied(512 << 10, 1, 100e9), copied(1 << 30, 1, 900e9), copied(512 << 10, 2, 200e9)];
-        let found = limit(&machine, "goodput", &outcomes);
-        assert_eq!((found.value, found.source), (Some(800e9), Source::Derived));
-        assert_eq!(found.inputs[0].value, 100e9);
-        let messages = limit(&machine, "messages", &outcomes);
-        assert_eq!(messages.value, Some(800e9 / 8.0 / 65536.0));
+    fn gigabit_ethernet_carries_what_is_known_of_it() {
+        // 1448 of 1538 bytes: 941.5 Mbit/s, the figure that everybody who measures it knows.
+        let found = limit_of(&case(), "goodput", &GIGABIT);
+        assert!((found.value.unwrap() - 941.482_4e6).abs() < 1e3, "{found:?}");
+        assert_eq!(found.source, Source::Derived);
+        let mut v6 = GIGABIT;
+        v6[2].1 = 1.0;
+        v6[3].1 = 1428.0;
+        assert!((limit_of(&case(), "goodput", &v6).value.unwrap() - 928.478_5e6).abs() < 1e3);
+        let both = case().with_word("direction", "both");
+        assert!((limit_of(&both, "goodput", &GIGABIT).value.unwrap() - 2.0 * 941.482_4e6).abs() < 2e3);
+        let messages = limit_of(&case(), "messages", &GIGABIT);
+        assert!((messages.value.unwrap() * 8.0 * 65536.0 - 941.482_4e6).abs() < 1e3);
     }
 
     #[test]
-    fn without_it_the_limit_is_unknown_and_says_what_to_run() {
-        let found = limit(&machine(Some(1 << 20)), "goodput", &[copied(1 << 30, 1, 20e9)]);
-        assert_eq!((found.value, found.source), (None, Source::Unknown));
-        assert!(
-            found.reason.unwrap().ends_with("also run memory.bandwidth --op copy --threads 1 --size 512K")
-        );
-        let found = limit(&machine(None), "goodput", &[]);
-        assert!(found.reason.unwrap().contains("second-level cache is unknown"));
+    fn without_a_line_the_limit_is_unknown_and_says_what_to_do() {
+        let found = limit_of(&case(), "goodput", &[("path_loopback", 0.0), ("tcp_mss", 1448.0)]);
+        assert!(found.value.is_none() && found.reason.unwrap().contains("--limits"));
+        let found = limit_of(&case(), "goodput", &[]);
+        assert_eq!(found.source, Source::Unknown);
+        let found = limit_of(&case(), "messages", &[("path_loopback", 0.0), ("path_speed", 1e9)]);
+        assert!(found.reason.unwrap().contains("segment size"));
+    }
+
+    #[test]
+    fn over_loopback_the_copy_bounds_and_says_that_it_is_no_link() {
+        let found = limit_of(&case(), "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
+        assert_eq!((found.value, found.source), (Some(800e9), Source::Derived));
+        assert!(found.reason.unwrap().starts_with("loopback: memory, not a link"));
+        let neither = case().with_word("zerocopy", "on").with_word("discard", "on");
+        let found = limit_of(&neither, "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
+        assert_eq!(found.value, None);
     }
 
     #[test]
     fn round_trips_have_unknown_limits_and_loss_has_none() {
-        let machine = machine(None);
+        let machine = Machine::discover(&Root::live());
         let case = Case::of("network.latency");
         let ask = |metric| {
-            latency(&Question {
-                machine: &machine,
-                case: &case,
-                metric,
-                samples: &[],
-                evidence: Evidence::default(),
-            })
+            let evidence = Evidence::default();
+            latency(&Question { machine: &machine, case: &case, metric, samples: &[], evidence })
         };
         assert_eq!(ask("rtt")[0].kind, Kind::Floor);
         assert_eq!(ask("rate")[0].kind, Kind::Ceiling);
-        assert!(ask("rtt")[0].reason.as_ref().unwrap().starts_with("no physical link"));
         assert!(ask("loss").is_empty());
     }
 }

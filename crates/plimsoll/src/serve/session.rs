@@ -47,14 +47,11 @@ impl Session<'_> {
     /// Serves until the client closes the connection or breaks the rules.
     pub(super) fn serve(mut self) -> Ended {
         let mut ended = Ended::default();
-        let why = match self.welcome() {
+        let served = match self.welcome() {
             Ok(()) => self.requests(&mut ended.transfers),
-            Err(e) => e.into(),
+            Err(e) => Err(e.into()),
         };
-        ended.why = match why {
-            Lost::Wire(WireError::Closed) => None,
-            other => Some(crate::text::shown_within(&other.to_string(), 300)),
-        };
+        ended.why = served.err().map(|why| crate::text::shown_within(&why.to_string(), 300));
         ended
     }
 
@@ -69,7 +66,8 @@ impl Session<'_> {
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    fn requests(&mut self, transfers: &mut u64) -> Lost {
+    /// Returns when the client closes the connection between two requests.
+    fn requests(&mut self, transfers: &mut u64) -> Result<(), Lost> {
         let interface = route::interface(&Root::live(), self.peer.ip());
         let ledger = Ledger::new(Root::live(), interface);
         loop {
@@ -77,7 +75,8 @@ impl Session<'_> {
                 // Said when the transfer was just over here and not yet there.
                 Ok(Message::Alive) => continue,
                 Ok(request) => request,
-                Err(e) => return e.into(),
+                Err(WireError::Closed) => return Ok(()),
+                Err(e) => return Err(e.into()),
             };
             match self.answer(&request, &ledger) {
                 Ok(()) => *transfers += 1,
@@ -86,11 +85,9 @@ impl Session<'_> {
                         Refusal::No(why) => Message::Refused(why),
                         Refusal::Busy(seconds) => Message::Busy { seconds },
                     };
-                    if let Err(e) = self.channel.send(&said) {
-                        return e.into();
-                    }
+                    self.channel.send(&said)?;
                 }
-                Err(Err(lost)) => return lost,
+                Err(Err(lost)) => return Err(lost),
             }
         }
     }
@@ -120,10 +117,11 @@ impl Session<'_> {
         let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
         let message = random_bytes(work.message);
         let caps = self.rooms.caps();
+        let cpus = self.rooms.cpus().from(usize::from(work.place));
         let means = Means {
             end: End::Far,
             sockets: &sockets,
-            cpus: self.rooms.cpus(),
+            cpus: &cpus,
             message: &message,
             most: caps.max_rate,
             longest: caps.max_duration,

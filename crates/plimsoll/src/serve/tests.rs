@@ -119,6 +119,7 @@ fn work(streams: u16) -> Tcp {
         omit: 0,
         sending: Sending::Copy,
         receiving: Receiving::Copy,
+        place: 0,
     }
 }
 

@@ -112,6 +112,15 @@ impl Cpus {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
     }
 
+    /// The same CPUs, begun with another one.
+    #[must_use]
+    pub fn from(&self, first: usize) -> Self {
+        let by = first.checked_rem(self.0.len()).unwrap_or(0);
+        let mut cpus = self.0.clone();
+        cpus.rotate_left(by);
+        Cpus(cpus)
+    }
+
     /// Pins the calling thread, where there is something to pin it to. A CPU that has gone meanwhile is no failure:
     /// the thread then runs where it may.
     pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
@@ -161,5 +170,7 @@ mod tests {
         let cpus = Cpus(vec![4, 7]);
         assert_eq!([0, 1, 2].map(|n| cpus.of(n)), [Some(4), Some(7), Some(4)]);
         assert_eq!(Cpus::default().of(3), None);
+        assert_eq!(cpus.from(3), Cpus(vec![7, 4]));
+        assert_eq!(Cpus::default().from(3), Cpus::default());
     }
 }

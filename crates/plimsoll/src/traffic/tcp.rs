@@ -1,9 +1,10 @@
 //! One TCP transfer over all streams of a session, the same code at both ends.
 //!
 //! What counts is what the receiver saw: each receiving thread waits in its read before the sender is told to begin,
-//! so nothing can hide in buffers before the clock runs. The time is that from the first piece's arrival to the last
-//! byte's, and the first piece is not counted, for it came before that time: an unbiased rate. With something to
-//! omit, the count begins with the first piece after it.
+//! so nothing can hide in buffers before the clock runs. The clock runs from the word to begin, as it came to the far
+//! end or could have come back to the near end, to the last byte's arrival. Should a piece have come before that, the
+//! clock runs from its arrival and the piece is not counted, for it came before that time. With something to omit, the
+//! count begins with the first piece after it.
 
 use std::io;
 use std::net::TcpStream;
@@ -80,6 +81,8 @@ struct Run<'env> {
 
 /// Where a transfer stands.
 struct Progress<'s, 'env> {
+    /// When the first byte could be here at the earliest.
+    go: Instant,
     sending: Option<Sending<'s>>,
     receiving: Option<Receiving<'s>>,
     infos: Infos<'env>,
@@ -118,9 +121,10 @@ impl<'env> Run<'env> {
                 while !matches!(self.expect(vigil.next()?)?, Some(Message::Go)) {}
             }
         }
+        let go = Instant::now() + self.way_back();
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
         let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
-        let mut progress = Progress { sending, receiving, infos, outcome: Outcome::default() };
+        let mut progress = Progress { go, sending, receiving, infos, outcome: Outcome::default() };
         loop {
             self.advance(&mut progress, &mut vigil)?;
             if progress.sending.is_none() && progress.receiving.is_none() {
@@ -143,6 +147,12 @@ impl<'env> Run<'env> {
                 _ => {}
             }
         }
+    }
+
+    /// How long the word to begin and the first byte take together, there and back; the far end's word has come.
+    fn way_back(&self) -> Duration {
+        let info = self.means.sockets.first().filter(|_| self.means.end == End::Near).map(TcpInfo::of);
+        info.and_then(Result::ok).map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.rtt_us)))
     }
 
     /// Deals with what was seen; what else is there is handed back.
@@ -178,7 +188,7 @@ impl<'env> Run<'env> {
             && let Some(threads) = progress.receiving.take()
         {
             progress.outcome.here.received =
-                Some(received(&joined(threads)?, self.origin, self.work.omit > 0));
+                Some(received(&joined(threads)?, self.origin, progress.go, self.work.omit > 0));
         }
         Ok(())
     }
@@ -280,16 +290,18 @@ fn joined<T>(threads: Vec<ScopedJoinHandle<'_, io::Result<T>>>) -> Result<Vec<T>
 }
 
 /// Puts the streams together.
-fn received(streams: &[receive::Done], origin: Instant, omits: bool) -> Received {
+fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool) -> Received {
     let bytes: u64 = streams.iter().map(|s| s.bytes).sum();
     let last = streams.iter().map(|s| s.last).max().unwrap_or(origin);
     let first = streams.iter().filter_map(|s| s.base).min_by_key(|(at, _)| *at);
     // Of a stream whose count never began, nothing is counted.
     let omitted: u64 = streams.iter().map(|s| s.base.map_or(s.bytes, |(_, before)| before)).sum();
-    // One piece, or nearly all in one: the time that it took lies before its arrival.
     let (counted, begun) = match first {
-        Some((at, _)) if omits || omitted * 10 <= bytes => (bytes - omitted, at),
+        Some((at, _)) if omits => (bytes - omitted, at),
         None if omits => (0, last),
+        // Nearly all in one piece: the time that it took lies before its arrival.
+        Some((at, _)) if at < go && omitted * 10 <= bytes => (bytes - omitted, at),
+        _ if go < last => (bytes, go),
         _ => (bytes, origin),
     };
     Received {

@@ -223,6 +223,8 @@ pub struct Tcp {
     pub sending: Sending,
     /// How it is received.
     pub receiving: Receiving,
+    /// Where among its CPUs the far end's first thread is pinned; the others follow.
+    pub place: u16,
 }
 
 /// What the sending half of an end did.
@@ -414,6 +416,7 @@ mod tests {
             omit: 0,
             sending: Sending::Copy,
             receiving: Receiving::Copy,
+            place: 0,
         }
     }
 

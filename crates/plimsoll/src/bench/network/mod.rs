@@ -6,6 +6,7 @@
 mod iperf3;
 mod latency;
 mod near_end;
+mod path;
 mod process;
 mod server;
 mod setup;
@@ -91,12 +92,16 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Both ends on this machine: each stream's sender and receiver on cores of their own, where there are enough.
+    /// Both ends on this machine, each with all CPUs.
     pub fn together(machine: &Machine) -> Self {
-        let cpus = place(machine, machine.cpu.allowed.len());
-        let every_second = |first: usize| Cpus(cpus.iter().copied().skip(first).step_by(2).collect());
-        let (near, far) = (every_second(0), every_second(1));
-        Placement { far: if far.0.is_empty() { near.clone() } else { far }, near }
+        let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
+        Placement { near: cpus.clone(), far: cpus }
+    }
+
+    /// Both ends on this machine, one stream: each end on a core of its own, where there are two.
+    pub fn on_two_cores(machine: &Machine) -> Self {
+        let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
+        Placement { far: cpus.from(1), near: cpus }
     }
 
     /// The far end elsewhere: all CPUs are this end's.

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::near_end::Place;
+use super::path::Path;
 use super::server::Address;
 use super::{Placement, iperf3};
 use crate::bench::Context;
 use crate::case::{Case, Value};
-use crate::machine::Root;
+use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::CannotMeasure;
-use crate::traffic::route;
 use crate::wire::{Direction, Key, Sockets};
 
 /// Where a case's two ends are.
@@ -23,6 +23,8 @@ pub struct Setup {
     pub from: Option<IpAddr>,
     /// Where threads run.
     pub placement: Placement,
+    /// The machine's interfaces, where they are known.
+    machine: Option<Machine>,
 }
 
 impl Setup {
@@ -37,24 +39,41 @@ impl Setup {
             Some(name) => {
                 let address = Address::parse(name).map_err(CannotMeasure::far_end)?;
                 let placement = Placement::apart(cx.machine);
-                Setup { place: Place::Server { address, key }, from, placement }
+                Setup { place: Place::Server { address, key }, from, placement, machine: None }
             }
-            None => Setup::private(super::own_program(), Placement::together(cx.machine)),
+            None => Setup::private(super::own_program(), Placement::on_two_cores(cx.machine)),
         };
-        Ok(setup)
+        Ok(Setup { machine: Some(cx.machine.clone()), ..setup })
+    }
+
+    /// With another placement, where the far end is private; a server places its threads itself.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        if let Place::Private { cpus, .. } = &mut self.place {
+            *cpus = placement.far.clone();
+            self.placement = placement;
+        }
+        self
+    }
+
+    /// What lies between the ends, for people.
+    pub(super) fn link(&self, far: IpAddr) -> String {
+        Path::name_to(far)
+    }
+
+    /// The way to the far end.
+    pub(super) fn path(&self, far: IpAddr) -> Path {
+        Path::to(far, self.machine.as_ref())
     }
 
     /// A private far end, run by `program`.
     pub fn private(program: PathBuf, placement: Placement) -> Self {
-        Setup { place: Place::Private { program, cpus: placement.far.clone() }, from: None, placement }
-    }
-
-    /// What lies between the ends: `loopback`, or the interface's name.
-    pub(super) fn link(&self, far: IpAddr) -> String {
-        if route::is_local(far) {
-            return "loopback".to_owned();
+        Setup {
+            place: Place::Private { program, cpus: placement.far.clone() },
+            from: None,
+            placement,
+            machine: None,
         }
-        route::interface(&Root::live(), far).unwrap_or_else(|| "unknown".to_owned())
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> BTree
         let bytes =
             report.sent.as_ref().map_or(0, |s| s.bytes) + report.received.as_ref().map_or(0, |r| r.bytes);
         let account = &report.account;
-        put(&format!("{end}_cpu"), cpu as f64 / account.nanos as f64);
+        put(&format!("{end}_cpu"), busy(work, report));
         put(&format!("{end}_cpu_per_byte"), cpu as f64 * 1e-9 / bytes as f64);
         put(&format!("{end}_cpu_per_message"), cpu as f64 * 1e-9 * f64::from(work.message) / bytes as f64);
         put(&format!("{end}_fullest_cpu"), f64::from(account.fullest_cpu));
@@ -35,6 +35,16 @@ pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> BTree
         }
     }
     more
+}
+
+/// The share of the time that an end's threads were busy, the mean over them.
+fn busy(work: &Tcp, report: &Report) -> f64 {
+    let sent = report.sent.as_ref().map(|s| (s.cpu_nanos, s.nanos));
+    let received = report.received.as_ref().map(|r| (r.cpu_nanos, r.nanos.saturating_add(work.omit)));
+    let shares = [sent, received].into_iter().flatten();
+    let shares: Vec<f64> =
+        shares.map(|(cpu, time)| cpu as f64 / time as f64 / f64::from(work.streams)).collect();
+    shares.iter().sum::<f64>() / shares.len() as f64
 }
 
 /// What TCP says of the sending side (`TCP_INFO`).

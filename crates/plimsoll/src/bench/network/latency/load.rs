@@ -54,6 +54,7 @@ impl Load {
             omit: 0,
             sending: Sending::Copy,
             receiving: Receiving::Copy,
+            place: 0,
         };
         let done = self.far_end.transfer(&work, &self.message, &self.cpus)?;
         let there = done.there.and_then(|report| report.received);

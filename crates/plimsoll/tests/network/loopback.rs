@@ -1,22 +1,18 @@
-//! The network benchmarks with real processes: whole runs, and far ends that are killed, stopped or orphaned.
+//! Over loopback, with a private far end: whole runs, and far ends that are killed, stopped or orphaned.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use plimsoll::bench::Prepared;
 use plimsoll::bench::network::{Placement, RoundTrips, Setup, Streams};
 use plimsoll::case::Case;
 use plimsoll::sample::{Amount, Cause};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use super::{program, signal, ticks, until};
 use crate::support::{ended, plimsoll, scratch};
-
-fn program() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"))
-}
 
 /// A private far end, threads where the scheduler puts them.
 fn anywhere() -> Setup {
@@ -29,26 +25,6 @@ fn stream() -> Streams {
 
 fn round_trips(bytes: u64) -> RoundTrips {
     RoundTrips::new(&anywhere(), &Case::of("network.latency").with_size("message", bytes), 1).unwrap()
-}
-
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
-
-/// Waits until `holds`, at most a minute.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what} did not come about within a minute");
-        std::thread::yield_now();
-    }
-}
-
-/// CPU time of a process in clock ticks; none when it is gone.
-fn ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
 }
 
 fn parent(pid: u32) -> Option<u32> {
@@ -81,11 +57,11 @@ fn a_run_over_loopback_is_whole_and_labelled() {
     assert_eq!(names(tcp), ["goodput", "messages", "loss", "cpu"]);
     assert_eq!(names(udp), ["goodput", "messages", "loss", "cpu", "jitter"]);
     assert_eq!(names(latency), ["rtt", "rate", "goodput", "loss"]);
+    assert!(tcp["metrics"][0]["limit"]["reason"].as_str().unwrap().starts_with("loopback: memory"));
     for measurement in [tcp, udp, latency] {
         assert_eq!(measurement["status"], "ok", "{measurement}");
         assert_eq!(measurement["achieved"]["link"], "loopback");
         assert!(measurement["metrics"][0]["summary"]["median"].as_f64().unwrap() > 0.0);
-        assert!(measurement["metrics"][0]["limit"]["value"].is_null());
     }
     let rtt = &latency["metrics"][0];
     assert!(rtt["percentiles"]["p50"].as_f64().unwrap() <= rtt["percentiles"]["p99"].as_f64().unwrap());

@@ -1,0 +1,131 @@
+//! What lies between the two ends, as far as limits need it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::machine::network::NicKind;
+use crate::machine::{Machine, Nic, Root};
+use crate::traffic::route;
+
+/// Bytes that are copied to learn how fast a CPU copies: with their copies they fit in any second-level cache.
+const COPIED: usize = 64 << 10;
+/// How long that takes.
+const COPYING: Duration = Duration::from_millis(10);
+
+/// The way to the far end.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path {
+    /// Within this machine: no frame crosses a link.
+    pub(super) loopback: bool,
+    /// The interface that packets leave by.
+    pub(super) interface: Option<String>,
+    /// Its line rate in bit/s, where there is a line.
+    speed: Option<u64>,
+    mtu: Option<u64>,
+    ipv6: bool,
+    /// Bytes read and written per second by one CPU that copies within its caches; over loopback.
+    copy: Option<f64>,
+}
+
+impl Path {
+    /// The way to `far` from this machine.
+    pub(super) fn to(far: IpAddr, machine: Option<&Machine>) -> Self {
+        let far = far.to_canonical();
+        let loopback = route::is_local(far);
+        let interface = if loopback { Some("lo".to_owned()) } else { route::interface(&Root::live(), far) };
+        let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
+        let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
+        Path {
+            loopback,
+            speed: nic.filter(|_| !loopback).and_then(line_rate),
+            mtu: nic.and_then(|nic| nic.mtu_bytes),
+            ipv6: far.is_ipv6(),
+            copy: loopback.then(copy_rate),
+            interface,
+        }
+    }
+
+    /// Its name for people: `loopback`, or the interface.
+    pub(super) fn name(&self) -> String {
+        named(self.loopback, self.interface.as_deref())
+    }
+
+    /// The name of the way to `far`.
+    pub(super) fn name_to(far: IpAddr) -> String {
+        let far = far.to_canonical();
+        named(route::is_local(far), route::interface(&Root::live(), far).as_deref())
+    }
+
+    /// As conditions of a sample.
+    pub(super) fn conditions(&self) -> BTreeMap<String, f64> {
+        let known = [
+            ("path_loopback", Some(f64::from(u8::from(self.loopback)))),
+            ("path_ipv6", Some(f64::from(u8::from(self.ipv6)))),
+            ("path_speed", self.speed.map(|bits| bits as f64)),
+            ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
+            ("path_copy", self.copy),
+        ];
+        known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+fn named(loopback: bool, interface: Option<&str>) -> String {
+    if loopback { "loopback".to_owned() } else { interface.unwrap_or("unknown").to_owned() }
+}
+
+/// The line rate of an interface that has a line; software makes its speed up.
+fn line_rate(nic: &Nic) -> Option<u64> {
+    match nic.kind {
+        NicKind::Physical | NicKind::Paravirtual => nic.speed_bit_per_s,
+        NicKind::Loopback | NicKind::Virtual => None,
+    }
+}
+
+/// The best of several short trials, in bytes read and written per second.
+fn copy_rate() -> f64 {
+    let (from, mut to) = (vec![1u8; COPIED], vec![0u8; COPIED]);
+    let until = Instant::now() + COPYING;
+    let mut best: f64 = 0.0;
+    while Instant::now() < until {
+        let started = Instant::now();
+        for _ in 0..16 {
+            std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from));
+        }
+        let seconds = started.elapsed().as_secs_f64().max(1e-9);
+        best = best.max(2.0 * 16.0 * COPIED as f64 / seconds);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn the_way_within_this_machine_has_a_copy_rate_and_no_speed() {
+        let path = Path::to(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
+        let conditions = path.conditions();
+        assert_eq!((path.name().as_str(), conditions["path_loopback"]), ("loopback", 1.0));
+        assert!(conditions["path_copy"] > 1e8);
+        assert!(!conditions.contains_key("path_speed"));
+    }
+
+    #[test]
+    fn software_has_no_line() {
+        let nic = |kind| Nic {
+            name: "x".to_owned(),
+            speed_bit_per_s: Some(10_000_000_000),
+            mtu_bytes: Some(1500),
+            state: None,
+            driver: None,
+            kind,
+            mac: None,
+            numa_node: None,
+            link: None,
+        };
+        assert_eq!(line_rate(&nic(NicKind::Physical)), Some(10_000_000_000));
+        assert_eq!(line_rate(&nic(NicKind::Virtual)), None);
+    }
+}

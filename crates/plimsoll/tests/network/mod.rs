@@ -1,0 +1,110 @@
+//! The network benchmarks with real processes: over loopback, against `plimsoll serve`, and over links in network
+//! namespaces that the tests make.
+
+mod links;
+mod loopback;
+mod server;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+pub(crate) fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"))
+}
+
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// Waits until `holds`, at most a minute.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} did not come about within a minute");
+        std::thread::yield_now();
+    }
+}
+
+/// CPU time of a process in clock ticks; none when it is gone.
+pub(crate) fn ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+/// A running `plimsoll serve`; killed when dropped.
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    log: fs::File,
+    /// Where it listens.
+    pub(crate) address: String,
+    /// Its one-time key.
+    pub(crate) key: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    /// Starts `command`, which runs a server, and reads what it announces.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let log = tempfile::tempfile().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let listening = lines.next().unwrap().unwrap();
+        let address = listening.strip_prefix("listening on ").unwrap();
+        let address = address.split(';').next().unwrap().split(',').next().unwrap().to_owned();
+        let client = lines.next().unwrap().unwrap();
+        let key = client.split("PLIMSOLL_KEY=").nth(1).map(|rest| rest.split(' ').next().unwrap().to_owned());
+        Serving { child, log, address, key: key.unwrap_or_default() }
+    }
+
+    /// On a loopback port of the kernel's choice, with these further flags.
+    pub(crate) fn here(flags: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        Self::start(command.args(["serve", "--allow-root", "--bind", "127.0.0.1", "--port", "0"]).args(flags))
+    }
+
+    pub(crate) fn port(&self) -> &str {
+        self.address.rsplit(':').next().unwrap()
+    }
+
+    /// Ends it by a signal, and returns what it logged.
+    pub(crate) fn log(mut self) -> String {
+        signal(self.child.id(), Signal::TERM);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let mut log = String::new();
+        self.log.rewind().unwrap();
+        self.log.read_to_string(&mut log).unwrap();
+        log
+    }
+
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
+    /// Kibibytes of memory in use.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}

@@ -1,0 +1,194 @@
+//! `plimsoll serve` as a process: many sessions, crowds, clients that vanish, wrong use.
+
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use plimsoll::bench::network::{Address, FarEnd, Place};
+use plimsoll::sample::Cause;
+use plimsoll::wire::{Amount, Direction, Key, Receiving, Sending, Sockets, Tcp};
+use rustix::process::Signal;
+
+use super::{Serving, program, signal, ticks, until};
+use crate::support::{ended, plimsoll, scratch};
+
+fn open(server: &Serving) -> FarEnd {
+    let key = Key::from_hex(&server.key, "the announcement").unwrap();
+    FarEnd::open(&Place::Server { address: Address::parse(&server.address).unwrap(), key }, None).unwrap()
+}
+
+fn work(streams: u16) -> Tcp {
+    Tcp {
+        streams,
+        message: 1000,
+        direction: Direction::Both,
+        amount: Amount::Messages(640),
+        omit: 0,
+        sending: Sending::Copy,
+        receiving: Receiving::Copy,
+        place: 0,
+    }
+}
+
+#[test]
+fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
+    let server = Serving::here(&[]);
+    let crowd: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let session = |streams: u16| {
+        let mut far = open(&server);
+        far.join(streams, &Sockets::default(), None).unwrap();
+        let outcome = far.transfer(&work(streams), &[7; 1000], &Default::default()).unwrap();
+        assert_eq!(outcome.there.unwrap().received.unwrap().bytes, 640_000);
+    };
+    session(64);
+    let settled = || until("the end of all sessions", || server.threads() == 1);
+    settled();
+    (0..50).for_each(|_| session(1));
+    settled();
+    let (descriptors, memory) = (server.descriptors(), server.resident());
+    (0..1000).for_each(|_| session(1));
+    settled();
+    drop(crowd);
+    session(64);
+    settled();
+    // Strangers' descriptors come and go; sessions leave none.
+    assert!(server.descriptors() <= descriptors, "{} after {descriptors}", server.descriptors());
+    assert!(server.resident() < memory + 4096, "{} kB after {memory}", server.resident());
+    assert!(server.log().contains("ended after 1 transfers"));
+}
+
+#[test]
+fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
+    let server = Serving::here(&["--max-duration", "1h"]);
+    for direction in ["up", "down", "both"] {
+        let before = ticks(server.child.id()).unwrap();
+        let mut client = Command::new(program())
+            .env("PLIMSOLL_KEY", &server.key)
+            .args(["network", "--only", "network.tcp", "--direction", direction, "--server", &server.address])
+            .args(["--samples", "1", "--sample-time", "10m", "--store", "none", "--quiet"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("a busy server", || ticks(server.child.id()).unwrap() > before + 5);
+        signal(client.id(), Signal::KILL);
+        client.wait().unwrap();
+        // Its worker goes with it, the session with the worker.
+        until("the session's end", || server.threads() == 1);
+        let mut far = open(&server);
+        far.join(1, &Sockets::default(), None).unwrap();
+        far.transfer(&work(1), &[7; 1000], &Default::default()).unwrap();
+    }
+    assert!(server.log().contains("aborted"), "a client that vanishes is told of");
+}
+
+#[test]
+fn few_descriptors_neither_stop_nor_spin_the_server() {
+    let server = Serving::here(&[]);
+    let limit = format!("--nofile={}:{}", server.descriptors() + 6, server.descriptors() + 6);
+    let pid = server.child.id().to_string();
+    assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    let crowd: Vec<_> = (0..40).filter_map(|_| TcpStream::connect(&server.address).ok()).collect();
+    assert!(crowd.len() > 20);
+    let before = ticks(server.child.id()).unwrap();
+    let mut reply = [0];
+    // The last of them is closed, for nothing is left for it.
+    let mut last = crowd.last().unwrap().try_clone().unwrap();
+    until("a closed connection", || matches!(std::io::Read::read(&mut last, &mut reply), Ok(0) | Err(_)));
+    drop(crowd);
+    until("a session", || {
+        let key = Key::from_hex(&server.key, "key").unwrap();
+        let address = Address::parse(&server.address).unwrap();
+        FarEnd::open(&Place::Server { address, key }, None).is_ok()
+    });
+    // A loop that spins would have used hundreds.
+    assert!(ticks(server.child.id()).unwrap() - before < 200);
+}
+
+#[test]
+fn wrong_keys_and_wrong_places_end_with_5_and_one_line() {
+    let dir = scratch();
+    let server = Serving::here(&[]);
+    let run = |key: &str, name: &str| {
+        let mut command = plimsoll(dir.path());
+        command.env("PLIMSOLL_KEY", key).args(["network", "--only", "network.tcp", "--server", name]);
+        command.args(["--samples", "1", "--sample-time", "10ms", "--store", "none", "--json", "-"]);
+        let (out, _) = ended(&mut command, 5);
+        let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+        run["measurements"][0]["reason"].as_str().unwrap().to_owned()
+    };
+    let reason = run(&"ab".repeat(32), &server.address);
+    assert!(reason.contains("key was refused") && reason.contains(&server.address), "{reason}");
+    let reason = run(&server.key, "no-such-host.invalid");
+    assert!(reason.contains("no-such-host.invalid has no address"), "{reason}");
+    let port = server.port().to_owned();
+    drop(server);
+    let reason = run(&"ab".repeat(32), &format!("127.0.0.1:{port}"));
+    assert!(reason.contains("no far end could be reached") && reason.contains("plimsoll serve"), "{reason}");
+}
+
+#[test]
+fn wrong_use_is_refused_before_anything_is_measured() {
+    let dir = scratch();
+    let refused = |arguments: &[&str], code: i32| {
+        let (out, err) = ended(plimsoll(dir.path()).args(arguments), code);
+        assert!(out.is_empty(), "{out}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        err
+    };
+    assert!(refused(&["network", "--server", "-h"], 2).contains("server"));
+    assert!(refused(&["network", "--server", "host:0"], 2).contains("the port is not a number"));
+    assert!(refused(&["network", "--server", "::1", "--key", "nowhere"], 2).contains("nowhere"));
+    assert!(refused(&["serve", "--allow", "10.0.0.0/99"], 2).contains("prefix"));
+    assert!(refused(&["serve", "--key", "nowhere", "--allow-root"], 2).contains("nowhere"));
+    assert!(refused(&["serve", "--max-rate", "0"], 2).contains("max-rate"));
+    assert!(refused(&["serve", "--open", "--key", "x"], 2).contains("--open"));
+    if rustix::process::geteuid().is_root() {
+        assert!(refused(&["serve"], 3).contains("--allow-root"));
+    }
+    let server = Serving::here(&[]);
+    let busy = refused(&["serve", "--allow-root", "--bind", "127.0.0.1", "--port", server.port()], 5);
+    assert!(busy.contains(&server.address) && busy.contains("--port"), "{busy}");
+    let nobody = refused(&["serve", "--allow-root", "--bind", "192.0.2.1"], 5);
+    assert!(nobody.contains("192.0.2.1:7546") && nobody.contains("--bind"), "{nobody}");
+}
+
+#[test]
+fn a_key_file_made_by_key_new_lets_a_client_in() {
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(["key", "new", "secret"]), 0);
+    let (_, err) = ended(plimsoll(dir.path()).args(["key", "new", "secret"]), 4);
+    assert!(err.contains("secret"), "an existing key is kept: {err}");
+    let file = dir.path().join("secret");
+    let server = Serving::here(&["--key", file.to_str().unwrap()]);
+    let mut command = plimsoll(dir.path());
+    command.args(["network", "--server", &server.address, "--key", "secret", "--samples", "1"]);
+    command.args(["--only", "network.tcp", "--sample-time", "20ms", "--store", "none", "--json", "-"]);
+    let (out, _) = ended(&mut command, 0);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let measurement = &run["measurements"][0];
+    assert_eq!(measurement["achieved"]["link"], "loopback", "its own address, so no link");
+    assert_eq!(measurement["case"]["params"]["server"], server.address.as_str());
+    assert!(
+        !out.contains(&std::fs::read_to_string(&file).unwrap().trim().to_owned()),
+        "the key is in no document"
+    );
+}
+
+#[test]
+fn a_far_end_that_is_something_else_is_a_far_end_failure() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        std::io::Write::write_all(
+            &mut stream,
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n________",
+        )
+        .unwrap();
+    });
+    let place = Place::Server { address: Address::parse(&address.to_string()).unwrap(), key: Key::random() };
+    let error = FarEnd::open(&place, None).unwrap_err();
+    other.join().unwrap();
+    assert_eq!(error.cause, Cause::FarEnd);
+    assert!(error.reason.contains("no plimsoll server"), "{error}");
+}
