@@ -2,7 +2,7 @@
 //!
 //! At random each block comes once, then all of them again in another order. The order is drawn apart from the work, a
 //! batch ahead ([`Region::draw`]), so that only the work need be timed. Blocks of 1, 2, 4 and 8 bytes are one access of
-//! that width each; larger ones are whole cache lines, worked on by the kernels of [`stream`](crate::stream). All that
+//! that width each; larger ones are whole cache lines, worked on by the kernels of [`crate::stream`]. All that
 //! was done is checked afterwards: that every block was worked on, and what came of it.
 
 mod check;

@@ -2,7 +2,7 @@
 //!
 //! A tool is one file and one line in [`PEERS`]. Its part is pure: a case goes in and an [`Invocation`] comes out, a
 //! text goes in and a [`Reading`] comes out. Finding, running and ending programs is done here once for all of them,
-//! and a tool beside a case is a [`Prepared`] like the case itself.
+//! and a tool beside a case is a [`crate::bench::Prepared`] like the case itself.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

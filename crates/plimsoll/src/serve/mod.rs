@@ -1,7 +1,7 @@
 //! The far end: serves measuring sessions to those who know its key.
 //!
-//! One thread keeps the door ([`door`]): it lets nobody in before the handshake and reads nothing else of strangers.
-//! Each session has a thread of its own ([`session`]) and a place in the queue ([`queue`]): while one measures, the
+//! One thread keeps the door (`door`): it lets nobody in before the handshake and reads nothing else of strangers.
+//! Each session has a thread of its own (`session`) and a place in the queue (`queue`): while one measures, the
 //! others are told when to ask again. Nothing here trusts what comes over the wire; see the caps.
 
 mod door;
