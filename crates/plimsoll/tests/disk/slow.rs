@@ -112,7 +112,8 @@ fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
     assert!(reason.contains("read of 4 KiB at offset") && reason.contains("os error 5"), "{reason}");
 }
 
-/// On each of these file systems, on a loop device: figures, no hole, nothing left behind.
+/// On each of these file systems, on a loop device: figures, no hole, nothing left behind. The space is counted after
+/// another mount, for XFS gives it back in its own time; the file had 2048 blocks.
 #[test]
 fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
     for (maker, options) in [("mkfs.ext4", "-q"), ("mkfs.xfs", "-q"), ("mkfs.btrfs", "-q")] {
@@ -126,8 +127,8 @@ fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
              before=$(stat -f -c %f mnt); status=0; \
              \"$1\" disk --dir mnt --op read,write --pattern random --block 4K --depth 4 --size 8M --samples 2 \
              --sample-time 10ms --verify --store none --quiet --json - || status=$?; \
-             sync -f mnt; for i in 1 2 3 4 5 6 7 8 9 10; do [ \"$before\" -le \"$(($(stat -f -c %f mnt) + 64))\" ] && break; \
-             sync -f mnt; done; [ \"$before\" -le \"$(($(stat -f -c %f mnt) + 64))\" ] || {{ stat -f mnt >&2; exit 79; }}; \
+             umount mnt; mount -o loop image mnt || exit 78; \
+             [ \"$before\" -le \"$(($(stat -f -c %f mnt) + 256))\" ] || {{ echo before: $before >&2; stat -f mnt >&2; exit 79; }}; \
              [ -z \"$(ls mnt | grep -v lost+found)\" ] || exit 80; exit $status"
         );
         let output = in_own_mounts(dir.path(), &script, &[]);
