@@ -22,7 +22,7 @@ use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, WrongAns
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PATIENCE: f64 = 120.0;
 
-/// How long the parent listens for what a dead worker wrote last.
+/// How long the parent waits for a dead worker to be gone, and listens for what it wrote last.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Starts a worker for each case, or keeps one for a benchmark whose cases share what is dear to make.
@@ -333,8 +333,16 @@ impl Drop for Worker {
         self.stdin = None;
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
-            // A worker that hangs in the kernel dies when the device answers; nobody waits for that.
-            let _ = named("reaper", move || drop(child.wait()));
+            let (gone, waits) = bounded::<()>(0);
+            let reaper = move || {
+                let _ = child.wait();
+                drop(gone);
+            };
+            // What it held (a file without a name, memory) is free once it is gone. One that hangs in the kernel dies
+            // when the device answers; nobody waits for that.
+            if named("reaper", reaper).is_ok() {
+                let _ = waits.recv_timeout(LAST_WORDS);
+            }
         }
     }
 }
