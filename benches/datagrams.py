@@ -16,8 +16,9 @@ WANTED = 10.0
 def delivered_by_plimsoll(veth):
     words = ["network", "--only", "network.udp", "--message", "1K", "--samples", "1", "--sample-time", f"{SECONDS}s"]
     argv = [PLIMSOLL, *words, "--json", "-", "--store", "none", "--quiet"]
+    pinned = ["taskset", "-c", "0"] if veth.apart else []
     with veth.serving() as server:
-        ran = subprocess.run([*veth.near, *argv, *server], capture_output=True, text=True, timeout=120)
+        ran = subprocess.run([*veth.near, *pinned, *argv, *server], capture_output=True, text=True, timeout=120)
     if ran.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: exit {ran.returncode}: {ran.stderr.strip()}")
     metrics = {m["name"]: m["summary"]["median"] for m in json.loads(ran.stdout)["measurements"][0]["metrics"]}

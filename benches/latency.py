@@ -19,8 +19,10 @@ MESSAGE = 14
 def plimsoll(veth, protocol, mode="block", message=MESSAGE):
     words = ["network", "--only", "network.latency", "--protocol", protocol, "--message", str(message), "--mode", mode]
     argv = [PLIMSOLL, *words, "--samples", "1", "--sample-time", f"{SECONDS}s", "--json", "-", "--store", "none", "--quiet"]
+    # Over loopback plimsoll pins both ends itself, to the same CPUs.
+    pinned = ["taskset", "-c", str(NEAR)] if veth.apart else []
     with veth.serving() as server:
-        ran = subprocess.run([*veth.near, *argv, *server], capture_output=True, text=True, timeout=120)
+        ran = subprocess.run([*veth.near, *pinned, *argv, *server], capture_output=True, text=True, timeout=120)
     if ran.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: exit {ran.returncode}: {ran.stderr.strip()}")
     rtt = json.loads(ran.stdout)["measurements"][0]["metrics"][0]
