@@ -19,17 +19,23 @@ fn tool(dir: &Path, script: &str) -> PathBuf {
 
 /// A run of one short case with this tool beside it; the document.
 fn beside(script: &str) -> Value {
+    beside_samples(script, 5)
+}
+
+/// As [`beside`], with that many samples.
+fn beside_samples(script: &str, samples: usize) -> Value {
     let dir = scratch();
     let path = tool(dir.path(), script);
     let isa = if std::arch::is_x86_feature_detected!("avx512f") { "avx512" } else { "avx2" };
     let case = ["cpu", "--op", "fma", "--type", "f64", "--isa", isa, "--threads", "1"];
-    let more = ["--samples", "5", "--sample-time", "10ms", "--json", "-", "--store", "none"];
+    let count = samples.to_string();
+    let more = ["--samples", &count, "--sample-time", "10ms", "--json", "-", "--store", "none"];
     let path = format!("likwid-bench={}", path.display());
     let tools = ["--against", "likwid-bench", "--peer-path", &path];
     let (out, _) = ended(plimsoll(dir.path()).args(case).args(more).args(tools), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(run["measurements"][0]["status"], "ok");
-    assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), 5);
+    assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), samples);
     run["measurements"][0]["metrics"][0]["peers"][0].clone()
 }
 
@@ -42,6 +48,13 @@ fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
     assert!(peer["ratio"]["median"].as_f64().unwrap() > 1.0);
     let command: Vec<&str> = peer["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(command.contains(&"-t") && command[0] == "taskset", "{command:?}");
+}
+
+#[test]
+fn a_number_of_samples_is_exact_with_a_tool_beside_it() {
+    let peer = beside_samples("echo 'MFlops/s: 1.0'", 2);
+    assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6]));
+    assert_eq!(peer["verdict"], "undecided", "two pairs decide nothing");
 }
 
 #[test]

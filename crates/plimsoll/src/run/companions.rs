@@ -72,10 +72,10 @@ impl Companions {
     }
 
     /// Puts our sample beside the tools' of this round.
-    pub(super) fn pair(&mut self, sample: &Sample) {
+    pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
         for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
             let Some(peer) = fresh.take() else { continue };
-            match comparable(sample, &companion.about.metric) {
+            match comparable(sample, &companion.about.metric, headline) {
                 Some(own) => companion.about.pairs.push(Paired { own, peer }),
                 None => {
                     companion.about.unavailable = Some("the case has no such metric".to_owned());
@@ -96,12 +96,11 @@ impl Companions {
     }
 }
 
-/// Our figure as a tool would print it: with the interruptions in it, where ours is without.
-fn comparable(sample: &Sample, metric: &str) -> Option<f64> {
+/// Our figure as a tool would print it: what was delivered, interruptions included, where the headline leaves them out.
+fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f64> {
     let value = sample.values.get(metric).copied()?;
-    let headline_without = sample.values.len() == 1;
     let delivered = sample.conditions.more.get("delivered").copied();
-    Some(delivered.filter(|_| headline_without).unwrap_or(value))
+    Some(delivered.filter(|_| headline == Some(metric)).unwrap_or(value))
 }
 
 fn wants(companion: &Companion) -> bool {

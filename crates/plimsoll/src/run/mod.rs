@@ -158,7 +158,8 @@ impl Harness<'_> {
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let mut companions = Companions::new(self.station.beside(case, &prepared.offer()), seed);
         let ending = loop {
-            let own = self.round(prepared.as_mut(), amount, &mut companions).map_err(End::Cannot)?;
+            let named = headline.map(|m| m.name);
+            let own = self.round(prepared.as_mut(), amount, &mut companions, named).map_err(End::Cannot)?;
             let value = headline.and_then(|m| own.values.get(m.name).copied()).unwrap_or(own.elapsed);
             taken.samples.push(own);
             taken.headline.push(value);
@@ -168,7 +169,7 @@ impl Harness<'_> {
             // The next sample must still fit.
             let used = self.clock.now() - begun - companions.seconds + self.sampling.sample_time;
             if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
-                && !companions.want_more()
+                && (ending == Ending::Fixed || !companions.want_more())
             {
                 break ending;
             }
@@ -190,6 +191,7 @@ impl Harness<'_> {
         own: &mut dyn Prepared,
         amount: Amount,
         companions: &mut Companions,
+        headline: Option<&str>,
     ) -> Result<Sample, CannotMeasure> {
         let (before, after) = companions.order();
         let begun = self.clock.now();
@@ -199,7 +201,7 @@ impl Harness<'_> {
         let ended = self.clock.now();
         companions.hear(&after, own)?;
         companions.seconds += between - begun + self.clock.now() - ended;
-        companions.pair(&sample);
+        companions.pair(&sample, headline);
         Ok(sample)
     }
 

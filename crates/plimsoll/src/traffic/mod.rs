@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use vigil::{Seen, Vigil};
 
-use crate::wire::WireError;
+use crate::wire::{Direction, WireError};
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,24 @@ pub enum End {
     Near,
     /// The one that serves.
     Far,
+}
+
+impl End {
+    /// Whether this end sends in a transfer of that direction.
+    pub const fn sends(self, direction: Direction) -> bool {
+        match (direction, self) {
+            (Direction::Both, _) | (Direction::Up, End::Near) | (Direction::Down, End::Far) => true,
+            (Direction::Up, End::Far) | (Direction::Down, End::Near) => false,
+        }
+    }
+
+    /// Whether this end receives in a transfer of that direction.
+    pub const fn receives(self, direction: Direction) -> bool {
+        match (direction, self) {
+            (Direction::Both, _) | (Direction::Up, End::Far) | (Direction::Down, End::Near) => true,
+            (Direction::Up, End::Near) | (Direction::Down, End::Far) => false,
+        }
+    }
 }
 
 /// Why a transfer came to nothing.

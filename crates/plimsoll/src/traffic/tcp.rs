@@ -17,7 +17,7 @@ use plimsoll_metal::tcp::TcpInfo;
 use super::receive::{self, receive};
 use super::send::{self, Until, send};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, nanos};
-use crate::wire::{Amount, Channel, Direction, Message, RESULTS, Received, Report, Sent, Tcp};
+use crate::wire::{Amount, Channel, Message, RESULTS, Received, Report, Sent, Tcp};
 
 /// What an end brings to a transfer.
 #[derive(Debug)]
@@ -91,17 +91,11 @@ struct Progress<'s, 'env> {
 
 impl<'env> Run<'env> {
     const fn sends(&self) -> bool {
-        match (self.work.direction, self.means.end) {
-            (Direction::Both, _) | (Direction::Up, End::Near) | (Direction::Down, End::Far) => true,
-            (Direction::Up, End::Far) | (Direction::Down, End::Near) => false,
-        }
+        self.means.end.sends(self.work.direction)
     }
 
     const fn receives(&self) -> bool {
-        match (self.work.direction, self.means.end) {
-            (Direction::Both, _) | (Direction::Up, End::Far) | (Direction::Down, End::Near) => true,
-            (Direction::Up, End::Near) | (Direction::Down, End::Far) => false,
-        }
+        self.means.end.receives(self.work.direction)
     }
 
     fn through<'s>(

@@ -21,9 +21,7 @@ use pace::Pace;
 
 use super::account::{Ledger, Look};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, nanos};
-use crate::wire::{
-    Amount, Channel, Direction, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError,
-};
+use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
 
 /// What an end brings to a transfer of datagrams.
 #[derive(Debug)]
@@ -93,17 +91,11 @@ struct Progress<'s> {
 
 impl<'env> Run<'env> {
     const fn sends(&self) -> bool {
-        match (self.work.direction, self.means.end) {
-            (Direction::Both, _) | (Direction::Up, End::Near) | (Direction::Down, End::Far) => true,
-            (Direction::Up, End::Far) | (Direction::Down, End::Near) => false,
-        }
+        self.means.end.sends(self.work.direction)
     }
 
     const fn receives(&self) -> bool {
-        match (self.work.direction, self.means.end) {
-            (Direction::Both, _) | (Direction::Up, End::Far) | (Direction::Down, End::Near) => true,
-            (Direction::Up, End::Near) | (Direction::Down, End::Far) => false,
-        }
+        self.means.end.receives(self.work.direction)
     }
 
     fn through<'s>(
