@@ -28,7 +28,8 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let output = command.output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
+    let status = output.status;
+    assert!(status.code() == Some(code), "{status}, and not {code}\nstderr: {err}\nstdout: {out}");
     (out, err)
 }
 

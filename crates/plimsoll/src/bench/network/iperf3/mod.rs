@@ -34,6 +34,8 @@ const PORT: u16 = 5201;
 const QUEUE: Duration = Duration::from_secs(30);
 /// It is asked again this often.
 const AGAIN: Duration = Duration::from_millis(200);
+/// Between two tests the server has no open port for a moment: this long it may refuse or close.
+const CLEARING: Duration = Duration::from_secs(1);
 /// Smallest datagram: it must hold iperf3's header.
 const SMALLEST: u64 = 16;
 /// What a case may say beside the server.
@@ -145,16 +147,21 @@ impl Client {
         }
     }
 
-    /// Opens a test; a server that is busy is asked again for a while.
+    /// Opens a test; a server that is busy or still clearing away the last test is asked again for a while.
     fn admitted(&self) -> Result<Talk, TalkError> {
-        let patience = Instant::now() + QUEUE;
+        let begun = Instant::now();
         loop {
-            let mut talk = Talk::open(self.server, self.from)?;
-            match talk.expect(State::Parameters) {
-                Ok(()) => return Ok(talk),
-                Err(TalkError::Denied) if Instant::now() < patience => std::thread::sleep(AGAIN),
-                Err(e) => return Err(e),
+            let opened = Talk::open(self.server, self.from)
+                .and_then(|mut talk| talk.expect(State::Parameters).map(|()| talk));
+            let patience = match &opened {
+                Err(TalkError::Denied) => QUEUE,
+                Err(e) if e.is_between_tests() => CLEARING,
+                _ => return opened,
+            };
+            if begun.elapsed() > patience {
+                return opened;
             }
+            std::thread::sleep(AGAIN);
         }
     }
 
@@ -417,12 +424,8 @@ impl Prepared for Client {
             }
             Amount::Work(messages) => Until::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1)),
         };
-        // A server that is still clearing away the last test closes the next connection; it is asked once more.
-        let test = match self.test(until) {
-            Err(TalkError::Closed) => self.test(until),
-            other => other,
-        };
-        self.read(&test.map_err(|e| self.failed(&e))?)
+        let test = self.test(until).map_err(|e| self.failed(&e))?;
+        self.read(&test)
     }
 
     /// iperf3 says of what it received how much it was, never what: there is nothing to compare but the counts, and

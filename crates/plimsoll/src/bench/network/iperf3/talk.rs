@@ -147,6 +147,17 @@ impl From<io::Error> for TalkError {
     }
 }
 
+impl TalkError {
+    /// What a client meets while the server clears away the last test.
+    pub(super) fn is_between_tests(&self) -> bool {
+        match self {
+            TalkError::Closed => true,
+            TalkError::Io(e) => e.kind() == ErrorKind::ConnectionRefused,
+            _ => false,
+        }
+    }
+}
+
 /// The control connection of one test.
 #[derive(Debug)]
 pub(super) struct Talk {
