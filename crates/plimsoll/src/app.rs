@@ -14,29 +14,30 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 mod peers;
+mod plans;
+mod prepared;
+mod resume;
 
-use crate::bench::disk::raw::{self, RawError, RawTarget};
-use crate::bench::disk::target::Cache;
-use crate::bench::{Candidate, Options, disk};
+use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
-use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
-use crate::output::{self, OutputError, Outputs};
+use crate::output::{self, Begins, OutputError, Outputs};
 use crate::peer::Companions;
-use crate::plan::Plan;
+use crate::plan::write;
 use crate::report;
 use crate::report::{Style, Wishes};
 use crate::resolve;
-use crate::run::{Harness, Ran, expected_seconds};
+use crate::run::{Harness, Ran};
 use crate::sample::Cause;
 use crate::store::{Store, StoreError};
 use crate::wire::Key;
 use crate::worker::{self, Workers};
+use prepared::Prepared;
 
 /// Why nothing (more) can be done: one line, and the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             let key = far_end::key(key.as_deref())?;
             measure(&what, &common, key)
         }
+        Typed::Plan(work) => plans::execute(*work),
         Typed::Serve(typed) => far_end::serve(&typed),
         Typed::NewKey { file } => far_end::new_key(file.as_deref()),
         Typed::Machine { json } => show_machine(json),
@@ -96,55 +98,6 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Peers { named, install } => peers::list(&named, install),
         Typed::Launch { cpus, command } => Err(peers::launch(&cpus, &command)),
         Typed::FarEnd => far_end::private(),
-    }
-}
-
-/// Within this share two tools are said to see the same, unless the user says otherwise.
-const MARGIN: f64 = 0.03;
-
-/// All that is decided before the first measurement.
-struct Prepared {
-    plan: Plan,
-    machine: Machine,
-    candidates: Vec<Candidate>,
-    user_limits: UserLimits,
-    target: Option<RawTarget>,
-    key: Option<Key>,
-    margin: f64,
-}
-
-impl Prepared {
-    fn new(what: &What, common: &Common) -> Result<Self, Failure> {
-        distinct_outputs(common)?;
-        peers::against(common)?;
-        let user_limits = match &common.limits {
-            Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
-            None => UserLimits::default(),
-        };
-        let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
-        let mut plan = resolve::plan(what, common).map_err(usage)?;
-        let root = Root::live();
-        let mut machine = Machine::discover(&root);
-        let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
-        machine.look_behind(&root, place);
-        let mut candidates = resolve::candidates(&plan, &machine, &common.only).map_err(usage)?;
-        let uses_disk = candidates.iter().any(|c| c.case.subsystem() == "disk");
-        match &common.target {
-            Some(target) => checked_target(&root, target, &mut candidates)?,
-            None if uses_disk || common.dir.is_some() => plan.dir = checked_dir(&plan.dir, &candidates)?,
-            None => {}
-        }
-        let margin = common.margin.unwrap_or(MARGIN);
-        Ok(Self { margin, plan, machine, candidates, user_limits, target: common.target.clone(), key: None })
-    }
-
-    fn options(&self) -> Options {
-        Options {
-            dir: self.plan.dir.clone(),
-            seed: self.plan.seed,
-            target: self.target.clone(),
-            key: self.key.clone(),
-        }
     }
 }
 
@@ -166,10 +119,18 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
 }
 
 fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
-    let prepared = Prepared { key, ..Prepared::new(what, common)? };
+    let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
+    let kept = begun.as_ref().filter(|_| *what == What::Kept).map(resume::plan_of).transpose()?;
+    let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
+    if let Some(run) = &begun {
+        resume::same(run, &mut prepared)?;
+    }
     if common.list || common.dry_run {
-        let text =
-            if common.list { listed(&prepared) + &kernels(&prepared, what) } else { foretold(&prepared) };
+        let text = if common.list {
+            prepared::listed(&prepared) + &prepared::kernels(&prepared, what)
+        } else {
+            prepared::foretold(&prepared)
+        };
         return printed(&text);
     }
     let outputs = Outputs::open(common).map_err(|e| match &e {
@@ -177,8 +138,8 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         OutputError::File(_) => Failure::usage(e.to_string()),
     })?;
     let interrupts = interrupts()?;
-    let companions = peers::companions(common, &own_program()?, interrupts.clone())?;
-    run(&prepared, outputs, interrupts, companions)
+    let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
+    run(&prepared, outputs, interrupts, companions, begun)
 }
 
 /// Path of this program.
@@ -186,46 +147,6 @@ fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|e| {
         Failure::environment(format!("cannot find this program's own file: {e}; is /proc mounted?"))
     })
-}
-
-/// The cases, a line each; what this machine cannot measure with its reason.
-fn listed(prepared: &Prepared) -> String {
-    let line = |c: &Candidate| match &c.feasible {
-        Ok(()) => format!("{}\n", c.case),
-        Err(why) => format!("{}  # not here: {why}\n", c.case),
-    };
-    prepared.candidates.iter().map(line).collect()
-}
-
-/// The kernels of `cpu.peak`, where `plimsoll cpu` would run it: those that are named, or all.
-fn kernels(prepared: &Prepared, what: &What) -> String {
-    let What::Subsystem { name, lists } = what else { return String::new() };
-    let peak = prepared.candidates.iter().any(|c| c.case.benchmark() == "cpu.peak");
-    if name != "cpu" || !peak {
-        return String::new();
-    }
-    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
-    let named = ["op", "type", "isa"].iter().any(|key| lists.contains_key(*key));
-    let named = named.then_some(prepared.candidates.as_slice());
-    format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
-}
-
-/// What would be done, for `--dry-run`.
-fn foretold(prepared: &Prepared) -> String {
-    let (plan, sampling) = (&prepared.plan, &prepared.plan.sampling);
-    let feasible = prepared.candidates.iter().filter(|c| c.feasible.is_ok()).count();
-    let all = expected_seconds(sampling) * feasible as f64;
-    let expected = plan.budget.map_or(all, |b| b.min(all));
-    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
-    format!(
-        "{}plan {}: {feasible} of {} cases, {samples} of {} each, about {expected:.0} s, seed {}, files in {}\n",
-        listed(prepared),
-        plan.name,
-        prepared.candidates.len(),
-        crate::quantity::format_duration(std::time::Duration::from_secs_f64(sampling.sample_time)),
-        plan.seed,
-        crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes()),
-    )
 }
 
 /// Prints to stdout; a reader that has gone is no failure.
@@ -270,6 +191,7 @@ fn run(
     outputs: Outputs,
     interrupts: Receiver<()>,
     companions: Option<Companions>,
+    earlier: Option<Run>,
 ) -> Result<ExitCode, Failure> {
     let program = own_program()?;
     let mut outputs = outputs;
@@ -286,21 +208,19 @@ fn run(
         station = station.with(companions);
     }
     let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
-    let begun = jiff::Timestamp::now();
-    let id = uuid::Uuid::now_v7().to_string();
-    let mut document = document(prepared, &id, begun);
-    outputs.begin(&document);
+    let now = jiff::Timestamp::now();
+    let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
+    let id = earlier.as_ref().map_or_else(|| uuid::Uuid::now_v7().to_string(), |run| run.id.clone());
+    let mut document = earlier.unwrap_or_else(|| document(prepared, &id, now));
+    let mut plan_left = resolve::in_turn(plan, &prepared.planned);
+    plan_left.retain(|planned| !resume::measured(&document, planned));
+    outputs.begin(&document, begins);
+    let before = document.measurements.iter().map(Measurement::evidence).collect();
     let mut emit = |event: Event| outputs.event(&event);
-    let ran = Harness {
-        station: &mut station,
-        clock: &mut clock,
-        emit: &mut emit,
-        maker,
-        sampling: plan.sampling,
-        budget: plan.budget,
-    }
-    .run(&id, &prepared.candidates);
-    finish(&mut document, &ran, maker, begun);
+    let ran =
+        Harness { station: &mut station, clock: &mut clock, emit: &mut emit, maker, budget: plan.budget }
+            .run(&id, &plan_left, before);
+    finish(&mut document, &ran, maker, now);
     let kept = outputs.finish(&document);
     Ok(ExitCode::from(exit_code(&document, ran.interrupted, kept)))
 }
@@ -322,7 +242,12 @@ fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
             sample_time: plan.sampling.sample_time,
             precision: plan.sampling.precision,
             budget: plan.budget,
-            cases: prepared.candidates.len(),
+            cases: prepared.planned.len() * plan.repeat as usize,
+            repeat: plan.repeat,
+            scale: plan.scale,
+            hash: resolve::hash(plan, &prepared.planned),
+            text: write::text(&plan.file),
+            notes: plans::notes(plan),
         },
         machine: machine.clone(),
         nodes: vec![Node {
@@ -336,15 +261,18 @@ fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
 
 /// Puts the results in, with limits that rest on the evidence of the whole run.
 fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, begun: jiff::Timestamp) {
-    document.measurements = ran.measurements(maker);
+    document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
-    document.elapsed_s = begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
+    document.elapsed_s += begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
 }
 
 fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
-    let failed =
-        |cause| run.measurements.iter().any(|m| m.status == Status::Failed && m.cause == Some(cause));
+    let failed = |cause| {
+        run.measurements
+            .iter()
+            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(Cause::Environment) == cause)
+    };
     let refused = |m: &Measurement| m.status == Status::Skipped && m.cause == Some(Cause::Unsafe);
     match () {
         () if interrupted => code::INTERRUPTED,
@@ -365,7 +293,8 @@ fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     }
     let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
     let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
-    let candidates = resolve::candidates(&plan, &machine, &[]).map_err(usage)?;
+    let planned = resolve::planned(&plan, &machine).map_err(usage)?;
+    let candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
     let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
@@ -397,34 +326,4 @@ fn store_failure(error: &StoreError) -> Failure {
         _ => code::ENVIRONMENT,
     };
     Failure { line: error.to_string(), code }
-}
-
-/// The directory of the test files, if all of them fit there.
-fn checked_dir(dir: &Path, candidates: &[Candidate]) -> Result<PathBuf, Failure> {
-    let cases = candidates.iter().filter(|c| c.feasible.is_ok()).map(|c| &c.case);
-    match disk::check(dir, cases) {
-        Ok(facts) => Ok(facts.path),
-        Err(refusal @ disk::Refusal::Dir(_)) => Err(Failure::usage(refusal.to_string())),
-        Err(refusal @ disk::Refusal::Space(_)) => Err(Failure::environment(refusal.to_string())),
-    }
-}
-
-/// Looks at the device, makes all checks, and marks the cases that it cannot take. Nothing is written to it.
-fn checked_target(root: &Root, target: &RawTarget, candidates: &mut [Candidate]) -> Result<(), Failure> {
-    let opened = target.open(root, Cache::Direct).map(drop);
-    opened.map_err(|error| match &error {
-        RawError::Usage(_) => Failure::usage(error.to_string()),
-        RawError::Refused(_) => Failure { line: error.to_string(), code: code::REFUSED },
-        RawError::Failed(_) => Failure::environment(error.to_string()),
-    })?;
-    for candidate in candidates.iter_mut() {
-        if candidate.feasible.is_ok() {
-            candidate.feasible = raw::permitted(target, &candidate.case);
-        }
-    }
-    let refusal = |c: &Candidate| c.feasible.as_ref().err().filter(|why| why.cause == Cause::Unsafe).cloned();
-    match candidates.iter().map(refusal).collect::<Option<Vec<_>>>() {
-        Some(all) if !all.is_empty() => Err(Failure { line: all[0].to_string(), code: code::REFUSED }),
-        _ => Ok(()),
-    }
 }

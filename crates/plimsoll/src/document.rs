@@ -31,8 +31,31 @@ pub struct PlanInfo {
     pub precision: f64,
     /// Seconds for the whole run.
     pub budget: Option<f64>,
-    /// Number of cases.
+    /// Number of cases, repeats included.
     pub cases: usize,
+    /// How often all of it was measured.
+    #[serde(default = "once")]
+    pub repeat: u32,
+    /// What volumes, work and file sizes were multiplied with.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// 16 hexadecimal digits of the plan file and the cases that came of it; empty in older documents.
+    #[serde(default)]
+    pub hash: String,
+    /// The plan file: flags are in it, the seed only where it was named.
+    #[serde(default)]
+    pub text: String,
+    /// What the reader must know: how figures are counted, what was scaled.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// One machine of the run.

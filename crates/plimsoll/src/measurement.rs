@@ -206,7 +206,7 @@ impl Maker<'_> {
         Measurement {
             case: outcome.case.clone(),
             node: self.node.to_owned(),
-            repeat: 0,
+            repeat: outcome.repeat,
             status: Status::Ok,
             reason: None,
             metrics,
@@ -263,6 +263,33 @@ impl Maker<'_> {
                 .map(|heard| PeerResult::of(heard, self.margin))
                 .collect(),
         })
+    }
+}
+
+impl Measurement {
+    /// What a stored measurement says as evidence for the limits of others: its values and the clock held.
+    pub fn evidence(&self) -> Outcome {
+        let longest = self.metrics.iter().map(|metric| metric.samples.len()).max().unwrap_or(0);
+        let sample = |index: usize| {
+            let values = self.metrics.iter().filter_map(|m| Some((m.name.clone(), *m.samples.get(index)?)));
+            let point = self.metrics.first().and_then(|m| m.series.get(index));
+            let clock_hz = point.and_then(|p| p.clock_hz).or(self.conditions.clock_hz);
+            Sample {
+                at: point.map_or(0.0, |p| p.t),
+                values: values.collect(),
+                conditions: Conditions { clock_hz, ..Conditions::default() },
+                ..Sample::default()
+            }
+        };
+        let believed = matches!(self.status, Status::Ok);
+        Outcome {
+            case: self.case.clone(),
+            repeat: self.repeat,
+            samples: (0..longest).map(sample).collect(),
+            facts: sample::Facts { achieved: self.achieved.clone(), ..sample::Facts::default() },
+            peers: Vec::new(),
+            ended: (!believed).then(|| End::Wrong(sample::WrongAnswer("not to be believed".to_owned()))),
+        }
     }
 }
 

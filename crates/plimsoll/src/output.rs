@@ -27,6 +27,15 @@ pub struct Outputs {
     events_on_stdout: bool,
 }
 
+/// Whether a run is new, or was interrupted and goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// It is new.
+    Anew,
+    /// The history has the beginning of it.
+    Again,
+}
+
 /// Where the run document goes.
 enum Document {
     Stdout,
@@ -111,17 +120,23 @@ impl Outputs {
         })
     }
 
-    /// The run begins.
-    pub fn begin(&mut self, run: &Run) {
+    /// The run begins, or goes on with what it has measured before.
+    pub fn begin(&mut self, run: &Run, begins: Begins) {
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
         if self.has_stdout_to_itself() {
-            self.table = Some(Live::new(io::stdout(), io::stderr(), self.style.clone(), run));
+            let mut table = Live::new(io::stdout(), io::stderr(), self.style.clone(), run);
+            run.measurements.iter().for_each(|measurement| table.row(measurement));
+            self.table = Some(table);
         }
         if let Some(history) = &mut self.history {
             history.run.clone_from(&run.id);
-            let begun = history.store.begin(run);
+            history.next = run.measurements.len();
+            let begun = match begins {
+                Begins::Anew => history.store.begin(run),
+                Begins::Again => history.store.resume(run),
+            };
             self.kept(begun);
         }
     }

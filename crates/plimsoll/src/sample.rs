@@ -231,6 +231,8 @@ pub struct Beside {
 pub struct Outcome {
     /// The case.
     pub case: Case,
+    /// Which repeat of the plan; 0 where it is measured once.
+    pub repeat: u32,
     /// Finished samples, warm-up excluded.
     pub samples: Vec<Sample>,
     /// What was achieved, and warnings.

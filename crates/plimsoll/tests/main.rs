@@ -12,6 +12,7 @@ mod memory;
 mod namespaces;
 mod network;
 mod peers;
+mod plans;
 mod quick;
 mod quota;
 mod store;

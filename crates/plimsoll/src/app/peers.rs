@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use crossbeam_channel::{Receiver, never};
 
+use super::prepared::Prepared;
 use super::{Failure, printed};
 use crate::cli::{Common, Install};
 use crate::peer::process::{Launcher, become_program};
@@ -45,15 +46,15 @@ pub(super) fn companions(
     common: &Common,
     plimsoll: &Path,
     interrupts: Receiver<()>,
+    prepared: &Prepared,
 ) -> Result<Option<Companions>, Failure> {
-    let against = against(common)?;
-    if against == Against::Nobody {
+    if prepared.planned.iter().all(|planned| planned.against == Against::Nobody) {
         return Ok(None);
     }
     let parent = std::env::temp_dir();
     reap(&parent);
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
-    Ok(Some(Companions::new(against, search(&common.peer_path)?, launcher, parent, interrupts)))
+    Ok(Some(Companions::new(Against::Nobody, search(&common.peer_path)?, launcher, parent, interrupts)))
 }
 
 /// `plimsoll peers`.

@@ -2,6 +2,7 @@
 //!
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
+mod plans;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -11,11 +12,14 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+pub use plans::PlanWork;
 pub use serve::Serve;
 
 use crate::bench::BENCHMARKS;
 use crate::bench::disk::raw::{Consent, RawTarget};
 use crate::case::{KEYS, Key, Kind};
+use crate::plan::built_in;
+use crate::plan::file::{MOST_REPEATS, SCALES};
 use crate::quantity;
 
 /// What to do.
@@ -30,6 +34,8 @@ pub enum Typed {
         /// File with the key of the server that is named.
         key: Option<PathBuf>,
     },
+    /// List, check or print plans.
+    Plan(Box<PlanWork>),
     /// Serve network benchmarks.
     Serve(Box<Serve>),
     /// Make a key.
@@ -85,6 +91,15 @@ pub enum Install {
 pub enum What {
     /// A plan, built in or from a file.
     Plan(String),
+    /// The plan of the run that is resumed.
+    Kept,
+    /// The text of a plan file that a run has kept.
+    Text {
+        /// Its name in errors.
+        name: String,
+        /// The text.
+        text: String,
+    },
     /// One subsystem, with lists of its parameters as typed.
     Subsystem {
         /// cpu, memory, disk or network.
@@ -106,6 +121,11 @@ fn precision(text: &str) -> Result<f64, String> {
         share if share > 0.0 => Ok(share),
         _ => Err("above zero, such as 1%; for a fixed number of samples use --samples".to_owned()),
     }
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let said = text.parse().ok().filter(|scale| SCALES.contains(scale));
+    said.ok_or_else(|| "a factor from 1e-9 to 1000, such as 0.01".to_owned())
 }
 
 fn named_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -155,6 +175,15 @@ pub struct Common {
     /// Time for the whole run
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<Duration>,
+    /// Measure all of it N times, the cases in another random order each time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
+    pub repeat: Option<u32>,
+    /// Multiply volumes, work and file sizes of the plan, such as 0.01; numbers of samples stay, series get shorter
+    #[arg(long, value_name = "FACTOR", value_parser = scale)]
+    pub scale: Option<f64>,
+    /// Continue this run where it was interrupted (its id, or last): same machine and same plan, which need not be named
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
     /// Directory for test files; what is measured is the disk behind it [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -262,9 +291,11 @@ fn subsystem(name: &'static str) -> Command {
 
 /// The whole command line.
 pub fn command() -> Command {
-    let plan = Arg::new("plan").value_name("PLAN").help("quick, or a TOML file").default_value("quick");
+    let names = built_in::names().join(", ");
+    let plan = Arg::new("plan").value_name("PLAN").help(format!("{names}, or a TOML file [default: quick]"));
     let run = Common::augment_args(Command::new("run").arg(plan).allow_negative_numbers(true))
-        .about("Measure a plan [default: quick]");
+        .about("Measure a plan [default: quick]")
+        .after_help(plans::built_in_help());
     let store = Arg::new("store")
         .long("store")
         .value_name("FILE")
@@ -289,7 +320,7 @@ pub fn command() -> Command {
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
     root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
-        .subcommands([far_end(), key(), machine, peers(), history, launch()])
+        .subcommands([far_end(), key(), machine, peers(), plans::command(), history, launch()])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
 }
 
@@ -349,9 +380,14 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
     match matches.subcommand() {
         None => measure(What::Plan("quick".to_owned()), &matches),
         Some(("run", m)) => {
-            let plan = m.get_one::<String>("plan").cloned().unwrap_or_default();
-            measure(What::Plan(plan), m)
+            let common = Common::from_arg_matches(m)?;
+            let what = match (m.get_one::<String>("plan"), &common.resume) {
+                (None, Some(_)) => What::Kept,
+                (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
+            };
+            Ok(Typed::Measure { what, common: Box::new(common), key: None })
         }
+        Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
         Some(("machine", m)) => Ok(Typed::Machine { json: m.get_flag("json") }),
         Some(("history", m)) => Ok(Typed::History {
             store: m.get_one::<PathBuf>("store").cloned(),

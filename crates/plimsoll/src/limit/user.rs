@@ -77,8 +77,16 @@ impl UserLimits {
         Self::parse(&text).map_err(|why| format!("--limits {file}{why}"))
     }
 
+    /// Adds further ones.
+    pub fn extend(&mut self, more: Self) {
+        self.given.extend(more.given);
+    }
+
     /// Parses the text of a limits file.
-    fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What follows the file's name in a line that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
             let at = e.span().map(|span| crate::text::position(text, span.start));
             let place =

@@ -1,46 +1,65 @@
 //! Plan files: TOML with named groups of cases whose lists multiply.
 //!
 //! Every mistake is told with line, column and the nearest valid key, before anything is measured. A plan can
-//! name benchmarks, parameters and how to sample; it cannot name programs or give consent to anything.
+//! name benchmarks, parameters, reference tools by their names, and how to sample; it cannot name programs, give consent
+//! to anything, raise a server's caps or set the environment.
+
+mod group;
+mod value;
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::case::{KEYS, Key, Value, nearest};
-use crate::plan::Group;
-use crate::quantity;
+use crate::case::nearest;
+use crate::plan::{Group, How, Places};
+use value::{bounded, count, text, texts};
+
+pub use group::GROUP_KEYS;
 
 /// Largest plan file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Most values in one list.
+/// Most values in one list, and most groups in a plan.
 const MAX_LIST: usize = 10_000;
+
+/// Most times that a plan is repeated.
+pub const MOST_REPEATS: u32 = 10_000;
+
+/// What a plan may be scaled by.
+pub const SCALES: std::ops::RangeInclusive<f64> = 1e-9..=1e3;
 
 /// A plan file's content; what it leaves out is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanFile {
     /// Name, if it has one.
     pub name: Option<String>,
-    /// Exactly this many samples.
-    pub samples: Option<u32>,
-    /// Time of one sample.
-    pub sample_time: Option<Duration>,
-    /// Half-width at which sampling stops.
-    pub precision: Option<f64>,
-    /// Time for the whole run.
-    pub budget: Option<Duration>,
+    /// What the reader must know of the whole of it.
+    pub note: Option<String>,
+    /// How cases are sampled whose group does not say; `series` is a group's alone.
+    pub how: How,
+    /// Within this share two figures are said to be the same.
+    pub margin: Option<f64>,
+    /// How often all of it is measured.
+    pub repeat: Option<u32>,
+    /// What volumes, work and file sizes are multiplied with.
+    pub scale: Option<f64>,
     /// Seed.
     pub seed: Option<u64>,
+    /// Names and globs of which a case must match one.
+    pub only: Vec<String>,
+    /// Limits, as the text of a limits file.
+    pub limits: Option<String>,
     /// Groups, in order.
     pub groups: Vec<Group>,
+    /// Where its keys stand.
+    pub places: Places,
 }
 
 /// What is wrong with a plan file.
-#[derive(Debug, thiserror::Error, PartialEq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq)]
 pub enum FileError {
     /// It cannot be read at all.
     #[error("plan {file}: {why}")]
@@ -64,7 +83,44 @@ pub enum FileError {
     },
 }
 
-const TOP_KEYS: &[&str] = &["name", "samples", "sample-time", "precision", "budget", "seed", "group"];
+/// The keys of a plan, beside its groups and limits.
+pub const TOP_KEYS: &[&str] = &[
+    "name",
+    "note",
+    "samples",
+    "sample-time",
+    "precision",
+    "budget",
+    "against",
+    "margin",
+    "repeat",
+    "scale",
+    "seed",
+    "only",
+    "limit",
+    "group",
+];
+
+/// What no plan can say, with who must say it.
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &["peer-path", "peer-server", "program", "command", "path", "exec", "shell", "peers"],
+        "a plan cannot name programs, only reference tools by name (against); type --peer-path on the command line",
+    ),
+    (
+        &["destroy-data-on", "target", "device", "yes", "consent", "allow-root"],
+        "a plan cannot give consent to destroy data or name a device; type it on the command line",
+    ),
+    (
+        &["max-rate", "max-duration", "max-streams", "max-sessions", "allow", "open", "port"],
+        "a plan cannot raise a server's caps; they are flags of plimsoll serve",
+    ),
+    (&["env", "environment"], "a plan cannot set the environment"),
+    (
+        &["dir", "store", "json", "html", "events", "limits", "key", "resume"],
+        "a plan cannot name files; type it on the command line",
+    ),
+];
 
 /// Reads a plan file.
 ///
@@ -89,9 +145,12 @@ pub fn parse(file: &str, text: &str) -> Result<PlanFile, FileError> {
     };
     let table =
         DeTable::parse(text).map_err(|e| at(e.span().unwrap_or(0..0), crate::text::shown(e.message())))?;
-    let mut plan = PlanFile::default();
+    let mut plan =
+        PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
+    let source = Source { file, text };
     for (key, value) in table.get_ref() {
-        top(&mut plan, key.get_ref(), value).map_err(|wrong| {
+        plan.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
+        top(&mut plan, key.get_ref(), value, source).map_err(|wrong| {
             at(wrong.span.unwrap_or(if wrong.in_key { key.span() } else { value.span() }), wrong.why)
         })?;
     }
@@ -101,7 +160,24 @@ pub fn parse(file: &str, text: &str) -> Result<PlanFile, FileError> {
             "no [[group]]; a plan needs at least one, with benchmark = [\"cpu.peak\"]".to_owned(),
         ));
     }
+    if table.get_ref().get("limit").is_some() {
+        plan.limits = limits(text);
+    }
     Ok(plan)
+}
+
+/// The limits of a plan as the text of a limits file.
+fn limits(text: &str) -> Option<String> {
+    let mut table: toml::Table = toml::from_str(text).ok()?;
+    let limits = table.remove("limit")?;
+    toml::to_string(&toml::Table::from_iter([("limit".to_owned(), limits)])).ok()
+}
+
+/// The text that is being read.
+#[derive(Clone, Copy)]
+struct Source<'t> {
+    file: &'t str,
+    text: &'t str,
 }
 
 /// A mistake and where it is; without a span, the key or the value that was being read.
@@ -117,10 +193,13 @@ impl Wrong {
     }
 
     fn key(name: &str, candidates: &[&'static str]) -> Self {
+        let known = spelled(name);
+        let refused = REFUSED.iter().find(|(names, _)| names.contains(&known.as_str()));
         let name = crate::text::shown(name);
-        let hint = match nearest(&name, candidates.iter().copied()) {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => format!("valid keys are {}", candidates.join(", ")),
+        let hint = match (refused, nearest(&name, candidates.iter().copied())) {
+            (Some((_, why)), _) => (*why).to_owned(),
+            (None, Some(near)) => format!("did you mean '{near}'?"),
+            (None, None) => format!("valid keys are {}", candidates.join(", ")),
         };
         Self { span: None, in_key: true, why: format!("unknown key '{name}'; {hint}") }
     }
@@ -133,105 +212,47 @@ impl Wrong {
 
 type Node<'i> = Spanned<DeValue<'i>>;
 
-fn top(plan: &mut PlanFile, key: &str, value: &Node<'_>) -> Result<(), Wrong> {
-    match key {
-        "name" => {
-            let name = text(value)?;
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
-            if name.is_empty() || name.len() > 100 || !name.chars().all(plain) {
-                return Err(Wrong::value("a name has 1 to 100 letters, digits, '-', '_', '.' or blanks"));
+/// A key as flags spell it: `sample_time` is `sample-time`.
+fn spelled(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+fn top(plan: &mut PlanFile, key: &str, value: &Node<'_>, source: Source<'_>) -> Result<(), Wrong> {
+    match spelled(key).as_str() {
+        "name" => plan.name = Some(value::name(value)?),
+        "note" => plan.note = Some(value::note(value)?),
+        "margin" => plan.margin = Some(value::share(value)?),
+        "repeat" => plan.repeat = Some(bounded("repeat", value, MOST_REPEATS)?),
+        "scale" => {
+            let scale: f64 = text(value)?.parse().map_err(|_| Wrong::value("a number such as 0.01"))?;
+            if !SCALES.contains(&scale) {
+                return Err(Wrong::value("scale is between 1e-9 and 1000; 0.01 is a hundredth"));
             }
-            plan.name = Some(name);
+            plan.scale = Some(scale);
         }
-        "samples" => {
-            let n = count(value)?;
-            let n = u32::try_from(n).ok().filter(|n| (1..=1_000_000).contains(n));
-            plan.samples = Some(n.ok_or_else(|| Wrong::value("samples is between 1 and 1000000"))?);
-        }
-        "sample-time" => plan.sample_time = Some(duration(value)?),
-        "precision" => {
-            let share = quantity::parse_share(&text(value)?).map_err(|e| Wrong::value(e.to_string()))?;
-            plan.precision = Some(share);
-        }
-        "budget" => plan.budget = Some(duration(value)?),
         "seed" => plan.seed = Some(count(value)?),
+        "only" => plan.only = texts(value)?,
+        "limit" => {
+            let DeValue::Array(_) = value.get_ref() else {
+                return Err(Wrong::value("write [[limit]] with double brackets"));
+            };
+        }
         "group" => {
             let DeValue::Array(groups) = value.get_ref() else {
                 return Err(Wrong::value("write [[group]] with double brackets"));
             };
+            if groups.len() > MAX_LIST {
+                return Err(Wrong::value("a plan has at most 10000 groups"));
+            }
             for node in groups.iter() {
-                let group = group(node).map_err(|w| w.at(node.span(), node.span()))?;
+                let group = group::group(node, source).map_err(|w| w.at(node.span(), node.span()))?;
                 plan.groups.push(group);
             }
         }
+        other if value::how(&mut plan.how, other, value)? => {}
         _ => return Err(Wrong::key(key, TOP_KEYS)),
     }
     Ok(())
-}
-
-fn group(node: &Node<'_>) -> Result<Group, Wrong> {
-    let DeValue::Table(table) = node.get_ref() else {
-        return Err(Wrong::value("a group is a table: write [[group]]"));
-    };
-    let mut group = Group::default();
-    for (key, value) in table {
-        let place = |w: Wrong| w.at(key.span(), value.span());
-        if key.get_ref() == "benchmark" {
-            for item in items(value).map_err(place)? {
-                group.benchmarks.push(text(item).map_err(|w| w.at(key.span(), item.span()))?);
-            }
-            continue;
-        }
-        let Ok(known) = Key::find(key.get_ref()) else {
-            let names: Vec<&'static str> =
-                std::iter::once("benchmark").chain(KEYS.iter().map(|k| k.name)).collect();
-            return Err(place(Wrong::key(key.get_ref(), &names)));
-        };
-        let values = items(value).map_err(place)?;
-        let values: Result<Vec<Value>, Wrong> =
-            values.iter().map(|v| parameter(known, v).map_err(|w| w.at(key.span(), v.span()))).collect();
-        group.lists.insert(known.name, values?);
-    }
-    if group.benchmarks.is_empty() {
-        return Err(Wrong::value("a group names what it measures: benchmark = [\"cpu.peak\"]"));
-    }
-    Ok(group)
-}
-
-/// The elements of a list; a single value is a list of one.
-fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wrong> {
-    let items: Vec<_> = match value.get_ref() {
-        DeValue::Array(items) => items.iter().collect(),
-        _ => vec![value],
-    };
-    match items.len() {
-        0 => Err(Wrong::value("an empty list measures nothing; leave the key out for its default")),
-        n if n > MAX_LIST => Err(Wrong::value("a list has at most 10000 values")),
-        _ => Ok(items),
-    }
-}
-
-fn parameter(key: &Key, value: &Node<'_>) -> Result<Value, Wrong> {
-    key.parse(&text(value)?).map_err(|e| Wrong::value(e.to_string()))
-}
-
-/// A string, or a number as its text.
-fn text(value: &Node<'_>) -> Result<String, Wrong> {
-    match value.get_ref() {
-        DeValue::String(s) => Ok(s.to_string()),
-        DeValue::Integer(n) if n.radix() == 10 => Ok(n.as_str().replace('_', "")),
-        DeValue::Float(x) => Ok(x.as_str().replace('_', "")),
-        _ => Err(Wrong::value("neither a string nor a decimal number")),
-    }
-}
-
-fn count(value: &Node<'_>) -> Result<u64, Wrong> {
-    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(e.to_string()))
-}
-
-fn duration(value: &Node<'_>) -> Result<Duration, Wrong> {
-    let duration = quantity::parse_duration(&text(value)?).map_err(|e| Wrong::value(e.to_string()))?;
-    if duration.is_zero() { Err(Wrong::value("a time above zero, such as \"200ms\"")) } else { Ok(duration) }
 }
 
 #[cfg(test)]
@@ -251,8 +272,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(plan.name.as_deref(), Some("mine"));
-        assert_eq!((plan.samples, plan.precision), (Some(5), Some(0.02)));
-        assert_eq!(plan.sample_time, Some(Duration::from_millis(50)));
+        assert_eq!((plan.how.samples, plan.how.precision), (Some(5), Some(0.02)));
+        assert_eq!(plan.how.sample_time, Some(std::time::Duration::from_millis(50)));
         let group = &plan.groups[0];
         assert_eq!(group.benchmarks, ["disk.io"]);
         assert_eq!(group.numbers("block", &[]), [4096, 1 << 20]);
@@ -284,7 +305,79 @@ mod tests {
     #[test]
     fn a_byte_order_mark_and_crlf_are_no_trouble() {
         let plan = parse("p", "\u{feff}samples = 2\r\n[[group]]\r\nbenchmark = \"null\"\r\n").unwrap();
-        assert_eq!(plan.samples, Some(2));
+        assert_eq!(plan.how.samples, Some(2));
+    }
+
+    #[test]
+    fn groups_have_names_notes_excludes_and_their_own_sampling() {
+        let text = "margin = \"5%\"\nrepeat = 3\nscale = 0.01\nagainst = \"installed\"\nonly = \"memory\"\n\
+            [[limit]]\nmatch = \"*\"\nmetric = \"program\"\nunit = \"B/s\"\nvalue = 1e9\nkind = \"ceiling\"\nsource = \"me\"\n\
+            [[group]]\nname = \"blocks\"\nnote = \"counted once\"\nbenchmark = \"memory.block\"\nblock = [\"8\", \"8M\"]\n\
+            exclude = [\"*/op=read/*\", { block = \"8M\", threads = [4, 8] }]\nsample_time = \"1s\"\nseries = 600\nagainst = []\n";
+        let plan = parse("p", text).unwrap();
+        let group = &plan.groups[0];
+        assert_eq!((plan.margin, plan.repeat, plan.scale), (Some(0.05), Some(3), Some(0.01)));
+        assert_eq!(
+            (plan.only.as_slice(), plan.how.against.as_deref()),
+            (&["memory".to_owned()][..], Some(&["installed".to_owned()][..]))
+        );
+        assert_eq!((group.name.as_deref(), group.note.as_deref()), (Some("blocks"), Some("counted once")));
+        assert_eq!((group.how.series, group.how.against.as_deref()), (Some(600), Some(&[][..])));
+        assert_eq!(group.how.sample_time, Some(std::time::Duration::from_secs(1)));
+        assert_eq!((group.exclude.len(), plan.limits.is_some()), (2, true));
+        let again = parse("p", &crate::plan::write::text(&plan)).unwrap();
+        assert_eq!((again.groups[0].exclude.clone(), again.limits), (group.exclude.clone(), plan.limits));
+    }
+
+    #[test]
+    fn no_plan_names_programs_gives_consent_raises_caps_or_sets_the_environment() {
+        let keys = [
+            ("peer-path", "programs"),
+            ("peer_path", "programs"),
+            ("program", "programs"),
+            ("command", "programs"),
+            ("exec", "programs"),
+            ("destroy-data-on", "consent"),
+            ("destroy_data_on", "consent"),
+            ("target", "consent"),
+            ("allow-root", "consent"),
+            ("max-rate", "caps"),
+            ("max-sessions", "caps"),
+            ("open", "caps"),
+            ("env", "environment"),
+            ("environment", "environment"),
+            ("key", "files"),
+            ("dir", "files"),
+            ("store", "files"),
+        ];
+        for (key, says) in keys {
+            for text in [
+                format!("{key} = \"x\"\n[[group]]\nbenchmark = \"null\"\n"),
+                format!("[[group]]\nbenchmark = \"null\"\n{key} = \"x\"\n"),
+                format!("[[group]]\nbenchmark = \"null\"\nexclude = [{{ {key} = \"x\" }}]\n"),
+                format!("[{key}]\nPATH = \"/tmp\"\n"),
+            ] {
+                let told = error(&text);
+                assert!(told.contains("unknown key") && told.contains(says), "{text}: {told}");
+            }
+        }
+        let program = error("[[group]]\nbenchmark = \"null\"\nagainst = { fio = \"/tmp/fio\" }\n");
+        assert!(program.contains("line 3, column 11: neither a string"), "{program}");
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        let group = |line: &str| error(&format!("[[group]]\nbenchmark = \"null\"\n{line}\n"));
+        assert!(error("scale = 0\n").contains("line 1, column 9: scale is between"));
+        assert!(error("repeat = 0\n").contains("repeat is between 1 and 10000"));
+        assert!(error("margin = \"0%\"\n").contains("above zero"));
+        assert!(error("name = \"a\\u001bb\"\n").contains("a name has"));
+        assert!(group("series = 5\nsamples = 5").contains("give one"));
+        assert!(group("exclude = [{}]").contains("line 3, column 12: an empty table"));
+        assert!(group("exclude = [{ threat = 1 }]").contains("did you mean 'threads'?"));
+        assert!(group("exclude = [\"[\"]").contains("line 3, column 12"));
+        assert!(group("exclude = [{ samples = 1 }]").contains("unknown key 'samples'"));
+        assert!(group("note = 5").contains("a note is a string"));
     }
 
     proptest! {

@@ -1,24 +1,59 @@
 //! A plan: what is to be measured and how carefully, resolved and checked before anything runs.
 //!
-//! [`mod@file`] reads plan files; `resolve` puts file, flags and defaults together and expands
-//! the lists into cases.
+//! [`mod@file`] reads plan files, [`write`](mod@write) makes them; `resolve` puts file, flags and defaults together and
+//! expands the lists into cases.
 
+pub mod built_in;
+mod exclude;
 pub mod file;
+mod places;
+pub mod write;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Key, Value};
 
+pub use exclude::Exclude;
+pub use places::{Place, Places, Position};
+
+/// How the cases of a group, or of a whole plan, are sampled; what is left out is decided elsewhere.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct How {
+    /// Exactly this many samples.
+    pub samples: Option<u32>,
+    /// Exactly this many samples, one after another in time; a scaled plan takes fewer.
+    pub series: Option<u32>,
+    /// Time of one sample.
+    pub sample_time: Option<Duration>,
+    /// Half-width at which sampling stops.
+    pub precision: Option<f64>,
+    /// Time for all cases.
+    pub budget: Option<Duration>,
+    /// Reference tools beside each case, by name; an empty list is none.
+    pub against: Option<Vec<String>>,
+}
+
 /// Cases that share their lists: the product of the lists is measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// What the reader must know of it: how its figures are counted.
+    pub note: Option<String>,
     /// Names of benchmarks.
     pub benchmarks: Vec<String>,
     /// Parameter → the values asked for. A parameter that is absent takes the benchmark's defaults.
     pub lists: BTreeMap<&'static str, Vec<Value>>,
+    /// Cases of the product that are left out.
+    pub exclude: Vec<Exclude>,
+    /// How its cases are sampled, where that differs from the plan's.
+    pub how: How,
+    /// Where it stands in the plan's text.
+    pub places: Places,
     /// Seconds for the whole run, where there is a bound: default sizes keep to it.
     pub budget: Option<f64>,
 }
@@ -64,7 +99,7 @@ impl Group {
     }
 }
 
-/// How many samples, how long, how exact.
+/// How many samples, how long, how exact: resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Exactly this many samples; `None`: 6 to 30, until `precision` is reached.
@@ -80,14 +115,28 @@ pub struct Sampling {
 pub struct Plan {
     /// Its name, as shown and stored.
     pub name: String,
-    /// Its groups, in order.
+    /// What the reader must know of the whole of it.
+    pub note: Option<String>,
+    /// Its groups, in order; each with one benchmark.
     pub groups: Vec<Group>,
-    /// How each case is sampled.
+    /// Names and globs of which a case must match one; empty: all are measured.
+    pub only: Vec<String>,
+    /// How each case is sampled whose group does not say.
     pub sampling: Sampling,
+    /// Reference tools beside each case whose group does not say.
+    pub against: Vec<String>,
+    /// Within this share two figures are said to be the same.
+    pub margin: Option<f64>,
+    /// How often all of it is measured; 1 is once.
+    pub repeat: u32,
+    /// What volumes, work and file sizes are multiplied with.
+    pub scale: f64,
     /// Seconds for the whole run.
     pub budget: Option<f64>,
     /// Directory for test files.
     pub dir: PathBuf,
     /// Seed of all that is random.
     pub seed: u64,
+    /// The plan as a file, from which all of this follows.
+    pub file: file::PlanFile,
 }

@@ -47,11 +47,16 @@ impl<O: Write, E: Write> Live<O, E> {
     pub fn event(&mut self, event: &Event) {
         self.progress.event(event);
         if let Event::Measured { measurement } = event {
-            let row = Row::of(measurement);
-            let text = self.sheet.row(&row, measurement);
-            self.out.write(&text);
-            self.printed.push((measurement.as_ref().clone(), row));
+            self.row(measurement);
         }
+    }
+
+    /// Prints the row of a measurement.
+    pub fn row(&mut self, measurement: &Measurement) {
+        let row = Row::of(measurement);
+        let text = self.sheet.row(&row, measurement);
+        self.out.write(&text);
+        self.printed.push((measurement.clone(), row));
     }
 
     /// The run is over: what its end changed in the rows, findings, summary.
@@ -141,6 +146,12 @@ impl Sheet {
         }
         for finding in &run.findings {
             text += &self.paragraph(Role::Plain, "  • ", &finding.text);
+        }
+        if !run.plan.notes.is_empty() {
+            text += &format!("\n{}\n", self.style.paint(Role::Strong, "How it is counted"));
+        }
+        for note in &run.plan.notes {
+            text += &self.paragraph(Role::Dim, "  • ", note);
         }
         text.push('\n');
         text += &self.paragraph(Role::Plain, "", &tally(run));

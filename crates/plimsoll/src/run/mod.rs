@@ -8,13 +8,14 @@ mod rounds;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::bench::{self, Candidate, Prepared};
+use crate::bench::{self, Prepared};
 use crate::case::Case;
 use crate::event::Event;
 use crate::limit::{Evidence, median};
 use crate::measurement::{Maker, Measurement};
 use crate::peer::Companion;
 use crate::plan::Sampling;
+use crate::resolve::Planned;
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WAITED, WrongAnswer,
 };
@@ -44,7 +45,7 @@ pub trait Station {
     fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
     /// The reference tools that stand beside a case, which has this to offer.
-    fn beside(&mut self, _: &Case, _: &Offer) -> Vec<Companion> {
+    fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
         Vec::new()
     }
 }
@@ -71,8 +72,6 @@ pub struct Harness<'a> {
     pub emit: &'a mut dyn FnMut(Event),
     /// Turns outcomes into measurements.
     pub maker: Maker<'a>,
-    /// How each case is sampled.
-    pub sampling: Sampling,
     /// Seconds for the whole run.
     pub budget: Option<f64>,
 }
@@ -82,15 +81,17 @@ pub struct Harness<'a> {
 pub struct Ran {
     /// All finished cases, in order.
     pub outcomes: Vec<Outcome>,
+    /// How many of them an interrupted run had measured before.
+    pub before: usize,
     /// Whether it was interrupted.
     pub interrupted: bool,
 }
 
 impl Ran {
-    /// The measurements, each with the evidence of the whole run.
+    /// The measurements of this run, each with the evidence of the whole.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
         let evidence = Evidence { outcomes: &self.outcomes };
-        self.outcomes.iter().map(|o| maker.measurement(o, evidence)).collect()
+        self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
     }
 }
 
@@ -101,29 +102,39 @@ pub fn expected_seconds(sampling: &Sampling) -> f64 {
     SET_UP + sampling.sample_time * (samples as f64 + WARM_UP)
 }
 
+/// Seconds that a case of a plan is expected to take.
+pub fn expected_of(planned: &Planned) -> f64 {
+    let each = expected_seconds(&planned.sampling);
+    planned.budget.map_or(each, |budget| each.min(budget))
+}
+
 /// A time from seconds; what is out of range is the longest time.
 fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 impl Harness<'_> {
-    /// Measures all candidates in order. Candidates that this machine cannot measure are outcomes as well.
-    pub fn run(&mut self, run: &str, candidates: &[Candidate]) -> Ran {
-        let each = expected_seconds(&self.sampling);
-        let feasible = candidates.iter().filter(|c| c.feasible.is_ok()).count();
-        let expected_s = (each * feasible as f64).min(self.budget.unwrap_or(f64::INFINITY));
-        (self.emit)(Event::Started { run: run.to_owned(), cases: candidates.len(), expected_s });
-        let mut outcomes = Vec::new();
-        for (index, candidate) in candidates.iter().enumerate() {
-            let left = candidates.len() - index;
+    /// Measures all cases in order; those that this machine cannot measure are outcomes as well. `before` is what an
+    /// interrupted run had measured, as evidence for limits; no measurements come of it.
+    pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> Ran {
+        let feasible = |plan: &[Planned]| -> f64 {
+            plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
+        };
+        let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY));
+        (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
+        let mut outcomes = before;
+        let done = outcomes.len();
+        for (index, planned) in plan.iter().enumerate() {
+            let left = plan.len() - index;
             let allowed = self.budget.map(|b| (b - self.clock.now()) / left as f64);
-            let left_s = left as f64 * allowed.map_or(each, |a| a.clamp(0.0, each));
-            let case = candidate.case.id();
-            (self.emit)(Event::Preparing { case, index, cases: candidates.len(), left_s });
-            let outcome = self.outcome(candidate, allowed);
+            let rest = feasible(&plan[index..]);
+            let left_s = allowed.map_or(rest, |a| rest.min(a.max(0.0) * left as f64));
+            let case = planned.candidate.case.id();
+            (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
+            let outcome = self.outcome(planned, sooner(allowed, planned.budget));
             if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
                 (self.emit)(Event::Interrupted);
-                return Ran { outcomes, interrupted: true };
+                return Ran { outcomes, before: done, interrupted: true };
             }
             outcomes.push(outcome);
             let evidence = Evidence { outcomes: &outcomes };
@@ -132,10 +143,11 @@ impl Harness<'_> {
                 (self.emit)(Event::Measured { measurement });
             }
         }
-        Ran { outcomes, interrupted: false }
+        Ran { outcomes, before: done, interrupted: false }
     }
 
-    fn outcome(&mut self, candidate: &Candidate, allowed: Option<f64>) -> Outcome {
+    fn outcome(&mut self, planned: &Planned, allowed: Option<f64>) -> Outcome {
+        let candidate = &planned.candidate;
         let case = candidate.case.clone();
         let mut taken = Taken::default();
         let ended = match (&candidate.feasible, allowed) {
@@ -143,20 +155,21 @@ impl Harness<'_> {
             (Ok(()), Some(allowed)) if allowed <= 0.0 => Err(End::Cannot(CannotMeasure::not_here(
                 "the budget was used up before its turn; give --budget more room",
             ))),
-            (Ok(()), _) => self.measure(&case, allowed, &mut taken),
+            (Ok(()), _) => self.measure(planned, allowed, &mut taken),
         };
         let Taken { samples, facts, peers, .. } = taken;
-        Outcome { case, samples, facts, peers, ended: ended.err() }
+        Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
 
-    fn measure(&mut self, case: &Case, allowed: Option<f64>, taken: &mut Taken) -> Result<(), End> {
+    fn measure(&mut self, planned: &Planned, allowed: Option<f64>, taken: &mut Taken) -> Result<(), End> {
         let begun = self.clock.now();
+        let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
-        let amount = self.calibrated(prepared.as_mut()).map_err(End::Cannot)?;
-        let rule = self.rule(case, allowed);
+        let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
+        let rule = rule(case, sampling, allowed);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
-        let mut companions = Companions::new(self.station.beside(case, &prepared.offer()), seed);
+        let mut companions = Companions::new(self.station.beside(planned, &prepared.offer()), seed);
         let ending = loop {
             let named = headline.map(|m| m.name);
             let own = self.round(prepared.as_mut(), amount, &mut companions, named).map_err(End::Cannot)?;
@@ -167,7 +180,7 @@ impl Harness<'_> {
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| End::Wrong(WrongAnswer(e.to_string())))?;
             // The next sample must still fit.
-            let used = self.clock.now() - begun - companions.seconds + self.sampling.sample_time;
+            let used = self.clock.now() - begun - companions.seconds + sampling.sample_time;
             if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
                 && (ending == Ending::Fixed || !companions.want_more())
             {
@@ -181,7 +194,7 @@ impl Harness<'_> {
             taken.keep_last_rounds(ending, metric, seed);
         }
         let cpus = self.maker.machine.cpu.allowed.len();
-        taken.remark(ending, self.sampling.precision, cpus > 0 && case.threads() > cpus);
+        taken.remark(ending, sampling.precision, cpus > 0 && case.threads() > cpus);
         Ok(())
     }
 
@@ -205,26 +218,6 @@ impl Harness<'_> {
         Ok(sample)
     }
 
-    fn rule(&self, case: &Case, allowed: Option<f64>) -> StopRule {
-        let budget = allowed.map_or(Duration::MAX, seconds);
-        match self.sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
-            most if rounds::until_steady(case) => StopRule::Steady { most, budget },
-            Some(n) => StopRule::Exactly(n),
-            None => StopRule::Converge { precision: self.sampling.precision, budget },
-        }
-    }
-
-    /// Warms up, and finds the amount that takes the sample time.
-    fn calibrated(&mut self, prepared: &mut dyn Prepared) -> Result<Amount, CannotMeasure> {
-        let wanted = self.sampling.sample_time;
-        let first = prepared.sample(Amount::Seconds(wanted * WARM_UP))?;
-        let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
-            return Ok(Amount::Seconds(wanted));
-        };
-        let scaled = work as f64 * wanted / first.elapsed;
-        Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
-    }
-
     fn sample(&mut self, prepared: &mut dyn Prepared, amount: Amount) -> Result<Sample, CannotMeasure> {
         let at = self.clock.now();
         self.clock.watch();
@@ -236,6 +229,33 @@ impl Harness<'_> {
         sample.conditions.more.extend(seen.more);
         Ok(sample)
     }
+}
+
+/// The tighter of two bounds.
+fn sooner(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn rule(case: &Case, sampling: &Sampling, allowed: Option<f64>) -> StopRule {
+    let budget = allowed.map_or(Duration::MAX, seconds);
+    match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
+        most if rounds::until_steady(case) => StopRule::Steady { most, budget },
+        Some(n) => StopRule::Exactly(n),
+        None => StopRule::Converge { precision: sampling.precision, budget },
+    }
+}
+
+/// Warms up, and finds the amount that takes the sample time.
+fn calibrated(prepared: &mut dyn Prepared, wanted: f64) -> Result<Amount, CannotMeasure> {
+    let first = prepared.sample(Amount::Seconds(wanted * WARM_UP))?;
+    let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
+        return Ok(Amount::Seconds(wanted));
+    };
+    let scaled = work as f64 * wanted / first.elapsed;
+    Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
 }
 
 type Read = fn(&Conditions) -> Option<f64>;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
-use crate::bench::BENCHMARKS;
+use crate::bench::{BENCHMARKS, Candidate};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::Status;
@@ -112,18 +112,24 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let mut events = Vec::new();
     let user_limits = UserLimits::default();
     let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };
-    let candidates: Vec<Candidate> = (1..=cases)
-        .map(|n| Candidate { case: Case::of("null").with_count("threads", n as u64), feasible: Ok(()) })
+    let planned: Vec<Planned> = (1..=cases)
+        .map(|n| Planned {
+            candidate: Candidate { case: Case::of("null").with_count("threads", n as u64), feasible: Ok(()) },
+            sampling: Sampling { samples, sample_time: 0.1, precision: 0.01 },
+            against: crate::peer::Against::Nobody,
+            budget: None,
+            group: 0,
+            repeat: 0,
+        })
         .collect();
     let ran = Harness {
         station: &mut Mock { script, log: Rc::clone(&log) },
         clock: &mut MockClock(Rc::clone(&log)),
         emit: &mut |e| events.push(e),
         maker,
-        sampling: Sampling { samples, sample_time: 0.1, precision: 0.01 },
         budget,
     }
-    .run("run", &candidates);
+    .run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
     assert_eq!(log.alive.get(), 0, "every prepared case is torn down");
     Finished { ran, measurements, events, log }

@@ -140,6 +140,17 @@ impl Store {
         Ok(())
     }
 
+    /// Marks an interrupted run as running again; what was added before stays. One that was killed before its first case
+    /// had ended may be resumed too.
+    ///
+    /// # Errors
+    /// The file cannot be written, has no such run, or it is complete.
+    pub fn resume(&mut self, run: &Run) -> Result<(), StoreError> {
+        const UPDATE: &str = "UPDATE run SET state = 'running' WHERE id = ?1 AND state <> 'complete'";
+        let changed = self.connection.execute(UPDATE, [&run.id]).map_err(|e| self.failed(&e))?;
+        if changed == 1 { Ok(()) } else { Err(self.no_such(&run.id)) }
+    }
+
     /// Enters the measurement of the case at `index` of the run. When this returns, a power cut does not undo it.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use crate::bench::{self, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::peer::{Companion, Companions};
+use crate::resolve::Planned;
 use crate::run::Station;
 use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
 
@@ -88,8 +89,10 @@ impl Station for Workers {
         Ok(Box::new(Remote { worker, offer, facts: Facts::default() }))
     }
 
-    fn beside(&mut self, case: &Case, offer: &Offer) -> Vec<Companion> {
-        self.companions.as_mut().map(|c| c.beside(case, &self.machine, offer)).unwrap_or_default()
+    fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
+        let Some(companions) = &mut self.companions else { return Vec::new() };
+        companions.against.clone_from(&planned.against);
+        companions.beside(&planned.candidate.case, &self.machine, offer)
     }
 }
 

@@ -1,0 +1,134 @@
+//! `plimsoll plan`, and the limits that a plan brings.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::{Failure, printed};
+use crate::cli::{Common, PlanWork, What};
+use crate::limit::user::UserLimits;
+use crate::machine::{Machine, Root};
+use crate::plan::built_in::BUILT_IN;
+use crate::plan::file::PlanFile;
+use crate::plan::{Plan, write};
+use crate::resolve::{self, UsageError};
+
+/// Does what was asked with plans.
+///
+/// # Errors
+/// A plan, or a command line, that is wrong.
+pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
+    match work {
+        PlanWork::List => {
+            let lines = BUILT_IN.iter().map(|plan| format!("{:<22} {}\n", plan.name, plan.about));
+            printed(&lines.collect::<String>())
+        }
+        PlanWork::Show { what, common } => printed(&shown(&what, &common)?),
+        PlanWork::Check { plans } => {
+            let machine = discovered();
+            let lines = plans.iter().map(|plan| checked(plan, &machine));
+            printed(&lines.collect::<Result<String, _>>()?)
+        }
+    }
+}
+
+fn usage(error: UsageError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+fn discovered() -> Machine {
+    let root = Root::live();
+    let mut machine = Machine::discover(&root);
+    machine.look_behind(&root, Path::new("."));
+    machine
+}
+
+/// The plan file of a command line; everything in it has been checked.
+fn shown(what: &What, common: &Common) -> Result<String, Failure> {
+    let mut plan = resolve::plan(what, common).map_err(usage)?;
+    limits(&plan.file, common.limits.as_deref())?;
+    resolve::planned(&plan, &discovered()).map_err(usage)?;
+    if let Some(path) = &common.limits {
+        let own = plan.file.limits.take();
+        let typed = crate::text::read_small(path, 1 << 20).map_err(Failure::usage)?;
+        plan.file.limits = Some(own.into_iter().chain([typed]).collect::<Vec<_>>().join("\n"));
+    }
+    let left_out: Vec<&str> = [
+        ("--dir", common.dir.is_some()),
+        ("--target", common.target.is_some()),
+        ("--peer-path", !common.peer_path.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(flag, typed)| typed.then_some(flag))
+    .collect();
+    let head = match left_out.as_slice() {
+        [] => String::new(),
+        flags => format!("# {}: no plan can say this; type it again\n", flags.join(", ")),
+    };
+    Ok(head + &write::text(&plan.file))
+}
+
+/// One line on a plan that is right.
+fn checked(name: &str, machine: &Machine) -> Result<String, Failure> {
+    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).map_err(usage)?;
+    limits(&plan.file, None)?;
+    let planned = resolve::planned(&plan, machine).map_err(usage)?;
+    let here = planned.iter().filter(|p| p.candidate.feasible.is_ok()).count();
+    let all = planned.len();
+    let cases = if all == 1 { "case" } else { "cases" };
+    let not =
+        if here == all { String::new() } else { format!(", {} of them not on this machine", all - here) };
+    Ok(format!("{}: right; {all} {cases}{not}\n", crate::text::shown(name)))
+}
+
+/// The limits of the plan and of the file that was typed.
+///
+/// # Errors
+/// One of them is wrong.
+pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
+    let mut limits = match typed {
+        Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
+        None => UserLimits::default(),
+    };
+    for (index, text) in single_limits(plan).iter().enumerate() {
+        let at = plan.places.of("limit", Some(index));
+        let place = |why: String| {
+            let why = why.rsplit_once(", line").map_or(why.as_str(), |(_, place)| place);
+            let why = why.split_once(": ").map_or(why, |(_, why)| why);
+            let file = &plan.places.file;
+            Failure::usage(format!("plan {file}, line {}, column {}: limit: {why}", at.line, at.column))
+        };
+        limits.extend(UserLimits::parse(text).map_err(place)?);
+    }
+    Ok(limits)
+}
+
+/// What the reader must know of a plan: its notes and those of its groups, and what was scaled.
+pub(super) fn notes(plan: &Plan) -> Vec<String> {
+    let scaled = (plan.scale != 1.0).then(|| {
+        format!(
+            "scaled to {}: volumes, work and file sizes; a file has at least 64 MiB and two blocks for each thread, a system of equations goes with the cube root; numbers of samples are as planned, series have {} of their samples and at least 5",
+            plan.scale, plan.scale
+        )
+    });
+    let mut notes: Vec<String> = plan.note.iter().cloned().chain(scaled).collect();
+    for note in plan.groups.iter().filter_map(|group| {
+        let name = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        Some(name + group.note.as_ref()?)
+    }) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+/// The plan's limits, each as the text of a limits file of its own.
+fn single_limits(plan: &PlanFile) -> Vec<String> {
+    let table: toml::Table =
+        plan.limits.as_deref().and_then(|text| toml::from_str(text).ok()).unwrap_or_default();
+    let all = table.get("limit").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    let one = |limit: toml::Value| {
+        toml::to_string(&toml::Table::from_iter([("limit".to_owned(), toml::Value::Array(vec![limit]))])).ok()
+    };
+    all.into_iter().filter_map(one).collect()
+}

@@ -1,0 +1,149 @@
+//! What is decided before the first measurement: plan, machine, cases, and whether the disk can take them.
+
+use std::path::{Path, PathBuf};
+
+use plimsoll_metal::clock::CoreClock;
+
+use super::{Failure, code};
+use crate::bench::disk::raw::{self, RawError, RawTarget};
+use crate::bench::disk::target::Cache;
+use crate::bench::{Candidate, Options, disk};
+use crate::cli::{Common, What};
+use crate::limit::user::UserLimits;
+use crate::machine::{Machine, Root};
+use crate::plan::Plan;
+use crate::report;
+use crate::resolve::{self, Planned, UsageError};
+use crate::run::expected_of;
+use crate::sample::{CannotMeasure, Cause};
+use crate::wire::Key;
+
+/// Within this share two tools are said to see the same, unless the user says otherwise.
+const MARGIN: f64 = 0.03;
+
+/// All that is decided before the first measurement.
+pub(super) struct Prepared {
+    pub(super) plan: Plan,
+    pub(super) machine: Machine,
+    /// The cases, each once.
+    pub(super) planned: Vec<Planned>,
+    pub(super) user_limits: UserLimits,
+    pub(super) target: Option<RawTarget>,
+    pub(super) key: Option<Key>,
+    pub(super) margin: f64,
+}
+
+impl Prepared {
+    pub(super) fn new(what: &What, common: &Common) -> Result<Self, Failure> {
+        super::distinct_outputs(common)?;
+        super::peers::against(common)?;
+        let usage = |e: UsageError| Failure::usage(e.to_string());
+        let mut plan = resolve::plan(what, common).map_err(usage)?;
+        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
+        let root = Root::live();
+        let mut machine = Machine::discover(&root);
+        let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
+        machine.look_behind(&root, place);
+        let mut planned = resolve::planned(&plan, &machine).map_err(usage)?;
+        let uses_disk = planned.iter().any(|p| p.candidate.case.subsystem() == "disk");
+        match &common.target {
+            Some(target) => checked_target(&root, target, &mut planned)?,
+            None if uses_disk || common.dir.is_some() => plan.dir = checked_dir(&plan.dir, &mut planned)?,
+            None => {}
+        }
+        let margin = plan.margin.unwrap_or(MARGIN);
+        Ok(Self { margin, plan, machine, planned, user_limits, target: common.target.clone(), key: None })
+    }
+
+    pub(super) fn options(&self) -> Options {
+        Options {
+            dir: self.plan.dir.clone(),
+            seed: self.plan.seed,
+            target: self.target.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+/// The cases, a line each; what this machine cannot measure with its reason.
+pub(super) fn listed(prepared: &Prepared) -> String {
+    let line = |c: &Candidate| match &c.feasible {
+        Ok(()) => format!("{}\n", c.case),
+        Err(why) => format!("{}  # not here: {why}\n", c.case),
+    };
+    prepared.planned.iter().map(|p| line(&p.candidate)).collect()
+}
+
+/// The kernels of `cpu.peak`, where `plimsoll cpu` would run it: those that are named, or all.
+pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
+    let What::Subsystem { name, lists } = what else { return String::new() };
+    let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
+    let peak = candidates.iter().any(|c| c.case.benchmark() == "cpu.peak");
+    if name != "cpu" || !peak {
+        return String::new();
+    }
+    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
+    let named = ["op", "type", "isa"].iter().any(|key| lists.contains_key(*key));
+    let named = named.then_some(candidates.as_slice());
+    format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
+}
+
+/// What would be done, for `--dry-run`.
+pub(super) fn foretold(prepared: &Prepared) -> String {
+    let (plan, sampling) = (&prepared.plan, &prepared.plan.sampling);
+    let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
+    let all: f64 = feasible.iter().map(|p| expected_of(p)).sum::<f64>() * f64::from(plan.repeat);
+    let feasible = feasible.len();
+    let expected = plan.budget.map_or(all, |b| b.min(all));
+    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));
+    let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
+    format!(
+        "{}plan {}: {feasible} of {} cases{times}, {samples} of {} each, about {expected:.0} s, seed {}, files in {}\n",
+        listed(prepared),
+        plan.name,
+        prepared.planned.len(),
+        crate::quantity::format_duration(std::time::Duration::from_secs_f64(sampling.sample_time)),
+        plan.seed,
+        crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes()),
+    )
+}
+
+/// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to
+/// measure, the run fails.
+fn checked_dir(dir: &Path, planned: &mut [Planned]) -> Result<PathBuf, Failure> {
+    let facts = disk::check(dir, []).map_err(|refusal| Failure::usage(refusal.to_string()))?;
+    let mut refused = None;
+    for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
+        if let Err(refusal) = disk::check(dir, [&candidate.case]) {
+            candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
+            refused = refused.or(Some(refusal));
+        }
+    }
+    match refused {
+        Some(refusal) if planned.iter().all(|p| p.candidate.feasible.is_err()) => {
+            Err(Failure::environment(refusal.to_string()))
+        }
+        _ => Ok(facts.path),
+    }
+}
+
+/// Looks at the device, makes all checks, and marks the cases that it cannot take. Nothing is written to it.
+fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
+    let opened = target.open(root, Cache::Direct).map(drop);
+    opened.map_err(|error| match &error {
+        RawError::Usage(_) => Failure::usage(error.to_string()),
+        RawError::Refused(_) => Failure { line: error.to_string(), code: code::REFUSED },
+        RawError::Failed(_) => Failure::environment(error.to_string()),
+    })?;
+    for candidate in planned.iter_mut().map(|p| &mut p.candidate) {
+        if candidate.feasible.is_ok() {
+            candidate.feasible = raw::permitted(target, &candidate.case);
+        }
+    }
+    let refusal =
+        |p: &Planned| p.candidate.feasible.as_ref().err().filter(|why| why.cause == Cause::Unsafe).cloned();
+    match planned.iter().map(refusal).collect::<Option<Vec<_>>>() {
+        Some(all) if !all.is_empty() => Err(Failure { line: all[0].to_string(), code: code::REFUSED }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,93 @@
+//! `plimsoll plan list|show|check`.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgMatches, Command};
+
+use super::{Common, SUBSYSTEMS, Typed, What};
+use crate::plan::built_in::BUILT_IN;
+
+/// What to do with plans.
+#[derive(Debug)]
+pub enum PlanWork {
+    /// List those that are built in.
+    List,
+    /// Print the plan file of a command line.
+    Show {
+        /// What it measures.
+        what: What,
+        /// How.
+        common: Box<Common>,
+    },
+    /// Check plan files, or built-in plans.
+    Check {
+        /// Their names.
+        plans: Vec<String>,
+    },
+}
+
+/// The plans that are built in, a line each, for `--help`.
+pub(super) fn built_in_help() -> String {
+    let lines: Vec<String> =
+        BUILT_IN.iter().map(|plan| format!("  {:<22} {}", plan.name, plan.about)).collect();
+    format!("Built-in plans:\n{}", lines.join("\n"))
+}
+
+pub(super) fn command() -> Command {
+    let words = Arg::new("words")
+        .value_name("COMMAND LINE")
+        .help("A plan and flags as after run, or cpu|memory|disk|network and flags")
+        .num_args(0..)
+        .allow_hyphen_values(true)
+        .trailing_var_arg(true)
+        .value_parser(clap::value_parser!(OsString));
+    let plans = Arg::new("plans")
+        .value_name("PLAN")
+        .num_args(1..)
+        .required(true)
+        .help("TOML files, or built-in plans");
+    Command::new("plan")
+        .about("List and check plans, and turn any command line into a plan file")
+        .subcommand_required(true)
+        .after_help(built_in_help())
+        .subcommand(Command::new("list").about("List the built-in plans"))
+        .subcommand(Command::new("show").about("Print the TOML of any command line").arg(words))
+        .subcommand(
+            Command::new("check")
+                .about("Check plan files: mistakes with line, column and nearest key")
+                .arg(plans),
+        )
+}
+
+/// # Errors
+/// The command line to be shown is wrong.
+pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
+    match matches.subcommand() {
+        Some(("show", m)) => {
+            let words: Vec<OsString> =
+                m.get_many::<OsString>("words").into_iter().flatten().cloned().collect();
+            show(words)
+        }
+        Some(("check", m)) => Ok(PlanWork::Check {
+            plans: m.get_many::<String>("plans").into_iter().flatten().cloned().collect(),
+        }),
+        _ => Ok(PlanWork::List),
+    }
+}
+
+/// The words as a command line of their own; a bare plan is one after `run`.
+fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
+    let program = OsString::from("plimsoll");
+    let begin = usize::from(words.first() == Some(&program));
+    let words = words.into_iter().skip(begin).collect::<Vec<_>>();
+    let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
+    let is_command = first == "run" || SUBSYSTEMS.contains(&first);
+    let lead = if is_command { None } else { Some(OsString::from("run")) };
+    match super::parse([program].into_iter().chain(lead).chain(words))? {
+        Typed::Measure { what, common, .. } if what != What::Kept => Ok(PlanWork::Show { what, common }),
+        _ => Err(clap::Error::raw(
+            clap::error::ErrorKind::InvalidSubcommand,
+            "show takes what can be measured: run, cpu, memory, disk or network with their flags\n",
+        )),
+    }
+}

@@ -1,0 +1,66 @@
+//! The plans that are part of the program. Each is a plan file, read like any other.
+
+/// A plan that is built in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub about: &'static str,
+    /// The plan file.
+    pub text: &'static str,
+}
+
+const fn plan(name: &'static str, about: &'static str, text: &'static str) -> BuiltIn {
+    BuiltIn { name, about, text }
+}
+
+/// All of them, in the order of help and lists.
+pub const BUILT_IN: &[BuiltIn] = &[
+    plan(
+        "quick",
+        "all four subsystems in less than a minute: the default",
+        include_str!("built_in/quick.toml"),
+    ),
+    plan("standard", "all four subsystems in about ten minutes", include_str!("built_in/standard.toml")),
+    plan(
+        "thorough",
+        "everything with room to converge: two hours, or --budget",
+        include_str!("built_in/thorough.toml"),
+    ),
+    plan(
+        "ec2-t2micro",
+        "published: CPU, disk, network of an EC2 t2.micro; --scale makes it short",
+        include_str!("built_in/ec2-t2micro.toml"),
+    ),
+    plan(
+        "chameleon-baremetal",
+        "published: CPU, memory, disk, network of a Chameleon node",
+        include_str!("built_in/chameleon-baremetal.toml"),
+    ),
+    plan(
+        "chameleon-kvm",
+        "published: CPU, memory, disk, network of Chameleon instances",
+        include_str!("built_in/chameleon-kvm.toml"),
+    ),
+    plan(
+        "hyperion-prometheus",
+        "published: char, short, int, double; memory blocks; disk to 128 threads; network",
+        include_str!("built_in/hyperion-prometheus.toml"),
+    ),
+    plan(
+        "ec2-t2micro-java",
+        "published: the t2.micro again, by Java programs",
+        include_str!("built_in/ec2-t2micro-java.toml"),
+    ),
+];
+
+/// The plan of that name.
+pub fn find(name: &str) -> Option<&'static BuiltIn> {
+    BUILT_IN.iter().find(|plan| plan.name == name)
+}
+
+/// Their names.
+pub fn names() -> Vec<&'static str> {
+    BUILT_IN.iter().map(|plan| plan.name).collect()
+}

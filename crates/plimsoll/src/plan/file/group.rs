@@ -1,0 +1,115 @@
+//! The groups of a plan file.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::DeValue;
+
+use super::value::{self, bounded, items, text};
+use super::{Node, Source, Wrong, spelled};
+use crate::case::{KEYS, Key, Value};
+use crate::plan::{Exclude, Group, Place, Places, Position};
+
+/// The keys of a group, beside the parameters of cases.
+pub const GROUP_KEYS: &[&str] = &[
+    "benchmark",
+    "name",
+    "note",
+    "exclude",
+    "samples",
+    "series",
+    "sample-time",
+    "precision",
+    "budget",
+    "against",
+];
+
+impl Source<'_> {
+    fn position(self, span: &Range<usize>) -> Position {
+        let (line, column) = crate::text::position(self.text, span.start);
+        Position { line, column }
+    }
+
+    /// Where a key and its values stand.
+    pub(super) fn place(self, key: Range<usize>, value: &Node<'_>) -> Place {
+        let values = match value.get_ref() {
+            DeValue::Array(items) => items.iter().map(|item| self.position(&item.span())).collect(),
+            _ => vec![self.position(&value.span())],
+        };
+        Place { key: self.position(&key), values }
+    }
+}
+
+pub(super) fn group(node: &Node<'_>, source: Source<'_>) -> Result<Group, Wrong> {
+    let DeValue::Table(table) = node.get_ref() else {
+        return Err(Wrong::value("a group is a table: write [[group]]"));
+    };
+    let places =
+        Places { file: source.file.to_owned(), group: source.position(&node.span()), ..Places::default() };
+    let mut group = Group { places, ..Group::default() };
+    for (key, value) in table {
+        let place = |w: Wrong| w.at(key.span(), value.span());
+        let known = spelled(key.get_ref());
+        group.places.keys.insert(known.clone(), source.place(key.span(), value));
+        match known.as_str() {
+            "benchmark" => group.benchmarks = value::texts(value).map_err(place)?,
+            "name" => group.name = Some(value::name(value).map_err(place)?),
+            "note" => group.note = Some(value::note(value).map_err(place)?),
+            "series" => group.how.series = Some(bounded("series", value, 1_000_000).map_err(place)?),
+            "exclude" => group.exclude = exclude(value).map_err(place)?,
+            other if value::how(&mut group.how, other, value).map_err(place)? => {}
+            _ => {
+                let (key, values) = list(key.get_ref(), value).map_err(place)?;
+                group.lists.insert(key, values);
+            }
+        }
+    }
+    match (group.benchmarks.is_empty(), group.how.series.is_some() && group.how.samples.is_some()) {
+        (true, _) => Err(Wrong::value("a group names what it measures: benchmark = [\"cpu.peak\"]")),
+        (_, true) => Err(Wrong::value("a group has samples or a series of them: give one")),
+        _ => Ok(group),
+    }
+}
+
+/// A parameter and its values.
+fn list(key: &str, value: &Node<'_>) -> Result<(&'static str, Vec<Value>), Wrong> {
+    let Ok(known) = Key::find(&spelled(key)) else {
+        let names: Vec<&'static str> =
+            GROUP_KEYS.iter().copied().chain(KEYS.iter().map(|k| k.name)).collect();
+        return Err(Wrong::key(key, &names));
+    };
+    let one = |item: &&Node<'_>| {
+        let parsed = text(item).and_then(|text| parameter(known, &text));
+        parsed.map_err(|wrong| wrong.at(item.span(), item.span()))
+    };
+    Ok((known.name, items(value)?.iter().map(one).collect::<Result<_, _>>()?))
+}
+
+fn parameter(key: &Key, text: &str) -> Result<Value, Wrong> {
+    key.parse(text).map_err(|e| Wrong::value(e.to_string()))
+}
+
+fn exclude(value: &Node<'_>) -> Result<Vec<Exclude>, Wrong> {
+    let one = |item: &&Node<'_>| -> Result<Exclude, Wrong> {
+        let DeValue::Table(table) = item.get_ref() else {
+            return Exclude::glob(&text(item)?).map_err(Wrong::value);
+        };
+        let lists = table.iter().map(|(key, value)| {
+            let read = list(key.get_ref(), value).map_err(|w| w.at(key.span(), value.span()));
+            match (key.get_ref().as_ref(), read) {
+                // These are of a group, not of its cases.
+                (key, Err(_)) if GROUP_KEYS.contains(&spelled(key).as_str()) => {
+                    let names: Vec<&'static str> = KEYS.iter().map(|k| k.name).collect();
+                    Err(Wrong::key(key, &names))
+                }
+                (_, read) => read,
+            }
+        });
+        let lists = lists.collect::<Result<BTreeMap<_, _>, _>>()?;
+        match lists.is_empty() {
+            true => Err(Wrong::value("an empty table leaves nothing out; name a parameter")),
+            false => Ok(Exclude::Where(lists)),
+        }
+    };
+    items(value)?.iter().map(|item| one(item).map_err(|w| w.at(item.span(), item.span()))).collect()
+}

@@ -1,0 +1,104 @@
+//! Values of plan files: texts, numbers, times, and the keys that a plan and its groups share.
+
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::{MAX_LIST, Node, Wrong};
+use crate::plan::How;
+use crate::quantity;
+
+/// Longest note.
+const MAX_NOTE: usize = 2000;
+
+/// Reads a key on how to sample; whether it is one.
+pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wrong> {
+    match key {
+        "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
+        "sample-time" => how.sample_time = Some(duration(value)?),
+        "precision" => how.precision = Some(share(value)?),
+        "budget" => how.budget = Some(duration(value)?),
+        "against" => {
+            how.against = Some(match value.get_ref() {
+                DeValue::Array(list) if list.is_empty() => Vec::new(),
+                _ => texts(value)?,
+            });
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The elements of a list; a single value is a list of one.
+pub(super) fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wrong> {
+    let items: Vec<_> = match value.get_ref() {
+        DeValue::Array(items) => items.iter().collect(),
+        _ => vec![value],
+    };
+    match items.len() {
+        0 => Err(Wrong::value("an empty list measures nothing; leave the key out for its default")),
+        n if n > MAX_LIST => Err(Wrong::value("a list has at most 10000 values")),
+        _ => Ok(items),
+    }
+}
+
+/// A string, or a number or switch as its text.
+pub(super) fn text(value: &Node<'_>) -> Result<String, Wrong> {
+    match value.get_ref() {
+        DeValue::String(s) => Ok(s.to_string()),
+        DeValue::Integer(n) if n.radix() == 10 => Ok(n.as_str().replace('_', "")),
+        DeValue::Float(x) => Ok(x.as_str().replace('_', "")),
+        DeValue::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
+        _ => Err(Wrong::value("neither a string nor a decimal number")),
+    }
+}
+
+/// All texts of a list.
+pub(super) fn texts(value: &Node<'_>) -> Result<Vec<String>, Wrong> {
+    let one = |item: &&Node<'_>| text(item).map_err(|wrong| wrong.at(item.span(), item.span()));
+    items(value)?.iter().map(one).collect()
+}
+
+/// A name that can be shown and stored.
+pub(super) fn name(value: &Node<'_>) -> Result<String, Wrong> {
+    let name = text(value)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
+    match !name.is_empty() && name.len() <= 100 && name.chars().all(plain) {
+        true => Ok(name),
+        false => Err(Wrong::value("a name has 1 to 100 letters, digits, '-', '_', '.' or blanks")),
+    }
+}
+
+/// Words for the reader, in one line.
+pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
+    let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note is a string")) };
+    let words = note.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.len() {
+        1..=MAX_NOTE => Ok(crate::text::shown_within(&words, MAX_NOTE)),
+        _ => Err(Wrong::value("a note has 1 to 2000 bytes")),
+    }
+}
+
+pub(super) fn count(value: &Node<'_>) -> Result<u64, Wrong> {
+    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(e.to_string()))
+}
+
+/// A whole number from 1 to `most`.
+pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wrong> {
+    let n = u32::try_from(count(value)?).ok().filter(|n| (1..=most).contains(n));
+    n.ok_or_else(|| Wrong::value(format!("{key} is between 1 and {most}")))
+}
+
+/// A share above zero.
+pub(super) fn share(value: &Node<'_>) -> Result<f64, Wrong> {
+    match quantity::parse_share(&text(value)?) {
+        Ok(share) if share > 0.0 => Ok(share),
+        Ok(_) => Err(Wrong::value("above zero, such as \"1%\"; for a fixed number of samples use samples")),
+        Err(e) => Err(Wrong::value(e.to_string())),
+    }
+}
+
+pub(super) fn duration(value: &Node<'_>) -> Result<Duration, Wrong> {
+    let duration = quantity::parse_duration(&text(value)?).map_err(|e| Wrong::value(e.to_string()))?;
+    if duration.is_zero() { Err(Wrong::value("a time above zero, such as \"200ms\"")) } else { Ok(duration) }
+}

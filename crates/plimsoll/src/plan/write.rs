@@ -1,0 +1,106 @@
+//! Plan files from plans: what [`super::file::parse`] reads back as the same.
+
+use std::fmt::Write as _;
+
+use super::file::PlanFile;
+use super::{Exclude, Group, How};
+use crate::case::Value;
+use crate::quantity::format_duration;
+
+/// The plan as TOML.
+pub fn text(plan: &PlanFile) -> String {
+    let mut out = String::new();
+    let mut line = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{key} = {value}");
+        }
+    };
+    line("name", plan.name.as_deref().map(quoted));
+    line("note", plan.note.as_deref().map(quoted));
+    for (key, value) in how(&plan.how) {
+        line(key, Some(value));
+    }
+    line("margin", plan.margin.map(|share| format!("{share:?}")));
+    line("repeat", plan.repeat.map(|n| n.to_string()));
+    line("scale", plan.scale.map(|scale| format!("{scale:?}")));
+    line("seed", plan.seed.map(whole));
+    line("only", (!plan.only.is_empty()).then(|| strings(&plan.only)));
+    for one in &plan.groups {
+        out += &group(one);
+    }
+    if let Some(limits) = &plan.limits {
+        let _ = write!(out, "\n{}", limits.trim_start());
+    }
+    out
+}
+
+fn group(group: &Group) -> String {
+    let mut out = "\n[[group]]\n".to_owned();
+    let mut line = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{key} = {value}");
+        }
+    };
+    line("name", group.name.as_deref().map(quoted));
+    line("note", group.note.as_deref().map(quoted));
+    line("benchmark", Some(strings(&group.benchmarks)));
+    for (key, values) in &group.lists {
+        line(key, Some(list(values)));
+    }
+    let exclude: Vec<String> = group.exclude.iter().map(excluded).collect();
+    line("exclude", (!exclude.is_empty()).then(|| format!("[{}]", exclude.join(", "))));
+    line("series", group.how.series.map(|n| n.to_string()));
+    for (key, value) in how(&group.how) {
+        line(key, Some(value));
+    }
+    out
+}
+
+fn how(how: &How) -> Vec<(&'static str, String)> {
+    let time = |time| quoted(&format_duration(time));
+    let all = [
+        ("samples", how.samples.map(|n| n.to_string())),
+        ("sample-time", how.sample_time.map(time)),
+        ("precision", how.precision.map(|share| format!("{share:?}"))),
+        ("budget", how.budget.map(time)),
+        ("against", how.against.as_deref().map(strings)),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+fn excluded(exclude: &Exclude) -> String {
+    match exclude {
+        Exclude::Glob { text, .. } => quoted(text),
+        Exclude::Where(lists) => {
+            let all: Vec<String> =
+                lists.iter().map(|(key, values)| format!("{key} = {}", list(values))).collect();
+            format!("{{ {} }}", all.join(", "))
+        }
+    }
+}
+
+fn list(values: &[Value]) -> String {
+    let all: Vec<String> = values.iter().map(value).collect();
+    if let [one] = &all[..] { one.clone() } else { format!("[{}]", all.join(", ")) }
+}
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::Count(n) => whole(*n),
+        Value::Word(word) => quoted(word),
+        other => quoted(&other.to_string()),
+    }
+}
+
+/// TOML's integers end at 2⁶³ − 1; beyond, the digits are a string.
+fn whole(n: u64) -> String {
+    if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
+}
+
+fn strings(all: &[String]) -> String {
+    format!("[{}]", all.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

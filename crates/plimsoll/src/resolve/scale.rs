@@ -1,0 +1,155 @@
+//! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not, except those of series.
+//!
+//! Each keeps what makes its case one: a file has room for two blocks of each thread and at least 64 MiB, a volume is at
+//! least a block for each thread, as far as the plan itself had that. The order of a system of equations goes with the
+//! cube root, as its work goes with the cube. What is left out in a plan is not scaled.
+
+use crate::case::Value;
+use crate::plan::Group;
+
+/// A file that is smaller says little about a disk.
+const LEAST_FILE: u64 = 64 << 20;
+/// A series that is shorter shows no course.
+const LEAST_SERIES: u32 = 5;
+/// The smallest system of equations that is worth timing.
+const LEAST_ORDER: u64 = 256;
+/// The fewest operations of a sample.
+const LEAST_WORK: u64 = 1_000_000;
+
+/// Samples of a series.
+pub(super) fn series(samples: u32, scale: f64) -> u32 {
+    if scale >= 1.0 {
+        return samples;
+    }
+    // The cast saturates.
+    ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
+}
+
+/// The group in parts, each with lists that fit together.
+pub(super) fn scaled(group: &Group, scale: f64) -> Vec<Group> {
+    let amounts = ["volume", "count", "size", "work", "n"];
+    if scale == 1.0 || !amounts.iter().any(|key| group.asked(key)) {
+        return vec![group.clone()];
+    }
+    let mut parts = vec![group.clone()];
+    // What an amount depends on has one value in each part.
+    for key in ["block", "message", "threads", "streams"] {
+        parts = parts.into_iter().flat_map(|part| apart(part, key)).collect();
+    }
+    for part in &mut parts {
+        shrink(part, scale);
+    }
+    parts
+}
+
+/// The group with each value of a list alone.
+fn apart(group: Group, key: &'static str) -> Vec<Group> {
+    let Some(values) = group.lists.get(key).cloned() else { return vec![group] };
+    let with = |value| {
+        let mut part = group.clone();
+        part.lists.insert(key, vec![value]);
+        part
+    };
+    values.into_iter().map(with).collect()
+}
+
+fn shrink(part: &mut Group, scale: f64) {
+    let disk = part.benchmarks.iter().any(|name| name.starts_with("disk."));
+    let block = block(part);
+    let threads = threads(part);
+    for (key, values) in &mut part.lists {
+        let rule: &dyn Fn(u64) -> u64 = match *key {
+            "volume" => &|n| times(n, scale).max(n.min(block.saturating_mul(2).saturating_mul(threads))),
+            "count" => &|n| times(n, scale).max(n.min(threads)),
+            "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
+            "n" => &|n| times(n, scale.cbrt()).max(n.min(LEAST_ORDER)),
+            // Of memory, a size says which cache a region lives in.
+            "size" if disk => {
+                &|n| times(n, scale).max(LEAST_FILE).max(block.saturating_mul(2).saturating_mul(threads))
+            }
+            _ => continue,
+        };
+        for value in values {
+            match value {
+                Value::Size(n) | Value::Count(n) => *n = rule(*n),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn times(n: u64, factor: f64) -> u64 {
+    // The cast saturates.
+    ((n as f64 * factor).round() as u64).max(1)
+}
+
+fn block(part: &Group) -> u64 {
+    part.numbers("block", &[]).into_iter().chain(part.numbers("message", &[])).max().unwrap_or(1)
+}
+
+fn threads(part: &Group) -> u64 {
+    part.numbers("threads", &[]).into_iter().chain(part.numbers("streams", &[])).max().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    fn sizes(bytes: &[u64]) -> Vec<Value> {
+        bytes.iter().map(|n| Value::Size(*n)).collect()
+    }
+
+    fn counts(all: &[u64]) -> Vec<Value> {
+        all.iter().map(|n| Value::Count(*n)).collect()
+    }
+
+    fn of(benchmark: &str) -> Group {
+        Group { benchmarks: vec![benchmark.to_owned()], ..Group::default() }
+    }
+
+    #[test]
+    fn a_file_keeps_room_for_two_blocks_of_each_thread() {
+        let group = of("disk.io")
+            .with("block", sizes(&[MIB, 100 * MIB]))
+            .with("threads", counts(&[1, 4]))
+            .with("size", sizes(&[10 * GIB]))
+            .with("volume", sizes(&[10 * GIB]));
+        let parts = scaled(&group, 0.001);
+        let files: Vec<u64> = parts.iter().flat_map(|part| part.numbers("size", &[])).collect();
+        assert_eq!(files, [64 * MIB, 64 * MIB, 200 * MIB, 800 * MIB]);
+        let volumes: Vec<u64> = parts.iter().flat_map(|part| part.numbers("volume", &[])).collect();
+        assert_eq!(volumes, [10_737_418, 10_737_418, 200 * MIB, 800 * MIB]);
+        assert_eq!(scaled(&group, 1.0), [group]);
+    }
+
+    #[test]
+    fn memory_keeps_its_region_and_a_system_its_shape() {
+        let memory = of("memory.block").with("size", sizes(&[GIB])).with("volume", sizes(&[100 * GIB]));
+        let part = &scaled(&memory, 0.01)[0];
+        assert_eq!((part.numbers("size", &[]), part.numbers("volume", &[])), (vec![GIB], vec![GIB]));
+        let linpack = of("cpu.linpack").with("n", counts(&[10_000, 1000]));
+        assert_eq!(scaled(&linpack, 0.001)[0].numbers("n", &[]), [1000, 256]);
+    }
+
+    #[test]
+    fn a_series_is_shorter_and_never_below_five() {
+        assert_eq!([series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)], [60, 5, 3, 600]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_grows_but_a_small_file(scale in 1e-9..1.0_f64, n in 1..u64::MAX, threads in 1..200_u64) {
+            for key in ["volume", "count", "work"] {
+                let value = if key == "volume" { Value::Size(n) } else { Value::Count(n) };
+                let group = of("memory.block").with("threads", counts(&[threads])).with(key, vec![value]);
+                let got = scaled(&group, scale)[0].numbers(key, &[])[0];
+                prop_assert!((1..=n).contains(&got) || n == 0, "{key}: {n} became {got}");
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Plans as a user meets them: listed, checked, shown and read back.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch};
+
+#[test]
+fn every_built_in_plan_is_listed_in_help_and_is_right() {
+    let dir = scratch();
+    let (list, _) = ended(plimsoll(dir.path()).args(["plan", "list"]), 0);
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let (help, _) = ended(plimsoll(dir.path()).args(["run", "--help"]), 0);
+    assert!(names.contains(&"quick"), "{list}");
+    assert!(names.iter().all(|name| help.contains(name)), "{help}");
+    let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check"]).args(&names), 0);
+    assert_eq!(checked.lines().count(), names.len(), "{checked}");
+    assert!(checked.lines().all(|line| line.contains(": right; ")), "{checked}");
+}
+
+#[test]
+fn a_command_line_becomes_a_file_and_back() {
+    let dir = scratch();
+    let line =
+        ["memory", "--only", "memory.block", "--block", "1K,1M", "--volume", "1G", "--scaling", "strong"];
+    let (cases, _) = ended(plimsoll(dir.path()).args(line).arg("--list"), 0);
+    let (text, _) = ended(plimsoll(dir.path()).args(["plan", "show"]).args(line), 0);
+    fs::write(dir.path().join("shown.toml"), text).unwrap();
+    let (again, _) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--list"]), 0);
+    assert_eq!(again, cases);
+    let (check, _) = ended(plimsoll(dir.path()).args(["plan", "check", "shown.toml"]), 0);
+    assert_eq!(check, format!("shown.toml: right; {} cases\n", cases.lines().count()));
+    let (quick, _) =
+        ended(plimsoll(dir.path()).args(["plan", "show", "plimsoll", "run", "quick", "--samples", "2"]), 0);
+    assert!(quick.contains("name = \"quick\"") && quick.contains("samples = 2"), "{quick}");
+}
+
+#[test]
+fn what_cannot_be_shown_or_checked_is_told() {
+    let dir = scratch();
+    fs::write(dir.path().join("p.toml"), "[[group]]\nbenchmark = \"cpu.peak\"\nop = \"fmaa\"\n").unwrap();
+    let wrong = [
+        (&["plan", "check", "p.toml"][..], "plan p.toml, line 3, column 6: cpu.peak: op:"),
+        (&["plan", "check", "none.toml"], "plan none.toml: "),
+        (&["plan", "check", "quik"], "did you mean 'quick'?"),
+        (&["plan", "show", "machine"], "no plan 'machine'"),
+        (&["plan", "show", "disk", "--block", "4Q"], "block"),
+        (&["plan", "show", "run", "--resume", "last"], "show takes what can be measured"),
+        (&["plan"], "plan"),
+    ];
+    for (words, says) in wrong {
+        let (out, err) = ended(plimsoll(dir.path()).args(words), 2);
+        assert!(out.is_empty() && err.contains(says), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn limits_in_a_plan_stand_beside_the_figures() {
+    let dir = scratch();
+    let plan = "samples = 2\nsample-time = \"5ms\"\n[[limit]]\nmatch = \"null*\"\nmetric = \"latency\"\nunit = \"s\"\nvalue = 1e-12\nkind = \"floor\"\nsource = \"a guess\"\n[[group]]\nbenchmark = \"null\"\n";
+    fs::write(dir.path().join("p.toml"), plan).unwrap();
+    let words = ["run", "p.toml", "--store", "none", "--json", "-"];
+    let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
+    let run: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(run["measurements"][0]["metrics"][0]["limit"]["value"], 1e-12);
+    fs::write(dir.path().join("p.toml"), plan.replace("floor", "roof")).unwrap();
+    let (_, err) = ended(plimsoll(dir.path()).args(["plan", "check", "p.toml"]), 2);
+    assert!(err.contains("plan p.toml, line 3, column 1: limit: ") && err.contains("roof"), "{err}");
+}
+
+fn schema() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/plan.v1.json");
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn validated(name: &str, text: &str) {
+    let plan: Value = serde_json::to_value(toml::from_str::<toml::Table>(text).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let wrong: Vec<String> =
+        validator.iter_errors(&plan).map(|e| format!("{e} at {}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{name}: {}", wrong.join("\n"));
+}
+
+#[test]
+fn the_schema_knows_every_key_and_every_plan_keeps_to_it() {
+    let keys = |value: &Value| -> BTreeSet<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let schema = schema();
+    let wanted =
+        |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    assert_eq!(keys(&schema["properties"]), wanted(plimsoll::plan::file::TOP_KEYS));
+    let mut group = wanted(plimsoll::plan::file::GROUP_KEYS);
+    group.extend(plimsoll::case::KEYS.iter().map(|key| key.name.to_owned()));
+    assert_eq!(keys(&schema["$defs"]["group"]["properties"]), group);
+    for plan in plimsoll::plan::built_in::BUILT_IN {
+        validated(plan.name, plan.text);
+    }
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for file in fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
+        let text = fs::read_to_string(&file).unwrap();
+        if text.contains("[[group]]") {
+            validated(&file.display().to_string(), &text);
+        }
+    }
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for wrong in
+        [r#"{"group": [{"benchmark": "null", "program": "x"}]}"#, r#"{"samples": 3}"#, r#"{"group": [{}]}"#]
+    {
+        assert!(!validator.is_valid(&serde_json::from_str(wrong).unwrap()), "{wrong}");
+    }
+}
+
+/// Six cases of which each takes about half a second.
+const SIX: &str = "samples = 8\nsample-time = \"50ms\"\n[[group]]\nname = \"six\"\nnote = \"counted once\"\nbenchmark = \"cpu.peak\"\nisa = \"portable\"\nop = \"fma\"\ntype = [\"f64\", \"f32\"]\nthreads = [1, 2, 3]\n";
+
+fn ids(run: &Value) -> Vec<String> {
+    let all = run["measurements"].as_array().unwrap();
+    all.iter().map(|m| format!("{} {}", m["case"]["id"].as_str().unwrap(), m["repeat"])).collect()
+}
+
+/// Starts the plan and kills it when `after` cases are measured; whether it was still going on then.
+fn killed_after(dir: &Path, after: usize) -> bool {
+    let events = dir.join("events");
+    let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("plimsoll"));
+    run.current_dir(dir)
+        .args(["run", "six.toml", "--repeat", "2", "--store", "h.db", "--events", "events", "--quiet"]);
+    let mut run =
+        run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let measured = || fs::read_to_string(&events).unwrap_or_default().matches("\"measured\"").count();
+    let started = || fs::read_to_string(&events).unwrap_or_default().contains("\"preparing\"");
+    loop {
+        if run.try_wait().unwrap().is_some() {
+            return false;
+        }
+        if started() && measured() >= after {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    true
+}
+
+#[test]
+fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
+    for after in [0, 2, 7] {
+        let dir = scratch();
+        fs::write(dir.path().join("six.toml"), SIX).unwrap();
+        if !killed_after(dir.path(), after) {
+            // This machine was busy with other things until the run was over.
+            continue;
+        }
+        let resume = ["run", "--resume", "last", "--store", "h.db", "--json", "-"];
+        let (before, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h.db"]), 0);
+        let (other, err) = ended(plimsoll(dir.path()).args(resume).args(["--samples", "3"]), 2);
+        assert!(other.is_empty() && err.contains("another plan or other cases"), "{err}");
+        let (out, _) = ended(plimsoll(dir.path()).args(resume), 0);
+        let run: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            (&run["status"], &run["plan"]["cases"]),
+            (&"complete".into(), &12.into()),
+            "after {after}"
+        );
+        let (listed, _) = ended(plimsoll(dir.path()).args(["run", "six.toml", "--list"]), 0);
+        let wanted: BTreeSet<String> =
+            listed.lines().flat_map(|id| [format!("{id} 1"), format!("{id} 2")]).collect();
+        let got = ids(&run);
+        assert_eq!((got.len(), got.into_iter().collect::<BTreeSet<_>>()), (12, wanted), "after {after}");
+        for measurement in run["measurements"].as_array().unwrap() {
+            assert_eq!(measurement["status"], "ok", "{measurement}");
+            assert_eq!(measurement["metrics"][0]["samples"].as_array().unwrap().len(), 8);
+        }
+        let (list, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h.db"]), 0);
+        assert_eq!(list.lines().count(), before.lines().count(), "it is the same run: {list}");
+        let (shown, _) = ended(plimsoll(dir.path()).args(["history", "show", "last", "--store", "h.db"]), 0);
+        assert!(shown.contains("12 cases in") && shown.contains("counted once"), "{shown}");
+        let (_, err) = ended(plimsoll(dir.path()).args(resume), 2);
+        assert!(err.contains("is complete"), "{err}");
+    }
+}
+
+#[test]
+fn what_cannot_be_resumed_is_told() {
+    let dir = scratch();
+    fs::write(dir.path().join("six.toml"), SIX).unwrap();
+    let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none"]), 2);
+    assert!(err.contains("names no history"), "{err}");
+    let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none.db"]), 2);
+    assert!(err.contains("none.db"), "{err}");
+}
+
+#[test]
+fn every_repeat_has_all_cases_in_an_order_of_its_own() {
+    let dir = scratch();
+    fs::write(dir.path().join("six.toml"), SIX).unwrap();
+    let line = [
+        "run",
+        "six.toml",
+        "--repeat",
+        "3",
+        "--samples",
+        "1",
+        "--sample-time",
+        "2ms",
+        "--store",
+        "none",
+        "--json",
+        "-",
+    ];
+    let run = |seed: &str| -> Vec<String> {
+        let (out, _) = ended(plimsoll(dir.path()).args(line).args(["--seed", seed]), 0);
+        ids(&serde_json::from_str(&out).unwrap())
+    };
+    let all = run("1");
+    assert_eq!(all.len(), 18);
+    let orders: Vec<Vec<&str>> =
+        all.chunks(6).map(|part| part.iter().filter_map(|id| id.split(' ').next()).collect()).collect();
+    let set = |order: &[&str]| order.iter().map(|id| (*id).to_owned()).collect::<BTreeSet<_>>();
+    assert!(orders.iter().all(|order| set(order) == set(&orders[0])), "{orders:?}");
+    // One of 720 seeds gives the same order twice; this one does not.
+    assert!(orders[0] != orders[1] || orders[1] != orders[2], "{orders:?}");
+    assert_eq!(run("1"), all, "the same seed gives the same order");
+    for repeat in 1..=3 {
+        assert_eq!(all.iter().filter(|id| id.ends_with(&format!(" {repeat}"))).count(), 6);
+    }
+}
