@@ -20,6 +20,7 @@ pub mod sliced;
 pub mod stream;
 pub mod tcp;
 pub mod team;
+pub mod ticks;
 pub mod uring;
 pub mod usage;
 mod watch;

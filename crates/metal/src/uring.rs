@@ -13,6 +13,8 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
+use crate::ticks::Clock;
+
 mod error;
 mod region;
 mod request;
@@ -32,7 +34,7 @@ pub const MAX_DEPTH: usize = 32_768;
 /// The largest block: a registered buffer may not exceed 1 GiB (io_uring_register(2)).
 pub const MAX_BLOCK: usize = 1 << 30;
 
-/// Nanoseconds of CLOCK_MONOTONIC: the clock of every time in this module.
+/// Nanoseconds of CLOCK_MONOTONIC: the clock of every time in this module, unless [`Ring::stamped_by`] names another.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
@@ -77,6 +79,7 @@ pub struct Ring<F> {
     queued: Vec<usize>,
     in_flight: usize,
     granted: Granted,
+    clock: Clock,
     not_send: PhantomData<*const ()>,
 }
 
@@ -130,8 +133,22 @@ impl<F: AsFd> Ring<F> {
             queued: Vec::with_capacity(depth),
             in_flight: 0,
             granted,
+            clock: Clock::system(),
             not_send: PhantomData,
         })
+    }
+
+    /// The same ring, stamping with `clock`.
+    #[must_use]
+    pub fn stamped_by(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Now, by the clock that stamps completions.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     /// How many requests it can hold at once.
@@ -274,7 +291,7 @@ impl<F: AsFd> Ring<F> {
     pub fn submit(&mut self) -> Result<usize, RingError> {
         let mut taken = 0;
         while !self.queued.is_empty() {
-            let submitted_ns = monotonic_ns();
+            let submitted_ns = self.clock.now_ns();
             let count = match self.uring.0.submit().map_err(|e| errno_of(&e)) {
                 Ok(count) => count.min(self.queued.len()),
                 Err(Errno::INTR) => continue,
@@ -282,7 +299,7 @@ impl<F: AsFd> Ring<F> {
             };
             // A polling kernel thread takes them by itself.
             let count = if self.polling.submission { self.queued.len() } else { count };
-            let accepted_ns = monotonic_ns();
+            let accepted_ns = self.clock.now_ns();
             for slot in self.queued.drain(..count) {
                 if let Slot::Queued(request) = self.slots[slot] {
                     self.slots[slot] = Slot::InFlight { request, submitted_ns, accepted_ns };
@@ -342,7 +359,7 @@ impl<F: AsFd> Ring<F> {
 
     fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
         let before = done.len();
-        let completed_ns = monotonic_ns();
+        let completed_ns = self.clock.now_ns();
         for entry in self.uring.0.completion() {
             let Some(state) =
                 usize::try_from(entry.user_data()).ok().and_then(|slot| self.slots.get_mut(slot))

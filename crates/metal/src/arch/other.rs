@@ -5,6 +5,7 @@ use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
+use crate::ticks::Ticks;
 
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) static KERNELS: [&[Kernel]; 0] = [];
@@ -29,6 +30,9 @@ pub(crate) const ADDS_PER_TURN: u64 = 1;
 
 /// The chain of dependent one-cycle additions: none is written for this architecture.
 pub(crate) const ADD_CHAIN: Option<fn(u64)> = None;
+
+/// A counter of time that programs may read, and what the kernel calls it: none is known here.
+pub(crate) const TICKS: Option<Ticks> = None;
 
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {

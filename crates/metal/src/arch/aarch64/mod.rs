@@ -12,6 +12,7 @@ use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::{Narrow, factor, substitute, subtract};
 use crate::stream::StreamKernel;
+use crate::ticks::Ticks;
 
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) static KERNELS: [&[Kernel]; 1] = [neon::KERNELS];
@@ -44,6 +45,9 @@ pub(crate) fn prefetch<T>(place: *const T) {
         asm!("prfm pldl1keep, [{place}]", place = in(reg) place, options(nostack, readonly, preserves_flags))
     };
 }
+
+/// The counter of time is what `clock_gettime` reads here, at little more cost.
+pub(crate) const TICKS: Option<Ticks> = None;
 
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {

@@ -24,6 +24,7 @@ use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::Narrow;
+use crate::ticks::Ticks;
 
 pub(crate) use stream::STREAMS;
 
@@ -45,6 +46,16 @@ pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch reads nothing and never faults; SSE is part of the baseline.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+}
+
+/// The counter of time that programs may read, and what the kernel calls it as its own time source.
+pub(crate) const TICKS: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter });
+
+/// Not ordered against the instructions around it: between two readings lie system calls or hundreds of instructions.
+fn time_stamp_counter() -> u64 {
+    // SAFETY: every x86-64 processor has it; where the system forbids it (prctl PR_SET_TSC), the kernel's own
+    // `clock_gettime` would not work either.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// Whether this processor, and the system beneath it, has `isa`.

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use plimsoll_metal::mapped::{Access, Mapped};
-use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError, monotonic_ns};
+use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError};
 use rustix::io::Errno;
 
 use super::target::TestFile;
@@ -79,6 +80,9 @@ pub trait Engine {
     /// How many transfers it holds at once.
     fn depth(&self) -> usize;
 
+    /// Now, by the clock that stamps its completions.
+    fn now_ns(&self) -> u64;
+
     /// The buffer of a slot that no transfer uses.
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]>;
 
@@ -119,10 +123,10 @@ pub struct Opened {
 /// # Errors
 /// No memory for the buffers, or an impossible geometry.
 pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
-    open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential)
+    open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential, Clock::system())
 }
 
-/// As [`open`], on several files, in some order.
+/// As [`open`], on several files, in some order, with completions stamped by `clock`.
 ///
 /// # Errors
 /// As [`open`].
@@ -132,22 +136,23 @@ pub fn open_on(
     depth: usize,
     block: usize,
     access: Access,
+    clock: Clock,
 ) -> Result<Opened, RingError> {
     let whole = |engine: Box<dyn Engine>| Ok(Opened { engine, fell_back: None });
     match kind {
-        Kind::Psync => whole(Box::new(OneAtATime::new(Calls(files.to_vec()), block)?)),
-        Kind::Mmap => whole(Box::new(OneAtATime::new(Mapping::new(files, access)?, block)?)),
-        Kind::Null => whole(Box::new(Nothing::new(depth, block)?)),
+        Kind::Psync => whole(Box::new(OneAtATime::new(Calls(files.to_vec()), block, clock)?)),
+        Kind::Mmap => whole(Box::new(OneAtATime::new(Mapping::new(files, access)?, block, clock)?)),
+        Kind::Null => whole(Box::new(Nothing::new(depth, block, clock)?)),
         Kind::IoUring(polling) => match ring(files, depth, block, polling) {
-            Ok(ring) => whole(Box::new(ring)),
+            Ok(ring) => whole(Box::new(ring.stamped_by(clock))),
             Err(RingError::Unavailable(why)) => {
-                let engine = Box::new(OneAtATime::new(Calls(files.to_vec()), block)?);
+                let engine = Box::new(OneAtATime::new(Calls(files.to_vec()), block, clock)?);
                 Ok(Opened { engine, fell_back: Some(why.to_string()) })
             }
             // A device without polling queues says so at the first transfer.
             Err(RingError::Enter { errno: Errno::OPNOTSUPP | Errno::INVAL }) if polling.completion => {
                 let less = Kind::IoUring(Polling { completion: false, ..polling });
-                let opened = open_on(less, files, depth, block, access)?;
+                let opened = open_on(less, files, depth, block, access, clock)?;
                 let why = "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();
                 Ok(Opened { fell_back: Some(opened.fell_back.unwrap_or(why)), ..opened })
             }
@@ -182,6 +187,10 @@ impl Engine for Ring<Arc<TestFile>> {
 
     fn depth(&self) -> usize {
         Ring::depth(self)
+    }
+
+    fn now_ns(&self) -> u64 {
+        Ring::now_ns(self)
     }
 
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {

@@ -198,11 +198,10 @@ impl Prepared for Log {
             let begun = monotonic_ns();
             self.noise.address(&mut self.block, self.end);
             let latency = self.commit()?;
-            self.latency.record(latency);
+            self.latency.record(latency, 1);
             commits += 1;
             elapsed_ns += monotonic_ns().saturating_sub(begun);
         }
-        self.latency.flush();
         let (count, elapsed) = (commits.max(1) as f64, elapsed_ns.max(1) as f64 * 1e-9);
         let values = BTreeMap::from([
             ("latency".to_owned(), self.latency.sum_ns() as f64 * 1e-9 / count),

@@ -5,7 +5,8 @@
 //! handing over took, `complete` the rest. `rate` and `throughput` are counted while the queue is full, from one
 //! completion to another, and the load stays up from sample to sample. `depth` is the mean number in flight, over all
 //! threads; `cpu` and `switches` are for one transfer; `busy` is the share of the time in which the kernel counts the
-//! device as working. Of mixed loads and copies both directions are told apart.
+//! device as working; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
+//! directions are told apart.
 
 use super::engine::Kind;
 use super::file::in_memory;
@@ -96,6 +97,7 @@ impl Benchmark for DiskIo {
             metric("write", Unit::BytePerSecond, Better::Higher),
             metric("read-latency", Unit::Second, Better::Lower),
             metric("write-latency", Unit::Second, Better::Lower),
+            metric("latency-stdev", Unit::Second, Better::Lower),
         ];
         let mean = case.mix("block").map(crate::quantity::Mix::mean);
         let small = case.number("block").map(|block| block as f64).or(mean).is_some_and(|b| b <= SMALL);

@@ -4,7 +4,7 @@
 //! An interval goes from one completion to another, and the next begins where it ended: on a device that works in
 //! bursts, intervals that began anew each time would all begin with a burst.
 
-use plimsoll_metal::uring::{Completion, Op, Patience, Request, monotonic_ns};
+use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use rustix::time::ClockId;
 
 use super::data::Noise;
@@ -21,7 +21,7 @@ mod tally;
 
 pub use fault::{Fault, LoadError, What, rest};
 pub use schedule::{Arrivals, Schedule};
-pub use tally::{DIGITS, Directions, Tally, Times};
+pub use tally::{DIGITS, Directions, Parts, Tally, Times};
 
 /// Handing over the whole queue at once leaves the device idle meanwhile, one at a time costs a system call each:
 /// an eighth of the depth came out at the highest rate with the least CPU time on a virtio disk.
@@ -187,7 +187,7 @@ impl Load {
     pub fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
         self.stop()?;
         self.tally.clear();
-        let begun_ns = monotonic_ns();
+        let begun_ns = self.engine.now_ns();
         self.tally.from_ns = begun_ns;
         self.begin_schedule(begun_ns);
         let mut at_ns = begun_ns;
@@ -223,7 +223,7 @@ impl Load {
 
     /// For how long the load has been up since the last interval ended, in nanoseconds; `None` when it is not.
     pub fn unasked_ns(&self) -> Option<u64> {
-        self.up.then(|| monotonic_ns().saturating_sub(self.tally.from_ns))
+        self.up.then(|| self.engine.now_ns().saturating_sub(self.tally.from_ns))
     }
 
     /// Ends the load: waits for all that is in flight, and forgets what was counted.
@@ -238,7 +238,7 @@ impl Load {
     /// Fills the queue, and opens the tally once as many transfers as fit are through, so that those under way are at
     /// different stages. On a slow device that must not take longer than the interval.
     fn open(&mut self, ns: u64) -> Result<(), LoadError> {
-        let begun = monotonic_ns();
+        let begun = self.engine.now_ns();
         self.tally.clear();
         self.begin_schedule(begun);
         let wanted = if self.manner.schedule.is_some() { 1 } else { self.limit };
@@ -265,7 +265,7 @@ impl Load {
         self.tally.clear();
         self.tally.from_ns = at_ns;
         tally.to_ns = at_ns;
-        tally.flush();
+        tally.release();
         tally
     }
 
@@ -291,7 +291,7 @@ impl Load {
                 return Ok(at_ns);
             }
         }
-        Ok(monotonic_ns())
+        Ok(self.engine.now_ns())
     }
 
     /// Gives idle slots the next blocks, at most `most` of them, in batches.
@@ -301,11 +301,13 @@ impl Load {
         while queued < most as usize && self.in_flight < self.limit {
             self.push_next(None)?;
             queued += 1;
-            if queued % batch == 0 {
+            if queued.is_multiple_of(batch) {
                 self.engine.submit()?;
             }
         }
-        self.engine.submit()?;
+        if !queued.is_multiple_of(batch) {
+            self.engine.submit()?;
+        }
         Ok(())
     }
 
@@ -323,12 +325,12 @@ impl Load {
     /// Makes the file ready for another pass. That time is not the load's.
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(Counting::Yes)?;
-        let (begun_ns, begun_cpu_ns) = (monotonic_ns(), cpu_of_this_thread_ns());
+        let (begun_ns, begun_cpu_ns) = (self.engine.now_ns(), cpu_of_this_thread_ns());
         if let Some(renew) = &mut self.manner.renew {
             renew()?;
         }
         self.slots.iter_mut().for_each(|slot| slot.last = None);
-        self.tally.aside_ns += monotonic_ns().saturating_sub(begun_ns);
+        self.tally.aside_ns += self.engine.now_ns().saturating_sub(begun_ns);
         self.tally.aside_cpu_ns += cpu_of_this_thread_ns().saturating_sub(begun_cpu_ns);
         Ok(())
     }
@@ -345,7 +347,7 @@ impl Load {
     fn flush(&mut self) -> Result<u64, LoadError> {
         self.drain(Counting::Yes)?;
         self.unflushed = 0;
-        let Some(slot) = self.idle.last().copied() else { return Ok(monotonic_ns()) };
+        let Some(slot) = self.idle.last().copied() else { return Ok(self.engine.now_ns()) };
         self.engine.push(Request { slot, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 })?;
         let mut done = std::mem::take(&mut self.done);
         done.clear();
@@ -354,10 +356,10 @@ impl Load {
         }
         for completion in &done {
             rest(completion).map_err(LoadError::Fault)?;
-            self.tally.sync.record(completion.completed_ns.saturating_sub(completion.submitted_ns));
+            self.tally.sync.record(completion.completed_ns.saturating_sub(completion.submitted_ns), 1);
         }
         self.done = done;
-        Ok(monotonic_ns())
+        Ok(self.engine.now_ns())
     }
 
     /// Waits for a completion and settles all there are. Returns when the last of those that finished a transfer was
@@ -432,13 +434,12 @@ impl Load {
         let tally = &mut self.tally;
         tally.transfers += 1;
         tally.bytes += whole.len as u64;
-        tally.latency.record(latency_ns);
-        tally.submit.record(begun.submit_ns);
-        tally.complete.record(completion.completed_ns.saturating_sub(begun.accepted_ns));
+        let complete_ns = completion.completed_ns.saturating_sub(begun.accepted_ns);
+        tally.time(Parts { latency_ns, submit_ns: begun.submit_ns, complete_ns });
         let one_way = |traffic: &mut tally::Traffic, ns| {
             traffic.transfers += 1;
             traffic.bytes += whole.len as u64;
-            traffic.latency.iter_mut().for_each(|times| times.record(ns));
+            traffic.latency.iter_mut().for_each(|times| times.record(ns, 1));
         };
         match (whole.op, self.source.doing()) {
             (Op::Read, _) => one_way(&mut tally.read, latency_ns),

@@ -1,6 +1,9 @@
 //! `disk.null`: the loop of `disk.io` with an engine that does nothing: what plimsoll itself costs for each transfer,
 //! clock readings, block order and histograms included. A device that is not much slower cannot be measured.
 
+use plimsoll_metal::mapped::Access;
+use plimsoll_metal::ticks::Clock;
+
 use super::data::Noise;
 use super::engine::{Kind, open_on};
 use super::load::{Directions, Load, LoadError, Manner, Tally};
@@ -65,8 +68,7 @@ impl Benchmark for DiskNull {
 fn load(depth: usize, seed: u64) -> Result<Load, LoadError> {
     let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
     let source = Source::new(Doing::Read, Through::No, Blocks::One(BLOCK), Order::Random, extent, seed);
-    let engine =
-        open_on(Kind::Null, &[], depth, BLOCK as usize, plimsoll_metal::mapped::Access::Random)?.engine;
+    let engine = open_on(Kind::Null, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
     Ok(Load::new(
         engine,
         source,

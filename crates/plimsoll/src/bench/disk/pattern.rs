@@ -158,6 +158,9 @@ pub struct Step {
     pub begins_anew: bool,
 }
 
+/// So many places of a random walk are computed at once: their rounds do not wait for each other.
+const AHEAD: u64 = 16;
+
 /// An endless walk over an extent.
 #[derive(Debug, Clone)]
 pub struct Walk {
@@ -170,6 +173,8 @@ pub struct Walk {
     seed: u64,
     pass: u64,
     permutation: Permutation,
+    /// Random: the places of the steps from `next / AHEAD * AHEAD` on.
+    ahead: [u64; AHEAD as usize],
     rng: SmallRng,
     ranks: Option<Zipf<f64>>,
 }
@@ -192,6 +197,7 @@ impl Walk {
             seed,
             pass: 0,
             permutation: Permutation::new(places, mix(seed)),
+            ahead: [0; AHEAD as usize],
             rng: SmallRng::seed_from_u64(derive(seed, "zipf")),
             ranks,
         }
@@ -243,8 +249,14 @@ impl Walk {
                     (self.next, self.pass) = (0, self.pass + 1);
                     self.permutation = Permutation::new(places, mix(self.seed ^ mix(self.pass)));
                 }
+                if self.next.is_multiple_of(AHEAD) {
+                    let (first, last) = (self.next, places.saturating_sub(1));
+                    for (index, place) in (first..).zip(&mut self.ahead) {
+                        *place = self.permutation.apply(index.min(last));
+                    }
+                }
                 self.next += 1;
-                self.permutation.apply(self.next - 1)
+                self.ahead[((self.next - 1) % AHEAD) as usize]
             }
         }
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use plimsoll_metal::mapped::Access;
+use plimsoll_metal::ticks::Clock;
 
 use super::data::Noise;
 use super::dir::Size;
@@ -76,7 +77,7 @@ fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result
     // `Job::of` has bounded the block.
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
-    let engine = open_on(Kind::PLAIN, &files, DEPTH, block, Access::Random)?.engine;
+    let engine = open_on(Kind::PLAIN, &files, DEPTH, block, Access::Random, Clock::system())?.engine;
     let extent = Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
     let seed = derive(cx.options.seed, "precondition");
     let source = Source::new(Doing::Write, Through::No, job.blocks.clone(), Order::Random, extent, seed);

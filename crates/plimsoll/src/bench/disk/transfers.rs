@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use plimsoll_metal::mapped::Access;
+use plimsoll_metal::ticks::Clock;
 
 use super::busy::Busy;
 use super::crew::{Count, Crew};
@@ -42,12 +43,13 @@ struct Outfit {
     id: String,
     thread: usize,
     ledger: Option<Ledger>,
+    clock: Clock,
 }
 
 impl Outfit {
     /// Makes the load, on the thread that will use it.
     fn load(self) -> Result<(Load, About), LoadError> {
-        let Outfit { job, files, extent, seed, id, thread, ledger } = self;
+        let Outfit { job, files, extent, seed, id, thread, ledger, clock } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
             Order::Sequential | Order::Backward => Access::Sequential,
@@ -55,7 +57,7 @@ impl Outfit {
         };
         // `Job::of` has bounded both.
         let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
-        let opened = open_on(job.kind, &files, depth, block, access)?;
+        let opened = open_on(job.kind, &files, depth, block, access, clock)?;
         let about =
             About { kind: opened.engine.kind(), fell_back: opened.fell_back, remark: opened.engine.remark() };
         let renew = files.first().and_then(|file| renewal(&job, file, extent.bytes, seed, thread));
@@ -119,9 +121,12 @@ impl Transfers {
         let ledgers = ledgers(&job, &ground.extents)?;
         facts.achieved.insert("size".to_owned(), bytes.into());
         let (seed, id) = (cx.options.seed, case.id().as_str().to_owned());
+        // One for all threads, so that their times can be compared.
+        let clock = Clock::fastest();
         let grounds = ground.files.into_iter().zip(ground.extents).zip(ledgers);
         let makes = grounds.enumerate().map(|(thread, ((files, extent), ledger))| {
-            let outfit = Outfit { job: job.clone(), files, extent, seed, id: id.clone(), thread, ledger };
+            let outfit =
+                Outfit { job: job.clone(), files, extent, seed, id: id.clone(), thread, ledger, clock };
             move || outfit.load()
         });
         let (crew, about) = Crew::start(job.directions(), makes)
@@ -365,6 +370,7 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
         let [read, written] = count.traffic;
         values.extend([("read".to_owned(), read), ("write".to_owned(), written)]);
     }
+    values.extend(tally.latency.stdev().map(|stdev| ("latency-stdev".to_owned(), stdev)));
     let timed = [
         ("latency", Some(&tally.latency)),
         ("submit", Some(&tally.submit)),

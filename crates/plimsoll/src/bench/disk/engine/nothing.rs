@@ -7,15 +7,16 @@ use plimsoll_metal::uring::AlignedBuffer;
 pub(super) struct Nothing {
     buffer: AlignedBuffer,
     depth: usize,
+    clock: Clock,
     queued: Vec<Request>,
     /// Of each batch: up to which request it goes, when it was handed over and when it was taken.
     batches: Vec<(usize, u64, u64)>,
 }
 
 impl Nothing {
-    pub(super) fn new(depth: usize, block: usize) -> Result<Self, RingError> {
+    pub(super) fn new(depth: usize, block: usize, clock: Clock) -> Result<Self, RingError> {
         let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
-        Ok(Nothing { buffer, depth, queued: Vec::with_capacity(depth), batches: Vec::new() })
+        Ok(Nothing { buffer, depth, clock, queued: Vec::with_capacity(depth), batches: Vec::new() })
     }
 }
 
@@ -26,6 +27,10 @@ impl Engine for Nothing {
 
     fn depth(&self) -> usize {
         self.depth
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     fn buffer(&mut self, _: usize) -> Option<&mut [u8]> {
@@ -39,14 +44,14 @@ impl Engine for Nothing {
 
     fn submit(&mut self) -> Result<(), RingError> {
         if self.batches.last().map_or(0, |batch| batch.0) < self.queued.len() {
-            self.batches.push((self.queued.len(), monotonic_ns(), monotonic_ns()));
+            self.batches.push((self.queued.len(), self.clock.now_ns(), self.clock.now_ns()));
         }
         Ok(())
     }
 
     fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
-        let completed_ns = monotonic_ns();
+        let completed_ns = self.clock.now_ns();
         let mut requests = self.queued.drain(..);
         let mut from = 0;
         for (to, submitted_ns, accepted_ns) in self.batches.drain(..) {

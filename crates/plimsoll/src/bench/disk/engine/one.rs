@@ -88,14 +88,15 @@ impl Transfer for Mapping {
 pub(super) struct OneAtATime<T> {
     transfer: T,
     buffer: AlignedBuffer,
+    clock: Clock,
     queued: Option<Request>,
     done: Option<Completion>,
 }
 
 impl<T: Transfer> OneAtATime<T> {
-    pub(super) fn new(transfer: T, block: usize) -> Result<Self, RingError> {
+    pub(super) fn new(transfer: T, block: usize, clock: Clock) -> Result<Self, RingError> {
         let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
-        Ok(OneAtATime { transfer, buffer, queued: None, done: None })
+        Ok(OneAtATime { transfer, buffer, clock, queued: None, done: None })
     }
 
     fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
@@ -122,6 +123,10 @@ impl<T: Transfer> Engine for OneAtATime<T> {
         1
     }
 
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {
         (slot == 0).then_some(&mut self.buffer[..])
     }
@@ -140,9 +145,9 @@ impl<T: Transfer> Engine for OneAtATime<T> {
 
     fn submit(&mut self) -> Result<(), RingError> {
         let Some(request) = self.queued.take() else { return Ok(()) };
-        let submitted_ns = monotonic_ns();
+        let submitted_ns = self.clock.now_ns();
         let outcome = self.carry_out(request);
-        let completed_ns = monotonic_ns();
+        let completed_ns = self.clock.now_ns();
         // The call that submits also completes: nothing is left to tell them apart.
         let accepted_ns = submitted_ns;
         self.done = Some(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });

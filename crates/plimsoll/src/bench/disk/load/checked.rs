@@ -1,7 +1,7 @@
 //! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
 //! generations a read may return.
 
-use plimsoll_metal::uring::{Op, Patience, Request, monotonic_ns};
+use plimsoll_metal::uring::{Op, Patience, Request};
 
 use super::{Counting, Load, LoadError, Whole};
 use crate::bench::disk::ledger::Ledger;
@@ -59,11 +59,11 @@ impl Load {
     /// Reads every block once and checks it, for [`REREAD_NS`] at most: a file that takes longer to read is checked from
     /// its beginning.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
-        let begun = monotonic_ns();
+        let begun = self.engine.now_ns();
         let extent = self.source.extent();
         let end = extent.start + extent.bytes;
         let mut next = extent.start;
-        while next < end && monotonic_ns().saturating_sub(begun) < REREAD_NS {
+        while next < end && self.engine.now_ns().saturating_sub(begun) < REREAD_NS {
             while next < end
                 && let Some(slot) = self.idle.pop()
             {

@@ -77,6 +77,7 @@ impl fmt::Display for Fault {
 ///
 /// # Errors
 /// It failed, or can go no further.
+#[inline]
 pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
     let request = completion.request;
     let fault = |what| Err(Fault { request, what });

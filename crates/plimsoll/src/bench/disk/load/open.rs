@@ -1,6 +1,6 @@
 //! The open loop: transfers begin when they are meant to, not when the one before is done.
 
-use plimsoll_metal::uring::{Patience, monotonic_ns};
+use plimsoll_metal::uring::Patience;
 
 use super::{Counting, Load, LoadError, Schedule};
 
@@ -11,7 +11,7 @@ impl Load {
     /// Begins what is due, and waits for a completion, beginning more meanwhile.
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
         loop {
-            let now = monotonic_ns();
+            let now = self.engine.now_ns();
             while most > 0 && self.in_flight < self.limit {
                 let Some(intended) =
                     self.manner.schedule.as_mut().filter(|s| s.next_ns() <= now).map(Schedule::take)
@@ -28,7 +28,9 @@ impl Load {
                 return Ok(now);
             }
             if self.in_flight == 0 {
-                sleep_until(due.saturating_sub(AWAKE_NS));
+                // Wakes up as punctually as the kernel can.
+                let left = due.saturating_sub(AWAKE_NS).saturating_sub(self.engine.now_ns());
+                std::thread::sleep(std::time::Duration::from_nanos(left));
                 continue;
             }
             let patience = match due.saturating_sub(now) {
@@ -40,13 +42,5 @@ impl Load {
                 return Ok(at_ns);
             }
         }
-    }
-}
-
-/// Sleeps until that monotonic time; wakes up as punctually as the kernel can.
-fn sleep_until(ns: u64) {
-    let left = ns.saturating_sub(monotonic_ns());
-    if left > 0 {
-        std::thread::sleep(std::time::Duration::from_nanos(left));
     }
 }

@@ -15,9 +15,6 @@ const EXPECTED_NS: u64 = 1 << 24;
 pub struct Times {
     histogram: Histogram<u32>,
     sum_ns: u64,
-    /// Equal ones in a row, not in the histogram yet: what is handed over and reaped together has equal times.
-    last_ns: u64,
-    run: u32,
 }
 
 impl Times {
@@ -29,25 +26,16 @@ impl Times {
         let mut histogram = Histogram::new_with_bounds(1, EXPECTED_NS, DIGITS)
             .map_err(|e| LoadError::Histogram(e.to_string()))?;
         histogram.auto(true);
-        Ok(Times { histogram, sum_ns: 0, last_ns: 0, run: 0 })
+        Ok(Times { histogram, sum_ns: 0 })
     }
 
-    /// Adds one.
-    pub fn record(&mut self, ns: u64) {
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-        if ns != self.last_ns || self.run == u32::MAX {
-            self.flush();
-            self.last_ns = ns;
-        }
-        self.run += 1;
-    }
-
-    /// Puts what is held back into the histogram; whoever reads it has done so before.
-    pub fn flush(&mut self) {
-        let (ns, run) = (self.last_ns.max(1), std::mem::take(&mut self.run));
+    /// Adds so many equal ones.
+    pub fn record(&mut self, ns: u64, times: u32) {
+        self.sum_ns = self.sum_ns.saturating_add(ns.saturating_mul(times.into()));
+        let ns = ns.max(1);
         // A histogram that grows by itself refuses nothing that a 64-bit address space can hold.
-        if run > 0 && self.histogram.record_n(ns, run).is_err() {
-            self.histogram.saturating_record_n(ns, run);
+        if self.histogram.record_n(ns, times).is_err() {
+            self.histogram.saturating_record_n(ns, times);
         }
     }
 
@@ -65,12 +53,12 @@ impl Times {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.histogram.reset();
-        (self.sum_ns, self.last_ns, self.run) = (0, 0, 0);
+        self.sum_ns = 0;
     }
 
     /// How many.
     pub fn count(&self) -> u64 {
-        self.histogram.len() + u64::from(self.run)
+        self.histogram.len()
     }
 
     /// Their exact sum.
@@ -81,6 +69,11 @@ impl Times {
     /// Their exact mean in seconds; `None` of none.
     pub fn mean(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_ns as f64 * 1e-9 / self.count() as f64)
+    }
+
+    /// Their standard deviation in seconds, to the histogram's digits; `None` of none.
+    pub fn stdev(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.histogram.stdev() * 1e-9)
     }
 
     /// The nanoseconds below which this share of them lies.
@@ -137,6 +130,20 @@ pub struct Tally {
     pub sync: Times,
     /// The time cap ended it before the amount was done.
     pub cut: bool,
+    /// The times of the last transfers, and how many had the same ones: what is handed over and reaped together.
+    held: Parts,
+    run: u32,
+}
+
+/// How long a transfer took, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// See [`Tally::latency`].
+    pub latency_ns: u64,
+    /// See [`Tally::submit`].
+    pub submit_ns: u64,
+    /// See [`Tally::complete`].
+    pub complete_ns: u64,
 }
 
 /// Whether reads and writes are timed apart.
@@ -172,16 +179,28 @@ impl Tally {
             written: traffic()?,
             sync: Times::none()?,
             cut: false,
+            held: Parts::default(),
+            run: 0,
         })
     }
 
-    /// Puts what is held back into the histograms.
-    pub fn flush(&mut self) {
-        for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
-            times.flush();
+    /// Adds the times of one transfer. They are held back until others come or [`Tally::release`].
+    pub fn time(&mut self, parts: Parts) {
+        if parts != self.held || self.run == u32::MAX {
+            self.release();
+            self.held = parts;
         }
-        for traffic in [&mut self.read, &mut self.written] {
-            traffic.latency.iter_mut().for_each(Times::flush);
+        self.run += 1;
+    }
+
+    /// Puts what is held back into the histograms; whoever reads them has done so before.
+    pub fn release(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        if run > 0 {
+            let Parts { latency_ns, submit_ns, complete_ns } = self.held;
+            self.latency.record(latency_ns, run);
+            self.submit.record(submit_ns, run);
+            self.complete.record(complete_ns, run);
         }
     }
 
@@ -194,7 +213,7 @@ impl Tally {
             (traffic.transfers, traffic.bytes) = (0, 0);
             traffic.latency.iter_mut().for_each(Times::clear);
         }
-        (self.transfers, self.bytes, self.cut) = (0, 0, false);
+        (self.transfers, self.bytes, self.run, self.cut) = (0, 0, 0, false);
         (self.from_ns, self.to_ns, self.aside_ns, self.aside_cpu_ns) = (0, 0, 0, 0);
     }
 

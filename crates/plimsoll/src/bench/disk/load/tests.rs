@@ -5,6 +5,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use plimsoll_metal::uring::RingError;
+use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
 
 use super::*;
@@ -72,6 +73,10 @@ impl Engine for Scripted {
 
     fn depth(&self) -> usize {
         self.buffers.len()
+    }
+
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
     }
 
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {
