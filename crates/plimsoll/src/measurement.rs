@@ -7,6 +7,7 @@
 mod curve;
 mod matrix;
 mod peers;
+mod rating;
 
 pub use matrix::{Alike, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
@@ -240,7 +241,7 @@ impl Maker<'_> {
         });
         limits.extend(self.user_limits.of(&outcome.case, metric));
         limit::tightest_first(&mut limits);
-        let chosen = limits.iter().find(|l| l.value.is_some()).or(limits.first()).cloned();
+        let chosen = rating::chosen(&outcome.case, &limits, &values);
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         Some(MetricResult {
             name: metric.name.to_owned(),

@@ -174,6 +174,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("cpu.gemm", dense::dense),
     ("cpu.linpack", dense::dense),
     ("disk.io", disk::io),
+    ("disk.knee", disk::io),
     ("disk.fsync", disk::fsync),
     ("memory.bandwidth", memory::bandwidth),
     ("memory.latency", memory::latency),
