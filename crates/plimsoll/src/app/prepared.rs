@@ -48,7 +48,9 @@ impl Prepared {
         let uses_disk = planned.iter().any(|p| p.candidate.case.subsystem() == "disk");
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
-            None if uses_disk || common.dir.is_some() => plan.dir = checked_dir(&plan.dir, &mut planned)?,
+            None if uses_disk || common.dir.is_some() => {
+                plan.dir = checked_dir(&plan.dir, &machine, &mut planned)?
+            }
             None => {}
         }
         let margin = plan.margin.unwrap_or(MARGIN);
@@ -110,11 +112,11 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
 
 /// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to
 /// measure, the run fails.
-fn checked_dir(dir: &Path, planned: &mut [Planned]) -> Result<PathBuf, Failure> {
-    let facts = disk::check(dir, []).map_err(|refusal| Failure::usage(refusal.to_string()))?;
+fn checked_dir(dir: &Path, machine: &Machine, planned: &mut [Planned]) -> Result<PathBuf, Failure> {
+    let facts = disk::check(dir, machine, []).map_err(|refusal| Failure::usage(refusal.to_string()))?;
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
-        if let Err(refusal) = disk::check(dir, [&candidate.case]) {
+        if let Err(refusal) = disk::check(dir, machine, [&candidate.case]) {
             candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
             refused = refused.or(Some(refusal));
         }

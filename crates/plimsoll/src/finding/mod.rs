@@ -7,6 +7,7 @@ mod bottleneck;
 mod changed;
 mod explained;
 mod knee;
+mod queue;
 mod scales;
 mod shared_core;
 mod shortfall;
@@ -27,6 +28,7 @@ pub const RULES: &[Rule] = &[
     scales::find,
     changed::find,
     knee::find,
+    queue::find,
     shortfall::find,
     explained::find,
     bottleneck::find,

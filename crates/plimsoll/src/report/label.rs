@@ -37,6 +37,7 @@ pub(super) fn label(case: &Case) -> String {
         "memory.numa" => words.word("NUMA").these(&["op", "size"]),
         "memory.latency" => words.word("latency").these(&["size"]),
         "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
+        "disk.knee" => words.word("knee,").pattern().these(&["op", "block"]),
         "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),
         "network.tcp" => words.word("TCP").these(&["message"]).word("writes"),
         "network.udp" => words.word("UDP").these(&["message"]).word("datagrams"),

@@ -48,6 +48,7 @@ impl Row {
         details.extend(headline.and_then(tail));
         details.extend(headline.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| under_load(measurement, metric)));
+        details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
@@ -151,6 +152,17 @@ fn between(metric: &MetricResult) -> Vec<String> {
     alike.iter().map(one).collect()
 }
 
+/// The rate at each number in flight that a search tried.
+fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
+    let curve = metric.curve.iter().flatten().filter(|_| measurement.case.subsystem() == "disk");
+    let one = |point: &Point| {
+        let (threads, depth, rate) = (*point.get("threads")?, *point.get("depth")?, *point.get("rate")?);
+        let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
+        Some(format!("depth {depth}{times} {}", human(rate, Unit::IoPerSecond)))
+    };
+    curve.filter_map(one).collect()
+}
+
 /// The latency at each bandwidth that was drawn beside it.
 fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
     let curve =
@@ -173,14 +185,12 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
 
 /// Further metrics that say more than the headline does: benchmark, metric, words before and after the figure.
 const ALSO: &[(&str, &str, &str, &str)] = &[
-    ("cpu.linpack", "time", "in", ""),
     ("cpu.linpack", "residual", "residual", ""),
-    ("cpu.gemm", "time", "in", ""),
-    ("cpu.gemm", "residual", "residual", ""),
     ("memory.bandwidth", "bus", "with write-allocate", ""),
     ("memory.block", "latency", "", "per block"),
     ("memory.block", "latency_per_byte", "", "per byte"),
     ("disk.io", "latency", "latency", ""),
+    ("disk.knee", "latency", "latency", ""),
     ("network.tcp", "cpu", "CPU", "per byte"),
     ("network.udp", "jitter", "jitter", ""),
 ];

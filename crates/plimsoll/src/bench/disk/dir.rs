@@ -10,6 +10,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::filesystem::FileSystem;
 use super::human;
+use crate::machine::Machine;
+use crate::machine::storage::Medium;
 use crate::text::shown_bytes;
 
 /// Why a directory cannot hold test files: bad input, known before any load.
@@ -162,6 +164,14 @@ fn mount_point(path: &Path, device: u64) -> PathBuf {
 }
 
 impl DirFacts {
+    /// The same, where its files are in memory with no more room than there is memory: a full one ends processes.
+    #[must_use]
+    pub fn within_memory(self, machine: &Machine) -> Self {
+        let in_memory = self.file_system.medium == Some(Medium::Memory);
+        let bytes = machine.memory_available_bytes().filter(|_| in_memory);
+        DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
+    }
+
     /// How large the test file will be.
     ///
     /// # Errors
@@ -192,6 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::machine::Root;
 
     const GIB: u64 = 1 << 30;
 
@@ -203,6 +214,20 @@ mod tests {
             available,
             file_size_limit,
         }
+    }
+
+    /// A directory in memory is as large as the memory that is left; one on a device is not.
+    #[test]
+    fn a_file_system_in_memory_is_bounded_by_memory() {
+        let mut machine = Machine::discover(&Root::live());
+        machine.memory.available_bytes = Some(3 * GIB);
+        machine.cgroup.memory = None;
+        let tmpfs = FileSystem::from_magic(0x0102_1994);
+        let of = |file_system| DirFacts { file_system, ..facts(100 * GIB, None) }.within_memory(&machine);
+        assert_eq!(of(tmpfs).file_size(Size::Exactly(2 * GIB)).map(|size| size.bytes), Ok(2 * GIB));
+        assert!(of(tmpfs).file_size(Size::Exactly(2 * GIB + 1)).is_err());
+        let ext4 = FileSystem::from_magic(0xef53);
+        assert!(of(ext4).file_size(Size::Exactly(20 * GIB)).is_ok());
     }
 
     #[test]

@@ -210,6 +210,7 @@ fn filled_up(
 /// The directory, if the case makes sense there.
 fn usable(cx: &Context<'_>, cache: Cache) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+    let facts = facts.within_memory(cx.machine);
     match (facts.file_system.medium, cache) {
         (Some(Medium::Memory), Cache::Direct) => Err(in_memory(facts.file_system.name.unwrap_or("memory"))),
         _ => Ok(facts),

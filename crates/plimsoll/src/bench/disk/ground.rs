@@ -73,6 +73,7 @@ impl Ground {
     /// Each thread has a file of its own, which it uses up and begins anew.
     fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let facts = facts.within_memory(cx.machine);
         let wanted = facts.file_size(job.size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let unit = job.blocks.unit();
         let each = wanted.bytes / job.threads;
@@ -138,7 +139,7 @@ fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
 /// A second file, as large and as full as the first.
 fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
     let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
-    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?;
+    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
     facts.file_size(Size::Exactly(bytes)).map_err(|e| environment(&e))?;
     let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
     refill(&file, bytes, &mut Noise::new(cx.options.seed, "copy")).map_err(|e| environment(&e))?;

@@ -85,9 +85,16 @@ impl Job {
         };
         let (through, flush) = sync(case.word("sync").unwrap_or("none"))?;
         let pattern = case.word("pattern").unwrap_or("random");
+        let unknown_order = || match pattern.strip_prefix("zipf:") {
+            Some(theta) => format!(
+                "pattern: zipf goes with an exponent above 0 and up to 5, such as zipf:0.9, not '{}'",
+                crate::text::shown(theta)
+            ),
+            None => unknown("pattern", pattern, Order::ALL),
+        };
         let job = Job {
             doing,
-            order: Order::from_word(pattern).ok_or_else(|| unknown("pattern", pattern, Order::ALL))?,
+            order: Order::from_word(pattern).ok_or_else(unknown_order)?,
             depth: number(case, "depth", MAX_DEPTH)?,
             threads: threads(case)?,
             kind: word(case, "engine", Kind::ALL)?,
@@ -126,10 +133,14 @@ impl Job {
         }
         match self.size {
             Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
-                "size: {} holds no block of {} for each of {} threads",
+                "size: {} holds no block of {}{}",
                 human(bytes),
                 human(largest),
-                self.threads
+                if self.threads > 1 {
+                    format!(" for each of {} threads", self.threads)
+                } else {
+                    String::new()
+                }
             )),
             _ => Ok(self),
         }

@@ -36,6 +36,7 @@ pub mod witness;
 use std::path::Path;
 
 use crate::case::Case;
+use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample;
 use dir::{DirError, DirFacts, NoSpace, check_dir};
@@ -55,11 +56,15 @@ pub enum Refusal {
 ///
 /// # Errors
 /// Why not, in one line.
-pub fn check<'a>(dir: &Path, cases: impl IntoIterator<Item = &'a Case>) -> Result<DirFacts, Refusal> {
-    let facts = check_dir(dir)?;
+pub fn check<'a>(
+    dir: &Path,
+    machine: &Machine,
+    cases: impl IntoIterator<Item = &'a Case>,
+) -> Result<DirFacts, Refusal> {
+    let facts = check_dir(dir)?.within_memory(machine);
     for case in cases {
         let size = match case.benchmark() {
-            "disk.io" => io::file_size(case),
+            "disk.io" | "disk.knee" => io::file_size(case),
             "disk.fsync" => fsync::FILE_SIZE,
             _ => continue,
         };

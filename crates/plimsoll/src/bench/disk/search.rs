@@ -121,6 +121,7 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
+        facts.achieved.insert("threads".to_owned(), self.transfers.threads().into());
         facts.achieved.insert("deepest".to_owned(), self.found.flatten().into());
         if self.found == Some(None) {
             let least = self.curve.first().and_then(|point| point.get(&self.target.percentile()).copied());
@@ -231,6 +232,7 @@ impl Prepared for Knee {
         };
         let mut facts = chosen.facts();
         facts.achieved.insert("threads".to_owned(), chosen.threads().into());
+        facts.achieved.insert("deepest".to_owned(), chosen.depth().into());
         facts
     }
 }
