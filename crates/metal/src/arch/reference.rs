@@ -191,20 +191,28 @@ fn each_with_next(turns: u64, numbers: &mut [u64], step: impl Fn(u64, u64) -> u6
     }
 }
 
-/// A kernel in plain Rust: all accumulators step together, for the compiler to put in vectors if it can.
+/// A kernel in plain Rust: all accumulators step together, for the compiler to put in vectors if it can. The loop is a
+/// function of its own: beside the code that takes numbers out one by one it was seen to pull vectors apart each turn.
 macro_rules! portable {
-    ($name:ident, $float:ty, $bits:ty, $width:ident) => {
+    ($name:ident, $turn:ident, $float:ty, $bits:ty, $width:ident) => {
+        #[inline(never)]
+        fn $turn(turns: u64, [a, b]: [$float; 2], accumulators: &mut [$float; $width]) {
+            let mut own = *accumulators;
+            for _ in 0..turns {
+                for x in &mut own {
+                    *x = *x * a + b;
+                }
+            }
+            *accumulators = own;
+        }
+
         #[inline(never)]
         fn $name(turns: u64, vectors: &mut Vectors) {
             let number = |bits: u64| <$float>::from_bits(bits as $bits);
             let (a, b) = (number(vectors.operand(0, 0)), number(vectors.operand(1, 0)));
             let mut accumulators: [$float; $width] =
                 std::array::from_fn(|which| number(vectors.accumulator(which, 0)));
-            for _ in 0..turns {
-                for x in &mut accumulators {
-                    *x = *x * a + b;
-                }
-            }
+            $turn(turns, [a, b], &mut accumulators);
             for (which, x) in accumulators.into_iter().enumerate() {
                 vectors.set_accumulator(which, 0, x.to_bits().into());
             }
@@ -212,5 +220,5 @@ macro_rules! portable {
     };
 }
 
-portable!(fma_f64_portable, f64, u64, WIDE_F64);
-portable!(fma_f32_portable, f32, u32, WIDE_F32);
+portable!(fma_f64_portable, turn_f64, f64, u64, WIDE_F64);
+portable!(fma_f32_portable, turn_f32, f32, u32, WIDE_F32);

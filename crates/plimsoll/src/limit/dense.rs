@@ -15,6 +15,7 @@ pub fn dense(question: &Question<'_>) -> Vec<Limit> {
         .with_word("op", "fma")
         .with_word("type", word("type", "f64"))
         .with_word("isa", word("isa", ""))
+        .with_word("place", word("place", "spread"))
         .with_count("threads", case.threads() as u64);
     let mut limits = cpu::peak(&Question { case: &peak, ..*question });
     for input in limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name == "clock") {
@@ -56,6 +57,9 @@ mod tests {
         assert_eq!((linpack.value, linpack.source), (Some(2.0 * 16.0 * 3.0e9), Source::Derived));
         let clock = linpack.inputs.iter().find(|input| input.name == "clock").unwrap();
         assert!(clock.from.contains("every 20 ms"), "{clock:?}");
+        // Both threads on one CPU have one core.
+        let one = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/place=1/threads=2", "rate")[0];
+        assert_eq!(one.value, Some(16.0 * 3.0e9));
         let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];
         assert_eq!(gemm.value, Some(2.0 * 8.0 * 2.0 * 3.0e9));
     }

@@ -185,7 +185,10 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
 
 /// Further metrics that say more than the headline does: benchmark, metric, words before and after the figure.
 const ALSO: &[(&str, &str, &str, &str)] = &[
+    ("cpu.linpack", "time", "in", ""),
     ("cpu.linpack", "residual", "residual", ""),
+    ("cpu.gemm", "time", "in", ""),
+    ("cpu.gemm", "residual", "residual", ""),
     ("memory.bandwidth", "bus", "with write-allocate", ""),
     ("memory.block", "latency", "", "per block"),
     ("memory.block", "latency_per_byte", "", "per byte"),

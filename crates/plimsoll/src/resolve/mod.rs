@@ -3,6 +3,7 @@
 //! All mistakes end here, before anything is measured.
 
 mod cases;
+mod refusals;
 mod scale;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use crate::plan::file::{self, FileError, PlanFile};
 use crate::plan::{Group, Places, Plan, Sampling};
 
 pub use cases::{Planned, hash, in_turn, planned};
+use refusals::{nobody_takes, refused_by_the_only_one};
 
 /// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
@@ -122,6 +124,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     }
     let extras = named_extras(&file.groups, &file.only);
     file.groups.extend(extras);
+    refused_by_the_only_one(&file.only, &typed)?;
     file.groups = overridden(std::mem::take(&mut file.groups), &typed, narrow)?;
     sampled(&mut file, common);
     file.name.get_or_insert_with(|| "unnamed".to_owned());
@@ -212,8 +215,8 @@ fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), Usage
 /// line alone chose the benchmarks (`narrow`), and keeps its own lists where a plan did.
 fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
     let mut kept = Vec::new();
-    for group in groups {
-        checked(&group)?;
+    for group in &groups {
+        checked(group)?;
         for name in &group.benchmarks {
             let Some(benchmark) = bench::find(name) else { continue };
             let takes = |key: &&str| benchmark.keys().contains(key);
@@ -231,11 +234,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
         }
     }
     if kept.is_empty() {
-        let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();
-        return Err(other(format!(
-            "no default benchmark takes {} together; name one by --only",
-            keys.join(" and ")
-        )));
+        return Err(nobody_takes(&groups, typed));
     }
     Ok(kept)
 }

@@ -4,13 +4,14 @@ use plimsoll_metal::gemm::{self, Caches};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 
+use super::how::{places, seated, siblings, smt};
 use crate::bench::memory::{budget, reserve};
-use crate::bench::place;
+use crate::bench::{Better, Metric, placed};
 use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CannotMeasure, Facts};
+use crate::sample::{CannotMeasure, Conditions, Facts, Sample};
 use crate::warning::Warning;
 
 /// More threads than any machine has CPUs.
@@ -29,9 +30,46 @@ pub(super) fn counts(group: &Group, key: &str, defaults: &[u64], most: u64) -> R
     }
 }
 
-/// The thread counts asked for.
-pub(super) fn threads(group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
-    counts(group, "threads", defaults, MAX_THREADS)
+/// A number of threads, and where they are put if that was asked for.
+pub(super) struct Seat {
+    place: Option<String>,
+    threads: u64,
+}
+
+impl Seat {
+    /// The case here.
+    pub(super) fn taken(&self, case: Case) -> Case {
+        seated(case, self.place.as_deref(), self.threads)
+    }
+}
+
+/// The places and thread counts asked for, each with each.
+pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<Seat>, String> {
+    let threads = counts(group, "threads", defaults, MAX_THREADS)?;
+    let places = places(machine, group)?.into_iter();
+    Ok(places
+        .flat_map(|place| threads.iter().map(move |&threads| Seat { place: place.clone(), threads }))
+        .collect())
+}
+
+/// What both report.
+pub(super) fn metrics() -> Vec<Metric> {
+    vec![
+        Metric { name: "rate", unit: Unit::FlopPerSecond, better: Better::Higher },
+        Metric { name: "time", unit: Unit::Second, better: Better::Lower },
+        Metric { name: "residual", unit: Unit::One, better: Better::Lower },
+    ]
+}
+
+/// A sample of so many operations in so many seconds.
+pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, clock_hz: Option<f64>) -> Sample {
+    let named = [("rate", operations / elapsed), ("time", elapsed), ("residual", residual)];
+    Sample {
+        elapsed,
+        values: named.map(|(name, value)| (name.to_owned(), value)).into(),
+        conditions: Conditions { clock_hz, ..Conditions::default() },
+        ..Sample::default()
+    }
 }
 
 /// The instruction sets asked for, `best` resolved, none twice.
@@ -120,13 +158,13 @@ pub(super) fn human(bytes: u64) -> String {
 
 /// Threads pinned where the case wants them.
 pub(super) fn team(machine: &Machine, case: &Case) -> Result<Team, CannotMeasure> {
-    Team::new(&place(machine, case.threads())).map_err(|error| CannotMeasure::environment(error.to_string()))
+    Team::new(&placed(machine, case)).map_err(|error| CannotMeasure::environment(error.to_string()))
 }
 
 /// The caches of one core, the first that the case runs on; modest ones where they are not known.
 pub(super) fn caches(machine: &Machine, case: &Case) -> Caches {
     let modest = Caches::default();
-    let Some(cpu) = place(machine, case.threads()).first().copied() else { return modest };
+    let Some(cpu) = placed(machine, case).first().copied() else { return modest };
     let share = |level: u8| {
         let cache = machine.cpu.cache_of(cpu, level)?;
         let sharers = cache.instances.iter().find(|set| set.contains(cpu));
@@ -144,6 +182,8 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     if threads > distinct {
         facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct });
     }
+    let shared = siblings(machine, &cpus);
+    facts.warnings.extend((!shared.is_empty()).then(|| smt(&shared)));
     let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
     if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
         facts.warnings.push(Warning::CpuQuota { cpus });

@@ -15,12 +15,11 @@ use serde_json::Value as Json;
 use super::dense::{self, Wanted, caches, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, default_threads};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
 /// Largest order: what BLAS takes as well.
 const MOST_ROWS: u64 = i32::MAX as u64;
@@ -42,7 +41,7 @@ impl Benchmark for MatrixProduct {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["type", "n", "isa", "threads"]
+        &["type", "n", "isa", "place", "threads"]
     }
 
     fn by_default(&self) -> bool {
@@ -50,26 +49,26 @@ impl Benchmark for MatrixProduct {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric { name: "rate", unit: Unit::FlopPerSecond, better: Better::Higher }]
+        dense::metrics()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let words = group.words("type", &["f64", "f32"]);
         let elements = words.iter().map(|word| element(word)).collect::<Result<Vec<_>, _>>()?;
         let isas = isas(group)?;
-        let threads = dense::threads(group, &default_threads(machine))?;
-        let wanted = Wanted { cases: elements.len() * isas.len() * threads.len(), ..WANTED };
+        let seats = dense::seats(machine, group, &default_threads(machine))?;
+        let wanted = Wanted { cases: elements.len() * isas.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();
         for element in elements {
             for &isa in &isas {
                 let order = dense::default_order(machine, group, isa, wanted);
                 for n in counts(group, "n", &[order], MOST_ROWS)? {
-                    candidates.extend(threads.iter().map(|threads| {
+                    candidates.extend(seats.iter().map(|seat| {
                         let case = Case::of(self.name())
                             .with_word("type", element.name())
                             .with_count("n", n)
-                            .with_word("isa", isa.name())
-                            .with_count("threads", *threads);
+                            .with_word("isa", isa.name());
+                        let case = seat.taken(case);
                         Candidate { feasible: enough(machine, &case), case }
                     }));
                 }
@@ -144,6 +143,10 @@ struct Running<T: Real> {
     a: Buffer,
     b: Buffer,
     c: Buffer,
+    /// Signs, and A·(B·signs).
+    check: (Vec<f64>, Vec<f64>),
+    /// The largest residual so far.
+    worst: f64,
     facts: Facts,
 }
 
@@ -160,8 +163,23 @@ impl<T: Real> Running<T> {
         let blocking = gemm.blocking();
         facts.achieved.insert("depth".to_owned(), Json::from(blocking.depth));
         facts.achieved.insert("rows".to_owned(), Json::from(blocking.rows));
-        let mut running = Self { team, gemm, rows, a: matrix()?, b: matrix()?, c: matrix()?, facts };
+        let mut running = Self {
+            team,
+            gemm,
+            rows,
+            a: matrix()?,
+            b: matrix()?,
+            c: matrix()?,
+            check: Default::default(),
+            worst: 0.0,
+            facts,
+        };
         running.fill()?;
+        let mut signs = vec![0.0; rows];
+        Sequence::new().column(rows, 0, 2 * rows, &mut signs);
+        signs.iter_mut().for_each(|sign| *sign = f64::signum(*sign));
+        let wanted = running.times(&running.a, &running.times(&running.b, &signs));
+        running.check = (signs, wanted);
         Ok(running)
     }
 
@@ -207,12 +225,9 @@ impl<T: Real> Running<T> {
     /// ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), which is of the order of 1 if only rounding differs: each of the N elements of
     /// C in a row sums N products of at most 1/4, whose N roundings add up like a random walk.
     fn residual(&self) -> f64 {
-        let mut signs = vec![0.0; self.rows];
-        Sequence::new().column(self.rows, 0, 2 * self.rows, &mut signs);
-        signs.iter_mut().for_each(|sign| *sign = f64::signum(*sign));
-        let product = self.times(&self.c, &signs);
-        let wanted = self.times(&self.a, &self.times(&self.b, &signs));
-        let off = product.iter().zip(&wanted).map(|(product, wanted)| (product - wanted).abs());
+        let (signs, wanted) = &self.check;
+        let product = self.times(&self.c, signs);
+        let off = product.iter().zip(wanted).map(|(product, wanted)| (product - wanted).abs());
         let off = off.fold(0.0, |most, off| greater(off, most));
         let precision = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         off / (precision / 4.0 * (self.rows as f64).powf(1.5))
@@ -245,17 +260,13 @@ impl<T: Real> Prepared for Running<T> {
         let multiplied =
             self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set).map_err(Failed::Gemm)?;
         let elapsed = begun.elapsed().as_secs_f64();
-        let operations = 2.0 * (rows as f64).powi(3);
-        Ok(Sample {
-            elapsed,
-            values: [("rate".to_owned(), operations / elapsed)].into(),
-            conditions: Conditions { clock_hz: multiplied.clock_hz, ..Conditions::default() },
-            ..Sample::default()
-        })
+        let residual = self.residual();
+        self.worst = greater(residual, self.worst);
+        Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, multiplied.clock_hz))
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        let residual = self.residual();
+        let residual = self.worst;
         if residual < THRESHOLD {
             return Ok(());
         }
@@ -299,6 +310,28 @@ mod tests {
     }
 
     #[test]
+    fn places_are_honoured_and_stand_in_the_id() {
+        let machine = here();
+        let last = machine.cpu.allowed.iter().last().unwrap();
+        let group = words("place", &["compact", &last.to_string()])
+            .with("type", vec![Value::Word("f64".to_owned())])
+            .with("n", vec![Value::Count(48)])
+            .with("threads", vec![Value::Count(1)]);
+        let cases: Vec<Case> = MatrixProduct
+            .cases(&machine, &group)
+            .unwrap()
+            .into_iter()
+            .map(|candidate| candidate.case)
+            .collect();
+        assert_eq!(cases.len(), 2);
+        assert!(cases[1].to_string().ends_with(&format!("/place={last}/threads=1")), "{}", cases[1]);
+        let running = Running::<f64>::new(Isa::Portable, &cases[1], &machine).unwrap();
+        assert_eq!(running.facts().achieved["cpus"], serde_json::json!([last]));
+        let error = MatrixProduct.cases(&machine, &words("place", &["8191"])).unwrap_err();
+        assert!(error.starts_with("place: CPU 8191"), "{error}");
+    }
+
+    #[test]
     fn wrong_values_are_refused_in_one_line() {
         let error = |group: &Group| MatrixProduct.cases(&here(), group).unwrap_err();
         assert_eq!(
@@ -326,13 +359,16 @@ mod tests {
             let mut running = Running::<T>::new(isa, &case, &here()).unwrap();
             let sample = running.sample(Amount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
+            assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);
             running.verify().unwrap_or_else(|wrong| panic!("{isa} {rows}: {wrong}"));
-            let place = &mut T::of_mut(&mut running.c)[0];
-            *place = T::from_f64(place.to_f64() + 0.1);
+            // In B, so that the next product is not the one that was expected.
+            let place = &mut T::of_mut(&mut running.b)[0];
+            *place = T::from_f64(place.to_f64() + 0.5);
+            running.sample(Amount::Seconds(0.1)).unwrap();
             let wrong = running.verify().unwrap_err().to_string();
             assert!(wrong.contains("times what rounding explains"), "{wrong}");
             *place_of::<T>(&mut running.c) = T::from_f64(f64::NAN);
-            assert!(running.verify().is_err());
+            assert!(running.residual().is_nan());
         }
         fn place_of<T: Real>(buffer: &mut Buffer) -> &mut T {
             &mut T::of_mut(buffer)[0]

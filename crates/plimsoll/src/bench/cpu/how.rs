@@ -5,6 +5,7 @@ use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
+use crate::warning::Warning;
 
 /// Where threads are put and how much they do, as far as that was asked for.
 pub(super) struct How {
@@ -16,11 +17,7 @@ pub(super) struct How {
 impl How {
     /// The case with what was asked for, on so many threads.
     pub(super) fn named(&self, case: Case, threads: u64) -> Case {
-        let case = match &self.place {
-            Some(place) => case.with_word("place", place),
-            None => case,
-        };
-        let case = case.with_count("threads", threads);
+        let case = seated(case, self.place.as_deref(), threads);
         let case = match self.work {
             Some(work) => case.with_count("work", work),
             None => case,
@@ -30,6 +27,25 @@ impl How {
             None => case,
         }
     }
+}
+
+/// The case on so many threads, at the place that was asked for, if any was.
+pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
+    let case = match place {
+        Some(place) => case.with_word("place", place),
+        None => case,
+    };
+    case.with_count("threads", threads)
+}
+
+/// The places asked for; one `None` where nothing was.
+///
+/// # Errors
+/// A place that is not there, in one line.
+pub(super) fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
+    let words = group.words("place", &[]);
+    words.iter().try_for_each(|word| Placement::read(word, machine).map(|_| ()))?;
+    Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
 /// The product of what was asked for; one that asks for nothing where nothing was.
@@ -47,8 +63,7 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
         None => vec![None],
     };
     let mut hows = Vec::new();
-    for place in words("place") {
-        place.as_ref().map_or(Ok(()), |word| Placement::read(word, machine).map(|_| ()))?;
+    for place in places(machine, group)? {
         for &work in &works {
             for word in words("scaling") {
                 let how = How { place: place.clone(), work, scaling: word };
@@ -61,6 +76,16 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
         }
     }
     Ok(hows)
+}
+
+/// Says that these share cores.
+pub(super) fn smt(siblings: &[CpuSet]) -> Warning {
+    let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "CPUs {} are siblings of one core each and share its units; the limit counts each core once",
+        named.join("; ")
+    );
+    Warning::Other { code: "smt-siblings".to_owned(), text }
 }
 
 /// The groups of CPUs among these that are siblings of one core.

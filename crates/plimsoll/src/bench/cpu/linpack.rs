@@ -12,12 +12,11 @@ use serde_json::Value as Json;
 use super::dense::{self, Wanted, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater, residual};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::warning::Warning;
 
 /// Largest order that HPL takes as well.
@@ -40,7 +39,7 @@ impl Benchmark for Linpack {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["n", "nb", "isa", "threads"]
+        &["n", "nb", "isa", "place", "threads"]
     }
 
     fn by_default(&self) -> bool {
@@ -48,28 +47,25 @@ impl Benchmark for Linpack {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric { name: "rate", unit: Unit::FlopPerSecond, better: Better::Higher },
-            Metric { name: "residual", unit: Unit::One, better: Better::Lower },
-        ]
+        dense::metrics()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let isas = isas(group)?;
         let blocks = counts(group, "nb", &[BLOCK], MOST_BLOCK as u64)?;
-        let threads = dense::threads(group, &[machine.cpu.allowed.len().max(1) as u64])?;
-        let wanted = Wanted { cases: isas.len() * blocks.len() * threads.len(), ..WANTED };
+        let seats = dense::seats(machine, group, &[machine.cpu.allowed.len().max(1) as u64])?;
+        let wanted = Wanted { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();
         for isa in isas {
             let order = dense::default_order(machine, group, isa, wanted);
             for n in counts(group, "n", &[order], MOST_ROWS)? {
                 for nb in &blocks {
-                    candidates.extend(threads.iter().map(|threads| {
+                    candidates.extend(seats.iter().map(|seat| {
                         let case = Case::of(self.name())
                             .with_count("n", n)
                             .with_count("nb", *nb)
-                            .with_word("isa", isa.name())
-                            .with_count("threads", *threads);
+                            .with_word("isa", isa.name());
+                        let case = seat.taken(case);
                         Candidate { feasible: system(machine, &case).map(|_| ()), case }
                     }));
                 }
@@ -154,13 +150,7 @@ impl Prepared for Running {
         let residual = residual(team, sequence, lu.solution())
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         self.worst = greater(residual, self.worst);
-        Ok(Sample {
-            elapsed,
-            values: [("rate".to_owned(), operations(rows) / elapsed), ("residual".to_owned(), residual)]
-                .into(),
-            conditions: Conditions { clock_hz: solved.clock_hz, ..Conditions::default() },
-            ..Sample::default()
-        })
+        Ok(dense::sample(operations(rows), elapsed, residual, solved.clock_hz))
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {

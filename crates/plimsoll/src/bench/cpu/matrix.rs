@@ -137,7 +137,11 @@ pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure
     // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
     let Some(kernel) = kernel else {
         isa.available().map_err(absent)?;
-        return Err(CannotMeasure::not_here(format!("no {isa} kernel is written for {op} of {element}")));
+        let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
+        let others = others.join(", ");
+        return Err(CannotMeasure::not_here(format!(
+            "{isa} has no {op} of {element}: choose --isa {others}"
+        )));
     };
     kernel.available().map_err(absent)?;
     Ok(kernel)

@@ -11,7 +11,7 @@ use plimsoll_metal::kernel::{Element, Kernel, Op};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
-use super::how::{hows, siblings};
+use super::how::{hows, siblings, smt};
 use super::matrix::{Pair, one, pairs, row};
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
@@ -236,12 +236,7 @@ impl Prepared for Running {
             facts.achieved.insert("work".to_owned(), operations.saturating_mul(threads as u64).into());
         }
         if !self.siblings.is_empty() {
-            let named: Vec<String> = self.siblings.iter().map(ToString::to_string).collect();
-            let text = format!(
-                "CPUs {} are siblings of one core each and share its units; the limit counts each core once",
-                named.join("; ")
-            );
-            facts.warnings.push(Warning::Other { code: "smt-siblings".to_owned(), text });
+            facts.warnings.push(smt(&self.siblings));
         }
         if let Some(why) = self.sliced.clock_unknown() {
             facts.warnings.push(Warning::Other { code: "clock-unknown".to_owned(), text: why.to_string() });
