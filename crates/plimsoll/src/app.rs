@@ -16,6 +16,7 @@ use signal_hook::iterator::Signals;
 mod peers;
 mod plans;
 mod prepared;
+mod replay;
 mod resume;
 
 use crate::bench::Candidate;
@@ -86,6 +87,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             let key = far_end::key(key.as_deref())?;
             measure(&what, &common, key)
         }
+        Typed::Report { runs, published, store } => replay::print(&runs, published, store.as_deref()),
         Typed::Plan(work) => plans::execute(*work),
         Typed::Serve(typed) => far_end::serve(&typed),
         Typed::NewKey { file } => far_end::new_key(file.as_deref()),
@@ -247,7 +249,7 @@ fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
             scale: plan.scale,
             hash: resolve::hash(plan, &prepared.planned),
             text: write::text(&plan.file),
-            notes: plans::notes(plan),
+            notes: plans::notes(plan, &prepared.planned),
         },
         machine: machine.clone(),
         nodes: vec![Node {

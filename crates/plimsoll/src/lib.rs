@@ -20,6 +20,7 @@ pub mod measurement;
 pub mod output;
 pub mod peer;
 pub mod plan;
+pub mod published;
 pub mod quantity;
 pub mod report;
 pub mod resolve;

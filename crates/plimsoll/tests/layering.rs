@@ -26,6 +26,7 @@ const ORDER: &[&str] = &[
     "limit",
     "measurement",
     "document",
+    "published",
     "finding",
     "fixture",
     "event",

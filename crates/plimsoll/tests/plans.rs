@@ -228,3 +228,41 @@ fn every_repeat_has_all_cases_in_an_order_of_its_own() {
         assert_eq!(all.iter().filter(|id| id.ends_with(&format!(" {repeat}"))).count(), 6);
     }
 }
+
+#[test]
+fn a_published_experiment_is_replayed_beside_its_figures() {
+    let dir = scratch();
+    let only = "cpu.peak,memory.block/op=read-write/pattern=random/block=1K/*,network.latency/protocol=tcp/*/streams=8/*";
+    let words = ["run", "hyperion-prometheus", "--scale", "1e-6", "--only", only, "--against", "installed"];
+    let (listed, _) = ended(plimsoll(dir.path()).args(words).arg("--list"), 0);
+    let command = ["--store", "h.db", "--json", "run.json"];
+    let (table, _) = ended(plimsoll(dir.path()).args(words).args(["--sample-time", "5ms"]).args(command), 0);
+    assert!(table.contains("published (Hyperion, disk: Prometheus, year"), "{table}");
+    assert!(table.contains("How it is counted") && table.contains("scaled to 0.000001"), "{table}");
+    let run: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("run.json")).unwrap()).unwrap();
+    let measurements = run["measurements"].as_array().unwrap();
+    assert_eq!(measurements.len(), listed.lines().count());
+    for measurement in measurements {
+        let told = match measurement["status"].as_str().unwrap() {
+            "ok" => measurement["metrics"][0]["summary"]["median"].is_number(),
+            "skipped" | "invalid" => measurement["reason"].is_string(),
+            _ => false,
+        };
+        assert!(told, "{measurement}");
+    }
+    let report = ["report", "last", "--tables", "published", "--store", "h.db"];
+    let (tables, _) = ended(plimsoll(dir.path()).args(report), 0);
+    for title in ["cpu throughput", "memory throughput", "disk iops", "network latency"] {
+        assert!(tables.contains(title), "{title} is not in {tables}");
+    }
+    let (_, err) = ended(plimsoll(dir.path()).args(["report", "none", "--store", "h.db"]), 2);
+    assert!(err.contains("none"), "{err}");
+    fs::write(
+        dir.path().join("p.toml"),
+        "samples = 1\nsample-time = \"2ms\"\n[[group]]\nbenchmark = \"null\"\n",
+    )
+    .unwrap();
+    ended(plimsoll(dir.path()).args(["run", "p.toml", "--store", "h.db"]), 0);
+    let (_, err) = ended(plimsoll(dir.path()).args(report), 2);
+    assert!(err.contains("replays no published report"), "{err}");
+}

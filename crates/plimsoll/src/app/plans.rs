@@ -10,7 +10,7 @@ use crate::machine::{Machine, Root};
 use crate::plan::built_in::BUILT_IN;
 use crate::plan::file::PlanFile;
 use crate::plan::{Plan, write};
-use crate::resolve::{self, UsageError};
+use crate::resolve::{self, Planned, UsageError};
 
 /// Does what was asked with plans.
 ///
@@ -102,8 +102,8 @@ pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
     Ok(limits)
 }
 
-/// What the reader must know of a plan: its notes and those of its groups, and what was scaled.
-pub(super) fn notes(plan: &Plan) -> Vec<String> {
+/// What the reader must know of a plan: its notes and those of the groups that are measured, and what was scaled.
+pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
             "scaled to {}: volumes, work and file sizes; a file has at least 64 MiB and two blocks for each thread, a system of equations goes with the cube root; numbers of samples are as planned, series have {} of their samples and at least 5",
@@ -111,7 +111,8 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
         )
     });
     let mut notes: Vec<String> = plan.note.iter().cloned().chain(scaled).collect();
-    for note in plan.groups.iter().filter_map(|group| {
+    let measured = plan.groups.iter().enumerate().filter(|(at, _)| planned.iter().any(|p| p.group == *at));
+    for note in measured.filter_map(|(_, group)| {
         let name = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         Some(name + group.note.as_ref()?)
     }) {

@@ -3,6 +3,7 @@
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
 mod plans;
+mod report;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -54,6 +55,15 @@ pub enum Typed {
         store: Option<PathBuf>,
         /// A run to show; none lists them.
         show: Option<String>,
+    },
+    /// Print stored runs.
+    Report {
+        /// Which.
+        runs: Vec<String>,
+        /// In the tables of the report that they replay.
+        published: bool,
+        /// Where the history is.
+        store: Option<PathBuf>,
     },
     /// List the reference tools.
     Peers {
@@ -320,7 +330,7 @@ pub fn command() -> Command {
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
     root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
-        .subcommands([far_end(), key(), machine, peers(), plans::command(), history, launch()])
+        .subcommands([far_end(), key(), machine, peers(), plans::command(), history, report::command(), launch()])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
 }
 
@@ -387,6 +397,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
             };
             Ok(Typed::Measure { what, common: Box::new(common), key: None })
         }
+        Some(("report", m)) => Ok(report::parse(m)),
         Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
         Some(("machine", m)) => Ok(Typed::Machine { json: m.get_flag("json") }),
         Some(("history", m)) => Ok(Typed::History {

@@ -10,6 +10,7 @@ pub mod machine;
 mod out;
 pub mod peers;
 mod progress;
+pub mod published;
 mod row;
 #[cfg(test)]
 mod schema_tests;

@@ -19,6 +19,7 @@ use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::measurement::Measurement;
+use crate::published::{self, Baseline};
 use crate::store::{Counts, Location};
 
 /// A run while it is going on.
@@ -36,7 +37,7 @@ impl<O: Write, E: Write> Live<O, E> {
         let mut live = Self {
             out: Out::new(out),
             progress: Progress::new(err, style.clone()),
-            sheet: Sheet { table: Table::new(style.clone()), machine: header.machine.clone(), style },
+            sheet: Sheet::new(header, style),
             printed: Vec::new(),
         };
         live.out.write(&live.sheet.opening(header));
@@ -53,7 +54,7 @@ impl<O: Write, E: Write> Live<O, E> {
 
     /// Prints the row of a measurement.
     pub fn row(&mut self, measurement: &Measurement) {
-        let row = Row::of(measurement);
+        let row = self.sheet.row_of(measurement);
         let text = self.sheet.row(&row, measurement);
         self.out.write(&text);
         self.printed.push((measurement.clone(), row));
@@ -80,7 +81,7 @@ impl<O: Write, E: Write> Live<O, E> {
             let same = |m: &Measurement| {
                 m.case == measurement.case && m.node == measurement.node && m.repeat == measurement.repeat
             };
-            let row = Row::of(measurement);
+            let row = self.sheet.row_of(measurement);
             if self.printed.iter().any(|(m, before)| same(m) && *before != row) {
                 let heading = Heading {
                     title: "Revised",
@@ -99,11 +100,10 @@ impl<O: Write, E: Write> Live<O, E> {
 /// What `out` said, a reader that has gone excepted.
 pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
-    let mut sheet =
-        Sheet { table: Table::new(style.clone()), machine: run.machine.clone(), style: style.clone() };
+    let mut sheet = Sheet::new(run, style.clone());
     out.write(&sheet.opening(run));
     for measurement in &run.measurements {
-        let text = sheet.row(&Row::of(measurement), measurement);
+        let text = sheet.row(&sheet.row_of(measurement), measurement);
         out.write(&text);
     }
     let text = sheet.table.end() + &sheet.ending(run, None);
@@ -124,9 +124,26 @@ struct Sheet {
     table: Table,
     machine: Machine,
     style: Style,
+    /// The report that the run's plan replays.
+    baseline: Option<Baseline>,
 }
 
 impl Sheet {
+    fn new(header: &Run, style: Style) -> Self {
+        let baseline = published::find(&header.plan.name);
+        Self { table: Table::new(style.clone()), machine: header.machine.clone(), style, baseline }
+    }
+
+    /// The row of a measurement, with what was published beside its further figures.
+    fn row_of(&self, measurement: &Measurement) -> Row {
+        let mut row = Row::of(measurement);
+        let told = self.baseline.iter().flat_map(|baseline| super::published::beside(baseline, measurement));
+        for phrase in told {
+            row.details = if row.details.is_empty() { phrase } else { format!("{} · {phrase}", row.details) };
+        }
+        row
+    }
+
     fn row(&mut self, row: &Row, measurement: &Measurement) -> String {
         let context = context(&self.machine, measurement);
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })

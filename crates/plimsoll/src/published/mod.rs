@@ -1,0 +1,294 @@
+//! Published figures of five benchmark reports, as data of the program: every number that they print, as printed and in
+//! base units, with the case that measures the same, or the reason why there is none.
+//!
+//! A figure that cannot be true (past its limit, a page cache taken for a disk, a sent byte taken for a round trip) is
+//! kept, marked with the reason, and never divided by. How the reports count is in the notes of the built-in plans.
+
+use std::collections::BTreeMap;
+
+use crate::case::Case;
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::quantity::Unit;
+use crate::sample::Conditions;
+use crate::stats::{Samples, Seed, Summary};
+
+/// A report.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// Its name, which is that of the built-in plan too.
+    pub name: &'static str,
+    /// The machine that it is about.
+    pub machine: &'static str,
+    /// When it was measured, as far as that is known.
+    pub year: &'static str,
+    /// How its tables are laid out.
+    pub layout: Layout,
+    /// Its figures, in the order of the report.
+    pub figures: Vec<Figure>,
+}
+
+/// How a report lays out its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A row a point: samples, mean and standard deviation.
+    Samples,
+    /// A row for each operation and block, a column for each number of threads.
+    Threads,
+    /// A row a point: own figure, reference program, theory, both efficiencies.
+    Efficiencies,
+}
+
+/// A number of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// cpu, memory, disk or network.
+    pub subsystem: &'static str,
+    /// The report's operation.
+    pub operation: &'static str,
+    /// Its pattern, or what qualifies a row of a reference program.
+    pub pattern: &'static str,
+    /// QP, HP, SP, DP, where given.
+    pub precision: &'static str,
+    /// Bytes of a block or packet, as printed.
+    pub bytes: &'static str,
+    /// Threads, where stated.
+    pub threads: &'static str,
+    /// Its metric.
+    pub metric: &'static str,
+    /// Its unit, as printed; empty where none is.
+    pub unit: &'static str,
+    /// sample1 … mean, stdev, single, peak.
+    pub statistic: &'static str,
+    /// The number, as printed.
+    pub value: &'static str,
+    /// own, theoretical, an efficiency, or a reference program.
+    pub source: &'static str,
+    /// The case that measures the same, if there is one.
+    pub matched: Option<Matched>,
+    /// Why it cannot be true, or means nothing.
+    pub impossible: &'static str,
+    /// Why no case measures the same; empty where one does.
+    pub unmatched: &'static str,
+}
+
+/// What a figure says about a case of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched {
+    /// Benchmark and parameters that the case must have; others it may have.
+    pub case: Case,
+    /// Our metric.
+    pub metric: &'static str,
+    /// The figure in its base unit; none for a percentage, or where no unit is printed.
+    pub value: Option<(f64, Unit)>,
+}
+
+impl Matched {
+    /// Whether this case measures the same.
+    pub fn is(&self, case: &Case) -> bool {
+        self.case.benchmark() == case.benchmark()
+            && self.case.params().iter().all(|(name, value)| case.get(name) == Some(value))
+    }
+}
+
+impl Figure {
+    /// Whether it is the point's own figure and not one of its samples or their spread.
+    pub fn is_own_point(&self) -> bool {
+        self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
+    }
+
+    /// Its value, if it is to be believed.
+    pub fn believed(&self) -> Option<f64> {
+        let (value, _) = self.matched.as_ref()?.value?;
+        (self.impossible.is_empty() && value > 0.0).then_some(value)
+    }
+}
+
+struct Report {
+    name: &'static str,
+    machine: &'static str,
+    year: &'static str,
+    layout: Layout,
+    text: &'static str,
+}
+
+/// The reports; no year is printed in any of them. Where the data come from: docs/method.md.
+const REPORTS: &[Report] = &[
+    Report {
+        name: "ec2-t2micro",
+        machine: "EC2 t2.micro",
+        year: "2015 or later",
+        layout: Layout::Samples,
+        text: include_str!("data/ec2-t2micro.tsv"),
+    },
+    Report {
+        name: "chameleon-baremetal",
+        machine: "Chameleon bare metal",
+        year: "year not stated",
+        layout: Layout::Threads,
+        text: include_str!("data/chameleon-baremetal.tsv"),
+    },
+    Report {
+        name: "chameleon-kvm",
+        machine: "Chameleon instance",
+        year: "year not stated",
+        layout: Layout::Threads,
+        text: include_str!("data/chameleon-kvm.tsv"),
+    },
+    Report {
+        name: "hyperion-prometheus",
+        machine: "Hyperion, disk: Prometheus",
+        year: "year not stated",
+        layout: Layout::Efficiencies,
+        text: include_str!("data/hyperion-prometheus.tsv"),
+    },
+    Report {
+        name: "ec2-t2micro-java",
+        machine: "EC2 t2.micro, Java",
+        year: "year not stated",
+        layout: Layout::Samples,
+        text: include_str!("data/ec2-t2micro-java.tsv"),
+    },
+];
+
+/// The names of the reports.
+pub fn names() -> Vec<&'static str> {
+    REPORTS.iter().map(|report| report.name).collect()
+}
+
+/// The report of that name.
+pub fn find(name: &str) -> Option<Baseline> {
+    let report = REPORTS.iter().find(|report| report.name == name)?;
+    Some(Baseline {
+        name: report.name,
+        machine: report.machine,
+        year: report.year,
+        layout: report.layout,
+        figures: report.text.lines().skip(1).filter_map(figure).collect(),
+    })
+}
+
+/// A line of the data: the report's own twelve columns, then ours.
+fn figure(line: &'static str) -> Option<Figure> {
+    let columns: Vec<&'static str> = line.split('\t').collect();
+    let [
+        subsystem,
+        operation,
+        pattern,
+        precision,
+        block,
+        packet,
+        threads,
+        metric,
+        unit,
+        statistic,
+        value,
+        source,
+        rest @ ..,
+    ] = columns.as_slice()
+    else {
+        return None;
+    };
+    let [case, ours, si, si_unit, impossible, unmatched] = rest else { return None };
+    let base = Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit);
+    Some(Figure {
+        subsystem,
+        operation,
+        pattern,
+        precision,
+        bytes: if block.is_empty() { packet } else { block },
+        threads,
+        metric,
+        unit,
+        statistic,
+        value,
+        source,
+        matched: case.parse().ok().map(|case| Matched {
+            case,
+            metric: ours,
+            value: si.parse().ok().zip(base),
+        }),
+        impossible,
+        unmatched,
+    })
+}
+
+impl Baseline {
+    /// What its column is called.
+    pub fn title(&self) -> String {
+        format!("published ({}, {})", self.machine, self.year)
+    }
+
+    /// The published figure of a case's metric.
+    pub fn of(&self, case: &Case, metric: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| {
+            figure.is_own_point() && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case))
+        })
+    }
+
+    /// The published samples of a case's metric that are to be believed: as they are printed, or the one number.
+    pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
+        let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
+            let same = |f: &&Figure| {
+                f.source == "own"
+                    && wanted(f.statistic)
+                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case))
+            };
+            self.figures.iter().filter(same).filter_map(Figure::believed).collect()
+        };
+        let samples = of(|statistic| statistic.starts_with("sample"));
+        if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
+    }
+
+    /// The report as a run of the cases of `like`, for a comparison with it: what is marked as impossible, and what the
+    /// report does not print, is left out.
+    pub fn as_run(&self, like: &Run) -> Run {
+        let one = |measurement: &Measurement| {
+            let metric = |metric: &MetricResult| {
+                let samples = self.samples(&measurement.case, &metric.name);
+                let proved = Samples::new(samples.clone()).ok()?;
+                let seed = Seed::new(like.seed, self.name, &metric.name);
+                Some(MetricResult {
+                    name: metric.name.clone(),
+                    unit: metric.unit,
+                    better: metric.better,
+                    summary: Summary::new(&proved, seed),
+                    samples,
+                    series: Vec::new(),
+                    percentiles: None,
+                    histogram: None,
+                    matrix: None,
+                    curve: None,
+                    limit: None,
+                    limits: Vec::new(),
+                    of_limit: None,
+                    peers: Vec::new(),
+                })
+            };
+            let metrics: Vec<MetricResult> = measurement.metrics.iter().filter_map(metric).collect();
+            (!metrics.is_empty()).then(|| Measurement {
+                metrics,
+                node: self.machine.to_owned(),
+                status: Status::Ok,
+                reason: None,
+                achieved: BTreeMap::new(),
+                conditions: Conditions::default(),
+                warnings: Vec::new(),
+                cause: None,
+                ..measurement.clone()
+            })
+        };
+        let mut machine = like.machine.clone();
+        (machine.id, machine.host) = (self.name.to_owned(), Some(self.machine.to_owned()));
+        Run {
+            id: format!("published:{}", self.name),
+            measurements: like.measurements.iter().filter_map(one).collect(),
+            findings: Vec::new(),
+            machine,
+            ..like.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Every figure of the five reports has a case of its plan, or a reason why not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::bench;
+use crate::cli::{Common, What};
+use crate::machine::fixture::Fixture;
+use crate::resolve;
+
+fn cases(name: &str) -> Vec<Case> {
+    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+    let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+    resolve::planned(&plan, &machine).unwrap().into_iter().map(|p| p.candidate.case).collect()
+}
+
+/// Rows of each report, and how many of them have a case.
+const ROWS: &[(&str, usize, usize)] = &[
+    ("ec2-t2micro", 233, 203),
+    ("chameleon-baremetal", 127, 116),
+    ("chameleon-kvm", 349, 161),
+    ("hyperion-prometheus", 622, 622),
+    ("ec2-t2micro-java", 406, 386),
+];
+
+#[test]
+fn every_row_is_matched_to_a_case_or_says_why_not() {
+    for (name, rows, matched) in ROWS {
+        let baseline = find(name).unwrap();
+        let cases = cases(name);
+        assert_eq!(baseline.figures.len(), *rows, "{name}");
+        assert_eq!(baseline.figures.iter().filter(|f| f.matched.is_some()).count(), *matched, "{name}");
+        for figure in &baseline.figures {
+            let Some(matched) = &figure.matched else {
+                assert!(figure.unmatched.len() > 10, "{name}: {figure:?}");
+                continue;
+            };
+            assert!(figure.unmatched.is_empty(), "{name}: {figure:?}");
+            let case = cases.iter().find(|case| matched.is(case));
+            let case = case.unwrap_or_else(|| panic!("{name}: no case for {} of {figure:?}", matched.case));
+            let metrics = bench::find(case.benchmark()).unwrap().metrics(case);
+            let metric = metrics.iter().find(|metric| metric.name == matched.metric);
+            let metric = metric.unwrap_or_else(|| panic!("{name}: {case} has no {}", matched.metric));
+            let unit = matched.value.map_or(metric.unit, |(_, unit)| unit);
+            assert_eq!(unit, metric.unit, "{name}: {figure:?}");
+        }
+    }
+}
+
+#[test]
+fn every_point_of_a_design_has_a_case_of_its_own() {
+    for name in names() {
+        let (baseline, cases) = (find(name).unwrap(), cases(name));
+        let mut taken: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for figure in baseline.figures.iter().filter(|f| f.is_own_point()) {
+            let matched = figure.matched.as_ref().unwrap();
+            let point = format!(
+                "{} {} {} {} {}",
+                figure.operation, figure.pattern, figure.precision, figure.bytes, figure.threads
+            );
+            let case = cases.iter().find(|case| matched.is(case)).unwrap();
+            taken.entry(format!("{case} {}", matched.metric)).or_default().insert(point);
+        }
+        for (case, points) in taken {
+            assert_eq!(points.len(), 1, "{name}: {case} stands for {points:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_notes_call_impossible_is_marked_and_never_divided_by() {
+    let of = |name: &str, id: &str, metric: &str| {
+        let case: Case = id.parse().unwrap();
+        find(name).unwrap().of(&case, metric).cloned().unwrap_or_else(|| panic!("{name}: nothing for {id}"))
+    };
+    let impossible = [
+        ("hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
+        ("hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
+        ("hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
+        ("hyperion-prometheus", "memory.block/op=read-write/pattern=sequential/block=1/threads=1", "latency"),
+        ("chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
+        ("chameleon-kvm", "memory.block/op=read-write/pattern=sequential/block=80M/threads=8", "throughput"),
+        ("chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
+        ("chameleon-baremetal", "disk.io/op=read/pattern=random/block=8K/threads=1", "throughput"),
+        ("chameleon-baremetal", "memory.block/op=read/pattern=random/block=8/threads=1", "latency"),
+        ("ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
+        ("ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
+        ("ec2-t2micro-java", "network.udp/message=65507/streams=1", "goodput"),
+    ];
+    for (name, id, metric) in impossible {
+        let figure = of(name, id, metric);
+        assert!(!figure.impossible.is_empty(), "{name} {id} {metric}");
+        assert_eq!(figure.believed(), None);
+        assert_eq!(find(name).unwrap().samples(&id.parse().unwrap(), metric), Vec::<f64>::new());
+    }
+    let sound = of("hyperion-prometheus", "cpu.peak/op=add/type=i8/threads=1/scaling=strong", "rate");
+    assert_eq!((sound.value, sound.unit, sound.believed()), ("2.183406", "GigaOPS", Some(2.183406e9)));
+    let t2: Case = "cpu.peak/op=add/type=i32/threads=1/scaling=strong".parse().unwrap();
+    assert_eq!(find("ec2-t2micro").unwrap().samples(&t2, "rate").len(), 3);
+}
+
+#[test]
+fn a_selector_takes_further_parameters_and_no_other_values() {
+    let matched = |selector: &str| Matched { case: selector.parse().unwrap(), metric: "rate", value: None };
+    let case: Case =
+        "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
+    assert!(matched("cpu.peak/op=add/threads=2").is(&case));
+    assert!(!matched("cpu.peak/op=add/threads=1").is(&case));
+    assert!(!matched("cpu.peak/op=add/place=compact").is(&case));
+    assert!(!matched("cpu.linpack").is(&case));
+}
+
+#[test]
+fn all_names_are_built_in_plans() {
+    let plans = crate::plan::built_in::names();
+    assert!(names().iter().all(|name| plans.contains(name)));
+    assert!(find("hyperion").is_none());
+}
+
+#[test]
+fn a_report_is_a_run_of_the_same_cases_without_what_cannot_be_true() {
+    use crate::fixture;
+    let sound = "cpu.peak/op=add/type=i8/isa=avx512/threads=1/work=1000000000/scaling=strong";
+    let mut past =
+        fixture::measured("network.tcp/message=32K/streams=4", "goodput", Unit::BitPerSecond, 4e10);
+    past.metrics = vec![fixture::metric_of("goodput", Unit::BitPerSecond, vec![4e10])];
+    let mut here = fixture::measured(sound, "rate", Unit::OpPerSecond, 4e11);
+    here.metrics = vec![fixture::metric_of("rate", Unit::OpPerSecond, vec![4e11])];
+    let like = Run { measurements: vec![here, past], ..fixture::run() };
+    let run = find("hyperion-prometheus").unwrap().as_run(&like);
+    assert_eq!(run.measurements.len(), 1);
+    assert_eq!(run.measurements[0].case.to_string(), sound);
+    assert_eq!(run.measurements[0].metrics[0].samples, [2.183406e9]);
+    assert_eq!(run.machine.host.as_deref(), Some("Hyperion, disk: Prometheus"));
+}
+
+/// Cases of each experiment, from the designs: operations × blocks × threads.
+const EXPERIMENTS: &[(&str, &str, usize)] = &[
+    ("ec2-t2micro", "cpu.peak/op=add/type=i32*scaling=strong", 3),
+    ("ec2-t2micro", "cpu.peak/op=fma/type=f64*scaling=strong", 3),
+    ("ec2-t2micro", "cpu.peak/op=mix/type=f64*scaling=strong", 3),
+    ("ec2-t2micro", "cpu.peak/*/threads=4", 3),
+    ("ec2-t2micro", "cpu.linpack/*", 4),
+    ("ec2-t2micro", "disk.io/*", 4 * 3 * 2),
+    ("ec2-t2micro", "network.tcp/*", 3 * 2),
+    ("ec2-t2micro", "network.udp/*", 3 * 2),
+    ("ec2-t2micro", "network.latency/*", 2 * 3 * 2),
+    ("chameleon-baremetal", "cpu.peak/op={add,fma}/*", 2 * 4),
+    ("chameleon-baremetal", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
+    ("chameleon-baremetal", "memory.block/*/block=8/*", 2 * 4),
+    ("chameleon-baremetal", "disk.io/*/block={8K,8M,80M}/*", 3 * 3 * 4),
+    ("chameleon-baremetal", "disk.io/*/block=8/*", 2 * 4),
+    ("chameleon-baremetal", "network.{tcp,udp}/*", 2 * 4),
+    ("chameleon-baremetal", "network.latency/*", 2 * 4),
+    ("chameleon-kvm", "cpu.peak/op={add,fma}/*", 2 * 4),
+    ("chameleon-kvm", "cpu.linpack/n=2000/*/threads=2", 1),
+    ("chameleon-kvm", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
+    ("chameleon-kvm", "memory.block/*/block=8/*", 3 * 4),
+    ("chameleon-kvm", "disk.io/*", 3 * 4 * 4),
+    ("chameleon-kvm", "network.{tcp,udp}/*", 2 * 4),
+    ("chameleon-kvm", "network.latency/*/message=8K/*", 2 * 4),
+    ("hyperion-prometheus", "cpu.peak/op={add,fma}/*", 4 * 3),
+    ("hyperion-prometheus", "cpu.linpack/*", 3),
+    ("hyperion-prometheus", "memory.block/*/block={1K,1M,10M}/*volume=100G*", 2 * 3 * 3),
+    ("hyperion-prometheus", "memory.block/*/block=1/*count=100000000*", 2 * 3),
+    ("hyperion-prometheus", "disk.io/*/block={1M,10M,100M}/*size=10G*volume=10G*", 4 * 3 * 3),
+    ("hyperion-prometheus", "disk.io/*/block=1K/*count=1000000*", 2 * 8),
+    ("hyperion-prometheus", "network.{tcp,udp}/message={1K,32K}/*", 2 * 2 * 4),
+    ("hyperion-prometheus", "network.latency/protocol={tcp,udp}/message=1/*", 2 * 4),
+    ("ec2-t2micro-java", "cpu.peak/op={add,fma}/*scaling=strong", 2 * 3),
+    ("ec2-t2micro-java", "cpu.peak/*/threads=4", 3),
+    ("ec2-t2micro-java", "disk.io/*", 4 * 3 * 2),
+    ("ec2-t2micro-java", "network.tcp/message={1,1K,1M}/*", 3 * 2),
+    ("ec2-t2micro-java", "network.udp/message={1,1K,65507}/*", 3 * 2),
+];
+
+#[test]
+fn no_point_of_any_experiment_is_missing() {
+    for (name, glob, count) in EXPERIMENTS {
+        let matcher =
+            globset::GlobBuilder::new(glob).literal_separator(false).build().unwrap().compile_matcher();
+        let cases = cases(name);
+        let found: Vec<&Case> = cases.iter().filter(|case| matcher.is_match(case.id().as_str())).collect();
+        assert_eq!(found.len(), *count, "{name} {glob}: {found:#?}");
+    }
+}
+
+#[test]
+fn stated_numbers_of_samples_are_taken() {
+    let samples = |name: &str, part: &str| -> Vec<Option<u32>> {
+        let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        let all = resolve::planned(&plan, &machine).unwrap();
+        let mut found: Vec<Option<u32>> = all
+            .iter()
+            .filter(|p| p.candidate.case.to_string().contains(part))
+            .map(|p| p.sampling.samples)
+            .collect();
+        found.dedup();
+        found
+    };
+    assert_eq!(samples("ec2-t2micro", "scaling=strong"), [Some(3)]);
+    assert_eq!(samples("ec2-t2micro", "cpu.linpack"), [Some(4), Some(2)]);
+    assert_eq!(samples("ec2-t2micro-java", "scaling=strong"), [Some(3)]);
+    for name in ["ec2-t2micro", "ec2-t2micro-java"] {
+        let plan = crate::plan::built_in::find(name).unwrap().text;
+        assert_eq!(plan.matches("series = 600\nsample-time = \"1s\"").count(), 2, "{name}");
+    }
+    assert_eq!(samples("chameleon-kvm", "cpu.linpack"), [Some(20)]);
+    assert_eq!(samples("hyperion-prometheus", "disk.io"), [Some(1)]);
+}
