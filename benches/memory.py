@@ -1,12 +1,18 @@
 """memory.bandwidth and memory.latency beside likwid-bench, STREAM (in hpcc), mbw and lmbench, all in the same pages.
 
 plimsoll asks for transparent huge pages; the others get them through glibc's tunable where they call malloc, so that both
-are measured in the same pages. MEMORY_SIZE sets the bytes for each operation (1 GiB), as likwid's in all.
+are measured in the same pages. MEMORY_SIZE sets the bytes for each operation and thread (1 GiB), MEMORY_OPS the operations
+beside likwid's.
 """
 
 import os
+import pathlib
 import re
 import shutil
+import statistics
+import subprocess
+import tempfile
+import time
 
 from shared import CPUS, ROUNDS, interleave, median, plimsoll, spread, table, tool, verdict
 
@@ -21,15 +27,15 @@ LIKWID = {
     "triad": ["stream_sse_fma", "stream_avx_fma", "stream_avx512_fma", "stream_mem_sse_fma", "stream_mem_avx_fma",
               "stream_mem_avx512"],
 }
+OPS = os.environ.get("MEMORY_OPS", ",".join(LIKWID)).split(",")
 
 
 def bench():
-    for threads in sorted({1, CPUS}):
-        memory_against_likwid(threads)
-    copy_against_others()
-    caches_against_likwid()
-    latency()
-    repeated()
+    """MEMORY_PARTS names those to run, as in PARTS; all without it."""
+    for name in os.environ.get("MEMORY_PARTS", ",".join(PARTS)).split(","):
+        if name not in PARTS:
+            raise RuntimeError(f"MEMORY_PARTS: no part {name!r}: choose among {', '.join(PARTS)}")
+        PARTS[name]()
 
 
 def own(op, size, threads, samples=3):
@@ -55,11 +61,21 @@ def usable(kernels):
     return [kernel for kernel in kernels if kernel in known and (avx512 or "avx512" not in kernel)]
 
 
+def best_by_trial(others, count):
+    """The quickest of `others`, each tried once."""
+    if len(others) <= count:
+        return others
+    tried = {name: run() for name, run in others.items()}
+    names = sorted(tried, key=lambda name: -tried[name])[:count]
+    return {name: others[name] for name in names}
+
+
 def ratios(title, sides, header):
-    """Rows of plimsoll against the best of the others, from `sides`: (row, ours, {name: theirs})."""
+    """Rows of plimsoll against the best of the others, from `sides`: (row, ours, {name: theirs}). The two quickest of the
+    others by a trial are interleaved with plimsoll; the better of them by its median counts."""
     rows = []
     for name, ours, others in sides:
-        taken = interleave({"plimsoll": ours, **others})
+        taken = interleave({"plimsoll": ours, **best_by_trial(others, 2)})
         mine = taken.pop("plimsoll")
         best = max(taken, key=lambda other: median(taken[other]))
         rows.append((name, f"{median(mine) / 1e9:.2f}", f"{median(taken[best]) / 1e9:.2f} {best}",
@@ -71,35 +87,73 @@ def ratios(title, sides, header):
 def memory_against_likwid(threads):
     """Each operation over SIZE bytes a thread against the best of likwid's kernels of that operation."""
     sides = []
-    for op, kernels in LIKWID.items():
+    for op in OPS:
+        kernels = LIKWID[op]
         others = {kernel: (lambda kernel=kernel: likwid(kernel, SIZE, threads)) for kernel in usable(kernels)}
         sides.append((op, lambda op=op: own(op, SIZE, threads), others))
     ratios(f"{SIZE >> 20} MiB a thread ÷ likwid-bench, {threads} thread(s)", sides, "operation")
 
 
 def caches_against_likwid():
-    """Reading, at half of each cache."""
+    """Reading, at half of each cache a thread, by one thread and by all."""
     sizes = {"L1": 16 << 10, "L2": 512 << 10, "L3": 16 << 20}
     sides = []
-    for name, size in sizes.items():
-        others = {k: (lambda k=k, size=size: likwid(k, size, 1)) for k in usable(LIKWID["read"])}
-        sides.append((f"{name} {size >> 10} KiB", lambda size=size: own("read", size, 1, 5), others))
-    ratios("Reading caches ÷ likwid-bench, 1 thread", sides, "level")
+    for threads in sorted({1, CPUS}):
+        for name, size in sizes.items():
+            size = size // threads if name == "L3" else size
+            others = {k: (lambda k=k, size=size, threads=threads: likwid(k, size, threads)) for k in usable(LIKWID["read"])}
+            sides.append((f"{name}, {size >> 10} KiB × {threads}",
+                          lambda size=size, threads=threads: own("read", size, threads, 5), others))
+    ratios("Reading caches ÷ likwid-bench", sides, "level")
 
 
-def copy_against_others():
-    """Copy on one thread against mbw, lmbench's bw_mem and STREAM's copy. Bytes read and written both count; bw_mem counts
-    one of them only."""
+def copy_against_others(threads):
+    """Copy against mbw and lmbench's bw_mem (one thread, bw_mem also several) and STREAM's copy in hpcc. plimsoll, likwid
+    and STREAM count a copied byte twice, mbw and bw_mem once."""
     mib = SIZE // 2 >> 20
     sides = {}
-    if shutil.which("mbw"):
+    if threads == 1 and shutil.which("mbw"):
         for test in (0, 1, 2):
             sides[f"mbw -t{test}"] = lambda test=test: mbw(test, mib)
     if bw_mem():
         for kind in ("cp", "fcp", "bcopy"):
-            sides[f"bw_mem {kind}"] = lambda kind=kind: lmbench_copy(kind, mib)
+            sides[f"bw_mem {kind}"] = lambda kind=kind: lmbench_copy(kind, mib, threads)
+    if shutil.which("hpcc"):
+        sides["STREAM in hpcc"] = lambda: stream(threads)
     if sides:
-        ratios("Copy ÷ mbw and lmbench, 1 thread", [("copy", lambda: own("copy", SIZE, 1), sides)], "operation")
+        title = f"Copy ÷ mbw, lmbench and STREAM, {threads} thread(s)"
+        ratios(title, [("copy", lambda: own("copy", SIZE, threads), sides)], "operation")
+
+
+def stream(threads):
+    """Bytes a second of STREAM's copy in hpcc, the better of its Star and Single forms, by OpenMP threads. hpcc ends here as
+    soon as both are done. Its arrays are a third of an HPL matrix."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        (directory / "hpccinf.txt").write_text(hpcc_input(8000))
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true",
+                       "OPENBLAS_NUM_THREADS": str(CPUS), "GLIBC_TUNABLES": HUGE.split("=", 1)[1]}
+        process = subprocess.Popen(["hpcc"], cwd=directory, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        out = directory / "hpccoutf.txt"
+        deadline = time.monotonic() + 240
+        try:
+            while "End of SingleSTREAM section" not in (text := out.read_text(errors="replace") if out.exists() else ""):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"hpcc ended or did not get to STREAM: {text[-300:]!r}")
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+    found = re.findall(r"^(?:Single STREAM Copy GB/s|Star STREAM Copy GB/s \S+|Copy:?)\s+([\d.]+)", text, re.M)
+    return max(map(float, found)) * 1e9
+
+
+def hpcc_input(order):
+    """What hpcc reads, line by line, for one process and one small factorisation."""
+    values = ["", "", "HPL.out", "8", 1, order, 1, 128, 0, 1, 1, 1, "16.0", 1, 2, 1, 4, 1, 2, 1, 1, 1, 1,
+              1, 1, 2, 64, 0, 0, 1, 8, "", 0, "", 0, ""]
+    return "".join(f"{value}\n" for value in values)
 
 
 def mbw(test, mib):
@@ -121,9 +175,9 @@ def lmbench(program, *words):
     return tool("sh", "-c", f'{HUGE} exec "$0" "$@" 2>&1', path, *words, package="lmbench (non-free)")
 
 
-def lmbench_copy(kind, mib):
-    """bw_mem prints megabytes of 10^6."""
-    out = lmbench("bw_mem", "-N", 3, f"{mib}m", kind)
+def lmbench_copy(kind, mib, threads):
+    """bw_mem prints megabytes of 10^6, of all its processes (-P)."""
+    out = lmbench("bw_mem", "-P", threads, "-N", 3, f"{mib}m", kind)
     return 2 * float(out.split()[-1]) * 1e6
 
 
@@ -161,8 +215,24 @@ def lat_mem_rd(mib, stride, environment):
 
 
 def repeated():
-    """Ten runs of the same: how far they lie apart."""
-    values = [own("copy", SIZE, 1) for _ in range(10)]
-    half = (max(values) - min(values)) / 2 / median(values)
-    table("Ten runs of copy, 1 thread", ["GB/s", "range", "half the range ÷ median"],
-          [(f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values]), f"{100 * half:.2f} %")])
+    """Ten runs of the same: how far they lie apart, and the interval of their mean (Student's t, 95 %)."""
+    rows = []
+    for op, threads in [("read", 1), ("copy", 1), ("copy", CPUS)]:
+        values = [own(op, SIZE, threads) for _ in range(10)]
+        half = (max(values) - min(values)) / 2 / median(values)
+        interval = 2.262 * statistics.stdev(values) / 10**0.5 / statistics.mean(values)
+        rows.append((op, threads, f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values], 2),
+                     f"{100 * half:.2f} %", f"{100 * interval:.2f} %"))
+    header = ["operation", "threads", "GB/s", "range", "half the range", "half the interval of the mean"]
+    table("Ten runs of the same", header, rows)
+
+
+PARTS = {
+    "one": lambda: memory_against_likwid(1),
+    "all": lambda: CPUS > 1 and memory_against_likwid(CPUS),
+    "copy": lambda: copy_against_others(1),
+    "copy-all": lambda: CPUS > 1 and copy_against_others(CPUS),
+    "caches": caches_against_likwid,
+    "latency": latency,
+    "repeated": repeated,
+}

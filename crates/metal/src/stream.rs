@@ -451,7 +451,9 @@ impl LoadedStream {
         let (b_head, b) = parts_of(b, head);
         let (c_head, c) = parts_of(c, head);
         let mut sum = 0_u64;
-        for _ in 0..passes {
+        // Calls for no elements, 24 cycles a pass, were a tenth of a pass over 16 KiB.
+        let passes_over = |elements: usize| if elements > 0 { passes } else { 0 };
+        for _ in 0..passes_over(head) {
             sum = sum.wrapping_add(reference_stream::apply(op, head, a_head, b_head, c_head, s));
         }
         if body > 0 {
@@ -465,7 +467,7 @@ impl LoadedStream {
         let (_, a) = parts(a, body);
         let (_, b) = parts_of(b, body);
         let (_, c) = parts_of(c, body);
-        for _ in 0..passes {
+        for _ in 0..passes_over(tail) {
             sum = sum.wrapping_add(reference_stream::apply(op, tail, a, b, c, s));
         }
         sum

@@ -3,9 +3,8 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
-use super::memory::{no_channels, sockets};
-use super::microarchitecture::{Microarchitecture, SocketMemory};
-use super::{Input, Kind, Limit, Question, Source, median};
+use super::microarchitecture::Microarchitecture;
+use super::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::bench::{memory, place};
 use crate::machine::CpuSet;
 
@@ -16,14 +15,18 @@ const ACCESS: u64 = 8;
 
 /// Limits of `memory.block`.
 pub fn block(question: &Question<'_>) -> Vec<Limit> {
-    let ceilings = [ports(question), channels(question)];
+    let channels = match channels(question) {
+        Ok(limits) => limits.into_iter().map(Ok).collect(),
+        Err(why) => vec![Err(why)],
+    };
+    let ceilings = [ports(question)].into_iter().chain(channels);
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
         (Ok(limit), "throughput") => limit,
         (Ok(limit), metric) => floor(question, limit, metric == "latency_per_byte"),
         (Err(why), "throughput") => Limit::unknown(Kind::Ceiling, why),
         (Err(why), _) => Limit::unknown(Kind::Floor, why),
     };
-    ceilings.into_iter().map(as_asked).collect()
+    ceilings.map(as_asked).collect()
 }
 
 /// Limits of `memory.numa`: a pair's are not known.
@@ -140,41 +143,26 @@ fn per_cycle(
 }
 
 /// What the channels of the sockets that the threads are on can carry.
-fn channels(question: &Question<'_>) -> Result<Limit, String> {
+fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
     let caches = machine.cpu.last_level_bytes().ok_or("the sizes of the caches are unknown")?;
     if !memory::is_memory(machine, total) {
         return Err("a cache answers at this size, and memory's channels do not bound it".to_owned());
     }
-    let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
-    let sockets = sockets(machine, case.threads())?;
-    let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
-    let mut inputs = vec![
-        input("sockets", sockets, "1", "the CPUs that the threads are pinned to"),
-        input("channels", f64::from(memory.channels), "1", &from),
-        input("width", 8.0, "B", "a DDR channel is 64 bits wide"),
-        input("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
-    ];
-    let mut formula = "sockets × channels × width × transfers".to_owned();
-    let mut value = sockets * memory.bytes_per_second();
+    let carried = channels::carried(machine, case.threads())?;
     let block = block_bytes(question)? as f64;
-    if case.word("pattern") == Some("random") && block < LINE {
-        // A line that is still in a cache from a neighbouring block does not cross the bus again.
-        let missed = 1.0 - caches as f64 / total as f64;
-        inputs.push(input("block", block, "B", "the case"));
-        inputs.push(input(
-            "missed",
-            missed,
-            "1",
-            "1 − last-level caches ÷ regions: the rest may still be cached",
-        ));
-        formula.push_str(" × block ÷ 64 ÷ missed");
-        value *= block / LINE / missed;
+    if case.word("pattern") != Some("random") || block >= LINE {
+        return Ok(carried);
     }
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
-    limit.reason = Some("socket maximum, populated channels unknown".to_owned());
-    Ok(limit)
+    // A line that is still in a cache from a neighbouring block does not cross the bus again.
+    let missed = 1.0 - caches as f64 / total as f64;
+    let inputs = [
+        input("block", block, "B", "the case"),
+        input("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
+    ];
+    let of_line = |limit| channels::times(limit, block / LINE / missed, &inputs, "× block ÷ 64 ÷ missed");
+    Ok(carried.into_iter().map(of_line).collect())
 }
 
 #[cfg(test)]

@@ -1,15 +1,11 @@
 //! Limits of memory figures: what the sockets' channels can carry, and what the maker says a near cache takes.
 //!
-//! Which channels hold memory, and how fast it runs, stands in SMBIOS, which needs root and which hypervisors hide; so
-//! the ceiling is that of a socket with every channel filled, and says so. How long the last-level cache and memory take
-//! is not documented for a chip as it was sold: those floors are unknown.
-
-use std::collections::BTreeSet;
+//! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
 
 use plimsoll_metal::stream::StreamOp;
 
-use super::microarchitecture::{Microarchitecture, SocketMemory};
-use super::{Input, Kind, Limit, Question, Source, median};
+use super::microarchitecture::Microarchitecture;
+use super::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::bench::memory::{self, Answers};
 use crate::bench::place;
 use crate::machine::{CpuSet, Machine};
@@ -23,9 +19,9 @@ const TIMES_NEARER: u64 = 4;
 pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         "bus" | "program" => {
-            let ceiling = match memory::answers_case(question.machine, question.case) {
+            let ceilings = match memory::answers_case(question.machine, question.case) {
                 Answers::Memory => channels(question),
-                Answers::Cache(1) => nearest_cache(question),
+                Answers::Cache(1) => nearest_cache(question).map(|limit| vec![limit]),
                 Answers::Cache(level) => {
                     Err(format!("how many bytes a cycle the level {level} cache gives is not in our tables"))
                 }
@@ -34,7 +30,7 @@ pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
                         .to_owned(),
                 ),
             };
-            vec![ceiling.unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why))]
+            ceilings.unwrap_or_else(|why| vec![Limit::unknown(Kind::Ceiling, why)])
         }
         _ => Vec::new(),
     }
@@ -82,63 +78,18 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
     Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
 }
 
-/// The channels of the sockets that the threads are on; of what the program moves, the share that this is of the bus.
-fn channels(question: &Question<'_>) -> Result<Limit, String> {
-    let Question { machine, case, .. } = question;
-    let threads = case.threads();
-    let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
-    let sockets = sockets(machine, threads)?;
-    let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
-    let mut inputs = vec![
-        input("sockets", sockets, "1", "the CPUs that the threads are pinned to"),
-        input("channels", f64::from(memory.channels), "1", &from),
-        input("width", 8.0, "B", "a DDR channel is 64 bits wide"),
-        input("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
-    ];
-    let mut formula = "sockets × channels × width × transfers".to_owned();
-    let mut value = sockets * memory.bytes_per_second();
-    if question.metric == "program" {
-        let share =
-            |sample: &crate::sample::Sample| Some(sample.values.get("program")? / sample.values.get("bus")?);
-        let share = median(question.samples.iter().filter_map(share).collect());
-        let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured beside program")?;
-        inputs.push(input("share", share, "1", "program ÷ bus, from the kernel's loads and stores"));
-        formula.push_str(" × share");
-        value *= share;
+/// What the channels carry; of what the program moves, the share that this is of the bus.
+fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
+    let carried = channels::carried(question.machine, question.case.threads())?;
+    if question.metric != "program" {
+        return Ok(carried);
     }
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
-    limit.reason = Some(format!("socket maximum, populated channels unknown{}", in_between(machine)));
-    Ok(limit)
-}
-
-/// What a hypervisor means for a limit of the whole socket.
-pub(super) fn in_between(machine: &Machine) -> String {
-    match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
-        (Some(true), Some(name)) => format!("; {name} is in between, and others may share the socket"),
-        (Some(true), None) => "; a hypervisor is in between, and others may share the socket".to_owned(),
-        _ => String::new(),
-    }
-}
-
-pub(super) fn no_channels(machine: &Machine) -> String {
-    let hidden = match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
-        (Some(true), Some(name)) => format!("{name} hides the memory's channels"),
-        (Some(true), None) => "the hypervisor hides the memory's channels".to_owned(),
-        _ => "which channels hold memory stands in SMBIOS alone, which is not read".to_owned(),
-    };
-    format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
-}
-
-/// Sockets that `threads` threads are placed on.
-pub(super) fn sockets(machine: &Machine, threads: usize) -> Result<f64, String> {
-    let packages: Option<BTreeSet<u32>> = place(machine, threads)
-        .into_iter()
-        .map(|cpu| machine.cpu.logical(cpu).and_then(|cpu| cpu.package))
-        .collect();
-    match packages {
-        Some(packages) if !packages.is_empty() => Ok(packages.len() as f64),
-        _ => Err("the kernel does not tell which socket the CPUs are on".to_owned()),
-    }
+    let share =
+        |sample: &crate::sample::Sample| Some(sample.values.get("program")? / sample.values.get("bus")?);
+    let share = median(question.samples.iter().filter_map(share).collect());
+    let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured beside program")?;
+    let inputs = [input("share", share, "1", "program ÷ bus, from the kernel's loads and stores")];
+    Ok(carried.into_iter().map(|limit| channels::times(limit, share, &inputs, "× share")).collect())
 }
 
 /// The documented load-to-use cycles of the cache that answers, at the clock of each sample.

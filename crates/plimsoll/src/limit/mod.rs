@@ -4,6 +4,7 @@
 //! cases are done, because one may need what another measured.
 
 pub mod block;
+mod channels;
 pub mod cpu;
 pub mod dense;
 pub mod device;

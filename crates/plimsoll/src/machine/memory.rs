@@ -4,6 +4,7 @@
 //! `/sys/devices/system/node`.
 
 use super::root::{ReadError, garbled};
+use super::smbios::{self, Module};
 use super::{CpuSet, Survey};
 use crate::text::shown;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ pub struct Memory {
     pub transparent_huge_page_bytes: Option<u64>,
     /// NUMA nodes; one without memory or without CPUs is possible.
     pub nodes: Vec<Node>,
+    /// Slots with a memory module, as the firmware describes them.
+    pub modules: Option<Vec<Module>>,
 }
 
 /// A pool of huge pages of one size.
@@ -95,6 +98,7 @@ impl Memory {
             transparent_huge_pages_defrag: defrag.ok(),
             transparent_huge_page_bytes: s.root.number(Path::new(THP).join("hpage_pmd_size")).ok(),
             nodes: nodes(s),
+            modules: smbios::modules(s),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod memory;
 pub mod mounts;
 pub mod network;
 pub mod root;
+pub mod smbios;
 pub mod state;
 pub mod storage;
 pub mod virtualisation;

@@ -11,9 +11,10 @@ use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
-use super::home::home;
+use super::lap::{OFF_CPU, off_cpu};
 use super::passes::note_threads;
-use super::{broken, note_caches, note_pages, pages_of, seed, team};
+use super::window::{Span, Window};
+use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
 use crate::bench::fixed::{Scaling, share};
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
@@ -28,10 +29,6 @@ const BATCH_SECONDS: f64 = 2e-3;
 /// Batches from one order to the threads to the next: about so long.
 const ROUND_SECONDS: f64 = 0.2;
 const MOST_BATCHES: u64 = 4096;
-/// Share of a batch that a thread may be off its CPU: above it there was more than an interrupt.
-const OFF_CPU: f64 = 0.02;
-/// How much later than the first a thread may begin a batch: above it there was more than the way from CPU to CPU.
-const LATE: Duration = Duration::from_micros(1);
 /// The longest that one sample of a fixed amount may take.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -93,10 +90,7 @@ struct Field {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     blocks: u64,
-    start: Instant,
-    end: Instant,
-    /// Share of it off the CPU.
-    off_cpu: f64,
+    span: Span,
     /// What drawing took before it.
     drawing: Duration,
 }
@@ -125,25 +119,12 @@ struct Counted {
 }
 
 impl Batch {
-    /// The parts of all threads. Where they ran at the same time the slowest counts. Where one began late, because it had
-    /// no CPU or takes turns on one, the others had the memory to themselves: then what counts is from the first start to
-    /// the last end, and with a CPU for each (`alone`) the lateness is time off the CPU.
+    /// The parts of all threads; `alone` with a CPU for each.
     fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
-        let elapsed = |part: &Part| part.end.saturating_duration_since(part.start);
-        let first = parts.iter().map(|part| part.start).min()?;
-        let late = parts.iter().map(|part| part.start).max()?.saturating_duration_since(first);
-        let whole = parts.iter().map(|part| part.end).max()?.saturating_duration_since(first);
-        let together = alone && late <= LATE;
-        let time = if together { parts.iter().map(elapsed).max()? } else { whole };
-        let lateness = match alone && late > LATE && !whole.is_zero() {
-            true => late.as_secs_f64() / whole.as_secs_f64(),
-            false => 0.0,
-        };
-        Some(Self {
-            blocks: parts.iter().map(|part| part.blocks).sum(),
-            seconds: (time.as_secs_f64() - overhead).max(0.0),
-            off_cpu: parts.iter().map(|part| part.off_cpu).fold(lateness, f64::max),
-        })
+        let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
+        let Window { seconds, off_cpu } = Window::of(&spans, alone)?;
+        let blocks = parts.iter().map(|part| part.blocks).sum();
+        Some(Self { blocks, seconds: (seconds - overhead).max(0.0), off_cpu })
     }
 }
 
@@ -186,10 +167,9 @@ impl Field {
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let blocks = self.region.work(kernel);
             let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
-            let elapsed = end.saturating_duration_since(start).as_secs_f64();
-            let on_cpu = on_cpu_at_end.saturating_sub(on_cpu).as_secs_f64();
-            let off_cpu = if elapsed > 0.0 { (1.0 - on_cpu / elapsed).clamp(0.0, 1.0) } else { 0.0 };
-            parts.push(Part { blocks, start, end, off_cpu, drawing });
+            let elapsed = end.saturating_duration_since(start);
+            let off_cpu = off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu));
+            parts.push(Part { blocks, span: Span { start, end, off_cpu }, drawing });
             // Nobody draws while another works: that would leave it the memory to itself.
             member.barrier();
         }
@@ -229,8 +209,10 @@ impl Batches {
         note_pages(&mut facts, pages, &resident);
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, threads);
+        note_nodes(&mut facts, cx.machine, team.cpus());
         facts.achieved.insert("size".to_owned(), Json::from(bytes));
-        facts.achieved.insert("level".to_owned(), Json::from(home(cx.machine, team.cpus(), bytes)));
+        let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
+        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
@@ -436,22 +418,17 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn part(start: Instant, from: u32, to: u32, off_cpu: f64) -> Part {
-        Part { blocks: 10, start: start + MS * from, end: start + MS * to, off_cpu, drawing: MS }
-    }
-
     #[test]
-    fn a_batch_is_as_long_as_its_slowest_thread_or_as_all_that_share_a_cpu() {
+    fn a_batch_is_all_that_its_threads_did_less_the_reading_of_the_clock() {
         let now = Instant::now();
-        let parts = [part(now, 0, 5, 0.0), part(now, 0, 7, 0.3)];
-        let alone = Batch::of(&parts, true, 1e-3).unwrap();
-        assert_eq!((alone.blocks, alone.off_cpu), (20, 0.3));
-        assert!((alone.seconds - 6e-3).abs() < 1e-9, "{alone:?}");
-        let parts = [part(now, 0, 5, 0.0), part(now, 4, 11, 0.0)];
-        let sharing = Batch::of(&parts, false, 1e-3).unwrap();
-        assert!((sharing.seconds - 10e-3).abs() < 1e-9 && sharing.off_cpu == 0.0, "{sharing:?}");
-        // Neither was off its CPU after it began, and yet they did not work at the same time.
-        let late = Batch::of(&parts, true, 1e-3).unwrap();
+        let part = |from: u32, to: u32, off_cpu| {
+            let span = Span { start: now + MS * from, end: now + MS * to, off_cpu };
+            Part { blocks: 10, span, drawing: MS }
+        };
+        let together = Batch::of(&[part(0, 5, 0.0), part(0, 7, 0.3)], true, 1e-3).unwrap();
+        assert_eq!((together.blocks, together.off_cpu), (20, 0.3));
+        assert!((together.seconds - 6e-3).abs() < 1e-9, "{together:?}");
+        let late = Batch::of(&[part(0, 5, 0.0), part(4, 11, 0.0)], true, 1e-3).unwrap();
         assert!((late.seconds - 10e-3).abs() < 1e-9 && (late.off_cpu - 4.0 / 11.0).abs() < 1e-9, "{late:?}");
         assert_eq!(Batch::of(&[], true, 0.0), None);
     }

@@ -8,7 +8,8 @@ use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
 use super::broken;
-use super::lap::{Lap, Round, Schedule, off_cpu};
+use super::lap::{Round, Schedule, Turn, off_cpu};
+use super::window::Span;
 use crate::sample::CannotMeasure;
 
 /// Whose the arrays are.
@@ -43,6 +44,8 @@ pub(super) struct Shape {
     pub(super) size: usize,
     pub(super) pages: Pages,
     pub(super) seed: u64,
+    /// Whether there is a CPU for each thread.
+    pub(super) alone: bool,
 }
 
 /// Filled arrays for every thread of a team.
@@ -50,6 +53,8 @@ pub(super) struct Fields {
     op: StreamOp,
     memory: Memory,
     tallies: Vec<Tally>,
+    /// Whether each thread has a CPU of its own, so that one off its CPU, or late, was disturbed.
+    alone: bool,
 }
 
 enum Memory {
@@ -117,7 +122,7 @@ impl Fields {
             Tally { seed, checksum, wrong_laps: 0, passes: 0, clock: CoreClock::calibrate().ok() }
         });
         let tallies = filled.map_err(broken)?;
-        Ok(Self { op: shape.op, memory, tallies })
+        Ok(Self { op: shape.op, memory, tallies, alone: shape.alone })
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
@@ -133,7 +138,8 @@ impl Fields {
         schedule: Schedule,
     ) -> Result<Round, CannotMeasure> {
         let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, schedule, member);
-        Ok(Round::of_all(team.run_each(&mut self.fields(), work).map_err(broken)?))
+        let turns = team.run_each(&mut self.fields(), work).map_err(broken)?;
+        Ok(Round::of_all(&turns, self.alone))
     }
 
     /// Elements in one array of each thread, all threads together.
@@ -164,9 +170,9 @@ impl Fields {
 }
 
 impl Field<'_> {
-    fn work(&mut self, kernel: LoadedStream, schedule: Schedule, member: Member<'_>) -> Round {
+    fn work(&mut self, kernel: LoadedStream, schedule: Schedule, member: Member<'_>) -> Turn {
         let tally = &mut *self.tally;
-        let mut laps = Vec::new();
+        let mut turn = Turn { passes: schedule.laps().collect(), spans: Vec::new(), clock_hz: None };
         for passes in schedule.laps() {
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
@@ -175,10 +181,11 @@ impl Field<'_> {
             tally.wrong_laps += u64::from(sum != tally.checksum.wrapping_mul(passes));
             let elapsed = end.saturating_duration_since(start);
             let off_cpu = off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu));
-            laps.push(Lap { passes, seconds: elapsed.as_secs_f64(), off_cpu });
+            turn.spans.push(Span { start, end, off_cpu });
         }
         tally.passes += schedule.passes;
-        Round { laps, clock_hz: tally.clock.as_ref().and_then(CoreClock::probe) }
+        turn.clock_hz = tally.clock.as_ref().and_then(CoreClock::probe);
+        turn
     }
 
     fn verify(&self) -> Result<(), String> {

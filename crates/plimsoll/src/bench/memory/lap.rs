@@ -1,9 +1,11 @@
 //! Laps: passes from one common start until the slowest thread has done them, and which of them count.
 
+use std::time::Duration;
+
+use super::window::{Span, Window};
+
 /// Share of a lap that a thread may be off its CPU: above it there was more than an interrupt.
 pub(super) const OFF_CPU: f64 = 0.02;
-
-use std::time::Duration;
 
 /// How many passes, and how many of them from one start to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,13 +18,22 @@ pub(super) struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
     pub(super) passes: u64,
-    /// What they took, on the slowest thread.
+    /// What they took all threads.
     pub(super) seconds: f64,
     /// The largest share of it that a thread was off its CPU.
     pub(super) off_cpu: f64,
 }
 
-/// What one thread did, or all did together.
+/// What one thread did.
+pub(super) struct Turn {
+    /// Passes of each lap.
+    pub(super) passes: Vec<u64>,
+    /// When it worked in each lap.
+    pub(super) spans: Vec<Span>,
+    pub(super) clock_hz: Option<f64>,
+}
+
+/// What all did together.
 pub(super) struct Round {
     pub(super) laps: Vec<Lap>,
     pub(super) clock_hz: Option<f64>,
@@ -46,29 +57,18 @@ impl Schedule {
     }
 }
 
-impl Lap {
-    /// The same lap as another thread saw it: the slower counts, and the one that was off its CPU for longer.
-    fn or_slower(self, other: Self) -> Self {
-        Self {
-            seconds: self.seconds.max(other.seconds),
-            off_cpu: self.off_cpu.max(other.off_cpu),
-            passes: self.passes,
-        }
-    }
-}
-
 impl Round {
-    pub(super) fn of_all(threads: Vec<Self>) -> Self {
-        let count = threads.len().max(1) as f64;
-        let clocks: Option<Vec<f64>> = threads.iter().map(|thread| thread.clock_hz).collect();
-        let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / count);
-        let laps = threads.into_iter().map(|thread| thread.laps).reduce(|mut slowest, other| {
-            for (lap, other) in slowest.iter_mut().zip(other) {
-                *lap = lap.or_slower(other);
-            }
-            slowest
+    /// The turns of all threads, which did the same laps; `alone` with a CPU for each.
+    pub(super) fn of_all(turns: &[Turn], alone: bool) -> Self {
+        let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
+        let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
+        let passes = turns.first().map(|turn| turn.passes.as_slice()).unwrap_or_default();
+        let laps = passes.iter().enumerate().filter_map(|(index, passes)| {
+            let spans: Vec<Span> = turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
+            let Window { seconds, off_cpu } = Window::of(&spans, alone)?;
+            Some(Lap { passes: *passes, seconds, off_cpu })
         });
-        Self { laps: laps.unwrap_or_default(), clock_hz }
+        Self { laps: laps.collect(), clock_hz }
     }
 
     /// Passes of all laps.
@@ -131,14 +131,23 @@ mod tests {
     }
 
     #[test]
-    fn a_lap_is_as_slow_as_its_slowest_thread_and_as_disturbed_as_the_most_disturbed() {
-        let fast = Round { laps: vec![lap(2, 1.0, 0.5), lap(1, 0.5, 0.0)], clock_hz: Some(2e9) };
-        let slow = Round { laps: vec![lap(2, 1.5, 0.0), lap(1, 0.4, 0.1)], clock_hz: Some(4e9) };
-        let all = Round::of_all(vec![fast, slow]);
-        assert_eq!(all.laps, [lap(2, 1.5, 0.5), lap(1, 0.5, 0.1)]);
+    fn a_lap_lasts_from_the_first_start_to_the_last_end() {
+        let now = std::time::Instant::now();
+        let ms = Duration::from_millis;
+        let span = |from, to, off_cpu| Span { start: now + ms(from), end: now + ms(to), off_cpu };
+        let turn = |spans: Vec<Span>, hz| Turn { passes: vec![2, 1], spans, clock_hz: Some(hz) };
+        let turns = [
+            turn(vec![span(0, 1000, 0.5), span(2000, 2500, 0.0)], 2e9),
+            turn(vec![span(0, 1500, 0.0), span(2100, 2600, 0.1)], 4e9),
+        ];
+        let all = Round::of_all(&turns, true);
+        assert_eq!(all.laps.first(), Some(&lap(2, 1.5, 0.5)));
+        let late = all.laps[1];
+        assert!((late.seconds - 0.6).abs() < 1e-9 && (late.off_cpu - 0.1 / 0.6).abs() < 1e-9, "{late:?}");
         assert_eq!(all.clock_hz, Some(3e9));
-        assert_eq!(all.seconds(), 2.0);
-        assert!(Round::of_all(Vec::new()).laps.is_empty());
+        assert!((all.seconds() - 2.1).abs() < 1e-9);
+        assert!((Round::of_all(&turns, false).laps[1].off_cpu - 0.1).abs() < 1e-12);
+        assert!(Round::of_all(&[], true).laps.is_empty());
     }
 
     #[test]

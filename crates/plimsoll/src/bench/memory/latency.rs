@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use super::{
     ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, answers, budget, fits_in, last_level, levels,
-    note_caches, note_pages, pages, pages_of, seed, sizes, team,
+    note_caches, note_nodes, note_pages, pages, pages_of, seed, sizes, team,
 };
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
 use crate::case::Case;
@@ -110,6 +110,7 @@ impl Benchmark for Latency {
             note_caches(&mut facts, cx.machine);
         }
         facts.achieved.insert("stride".to_owned(), Json::from(stride));
+        note_nodes(&mut facts, cx.machine, chase.cpus());
         let level = answers(cx.machine, chase.cpus(), size, 1);
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));

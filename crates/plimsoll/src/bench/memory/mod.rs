@@ -7,13 +7,13 @@ mod batches;
 mod block;
 mod choose;
 mod field;
-mod home;
 mod lap;
 mod latency;
 mod level;
 mod loaded;
 mod numa;
 mod passes;
+mod window;
 
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_metal::stream::StreamOp;
@@ -181,6 +181,20 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
             format_size(ASSUMED_LAST_LEVEL)
         );
         facts.warnings.push(Warning::Other { code: "caches-unknown".to_owned(), text });
+    }
+}
+
+/// A remark where a thread's own node has no memory, so that another's is measured.
+fn note_nodes(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
+    let empty = cpus.iter().filter_map(|cpu| {
+        let node = machine.memory.node_of(*cpu).filter(|node| node.total_bytes == Some(0))?;
+        Some((*cpu, node.id))
+    });
+    if let Some((cpu, node)) = empty.min() {
+        let text = format!(
+            "node {node}, to which CPU {cpu} belongs, has no memory: that of another node was measured"
+        );
+        facts.warnings.push(Warning::Other { code: "node-without-memory".to_owned(), text });
     }
 }
 

@@ -12,6 +12,8 @@ use plimsoll_metal::numa::{nodes_of, on_node};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
+use super::lap::OFF_CPU;
+use super::window::{Span, Window};
 use super::{HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, pages, pages_of, seed, team_on};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
@@ -252,10 +254,7 @@ impl Between {
                 let laps = team
                     .run_each(regions, |member, region| blocks(region, kernel, time, member))
                     .map_err(broken)?;
-                let count = laps.iter().map(Vec::len).min().unwrap_or(0);
-                let slowest = (0..count)
-                    .filter_map(|lap| laps.iter().filter_map(|laps| laps.get(lap)).copied().reduce(f64::max));
-                Ok(bytes as f64 / middle(slowest.collect())?)
+                Ok((bytes * BLOCKS_A_LAP) as f64 / middle(together(&laps))?)
             }
         }
     }
@@ -303,19 +302,32 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     slices
 }
 
-/// Seconds of a block on this thread, lap by lap; all threads do the same number.
-fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Member<'_>) -> Vec<f64> {
+/// When this thread worked in each lap; all threads do the same number.
+fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Member<'_>) -> Vec<Span> {
     let mut timed = |blocks: u64| {
         region.draw(blocks);
         member.barrier();
         let start = Instant::now();
-        let done = region.work(kernel);
-        start.elapsed().as_secs_f64() / done.max(1) as f64
+        region.work(kernel);
+        Span { start, end: Instant::now(), off_cpu: 0.0 }
     };
     timed(1);
     // The number of laps must be the same on all threads, so it cannot follow from what this one sees.
     let laps = LEAST_SLICES.max((time.as_secs_f64() / SLICE.as_secs_f64()) as usize);
     (0..laps).map(|_| timed(BLOCKS_A_LAP)).collect()
+}
+
+/// Seconds of each lap of all threads: those in which they began together, and all of them if they never did.
+fn together(laps: &[Vec<Span>]) -> Vec<f64> {
+    let count = laps.iter().map(Vec::len).min().unwrap_or(0);
+    let windows = (0..count).filter_map(|lap| {
+        let spans: Vec<Span> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
+        Window::of(&spans, true)
+    });
+    let windows: Vec<Window> = windows.collect();
+    let least = windows.iter().map(|window| window.off_cpu).fold(f64::INFINITY, f64::min);
+    let counted = windows.iter().filter(|window| window.off_cpu <= least.max(OFF_CPU));
+    counted.map(|window| window.seconds).collect()
 }
 
 /// Blocks of a mebibyte in a lap: about [`SLICE`] at 40 GB/s.
@@ -393,10 +405,14 @@ mod tests {
 
     #[test]
     fn nodes_without_memory_or_without_cpus_are_left_out() -> Result<(), Fault> {
-        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+        let fixture = Fixture::open("epyc-7543-nps4")?;
+        fixture.write(
+            "sys/devices/system/node/node0/meminfo",
+            b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n",
+        )?;
+        let mut machine = fixture.machine();
         machine.cpu.allowed = machine.cpu.online.clone();
         let all = machine.memory.nodes.len();
-        machine.memory.nodes[0].total_bytes = Some(0);
         machine.memory.nodes[1].cpus = "".parse().unwrap_or_default();
         assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (all - 1, all - 1));
         assert!(Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.is_ok());

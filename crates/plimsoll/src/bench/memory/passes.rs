@@ -11,8 +11,8 @@ use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, Round, Schedule, passes_in};
 use super::{
-    Answers, TIMES_LAST_LEVEL, answers, last_level, least_total, note_caches, note_pages, pages_of, seed,
-    team,
+    Answers, TIMES_LAST_LEVEL, answers, last_level, least_total, note_caches, note_nodes, note_pages,
+    pages_of, seed, team,
 };
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
@@ -51,16 +51,17 @@ impl Passes {
         let mut team = team(cx.machine, threads)?;
         let (pages, seed) = (pages_of(case), seed(cx, case));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
-        let fields = Fields::new(&mut team, Shape { op, layout, size: bytes, pages, seed })?;
+        let alone = threads <= cx.machine.cpu.allowed.len();
+        let fields = Fields::new(&mut team, Shape { op, layout, size: bytes, pages, seed, alone })?;
         let mut facts = Facts::default();
         note_pages(&mut facts, pages, &fields.resident());
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, threads);
+        note_nodes(&mut facts, cx.machine, team.cpus());
         let level = answers(cx.machine, team.cpus(), size, op.arrays());
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         note_level(&mut facts, cx.machine, op, level);
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
-        let alone = threads <= cx.machine.cpu.allowed.len();
         Ok(Self { team, fields, op, chosen: None, alone, facts })
     }
 

@@ -356,3 +356,21 @@ fn pages_other_than_asked_for_are_told() {
     assert_eq!(told(Pages::Thp, 4 * MIB, 2 * MIB), (Some("50 % thp, the rest 4k".to_owned()), differs));
     assert_eq!(told(Pages::Thp, 0, 0), (None, vec![]));
 }
+
+#[test]
+fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<(), Fault> {
+    let fixture = Fixture::open("epyc-7543-nps4")?;
+    fixture
+        .write("sys/devices/system/node/node0/meminfo", b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n")?;
+    let machine = fixture.machine();
+    let [own, other] = [0, 1].map(|node| machine.memory.nodes[node].cpus.iter().next());
+    let remarks = |cpus: &[Option<usize>]| {
+        let mut facts = Facts::default();
+        note_nodes(&mut facts, &machine, &cpus.iter().flatten().copied().collect::<Vec<usize>>());
+        facts.warnings.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    assert_eq!(remarks(&[other]), [""; 0]);
+    let told = remarks(&[other, own]);
+    assert!(told.len() == 1 && told[0].contains("node 0, to which CPU 0 belongs, has no memory"), "{told:?}");
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! What it costs that something is not known.
 
 /// Facts by the beginning of their name, the most specific first, and what is lost without them.
-const COSTS: [(&str, &str); 31] = [
+const COSTS: [(&str, &str); 32] = [
     ("host", "runs of several machines are hard to tell apart"),
     ("kernel.release", "runs before and after an update look alike"),
     (
@@ -24,6 +24,10 @@ const COSTS: [(&str, &str); 31] = [
     ("memory.huge_pages", "measurements with huge pages are skipped"),
     ("memory.transparent", "it cannot be said which page size a measurement had"),
     ("memory.node", "memory cannot be placed by node, and remote access cannot be told from local"),
+    (
+        "memory.modules",
+        "memory is held to the most that the socket can carry, and not to the channels in use",
+    ),
     ("memory.swap", "swapping during a run may go unnoticed"),
     ("cgroup.cpuset", "CPUs may be used that the group does not allow"),
     ("cgroup.cpu", "a CPU quota may hold figures below the limit unnoticed"),

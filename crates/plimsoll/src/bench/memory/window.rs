@@ -1,0 +1,106 @@
+//! Threads that work side by side: how long all of them took together, and how far they were disturbed.
+//!
+//! Who begins late leaves the memory to the others for a while, and has it to itself at the end. The slowest thread's own
+//! time would then be too short for what all have done; so the time is from the first start to the last end.
+
+use std::time::{Duration, Instant};
+
+/// How much later than the first a thread may begin for all to have begun together: above it there was more than the way
+/// of a cache line from CPU to CPU.
+const LATE: Duration = Duration::from_micros(1);
+
+/// One thread's part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    /// Share of it that the thread was off its CPU.
+    pub(super) off_cpu: f64,
+}
+
+/// All threads' parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Window {
+    pub(super) seconds: f64,
+    /// The largest share of it that a thread was off its CPU, or had not begun.
+    pub(super) off_cpu: f64,
+}
+
+impl Span {
+    fn elapsed(&self) -> Duration {
+        self.end.saturating_duration_since(self.start)
+    }
+}
+
+impl Window {
+    /// The parts of all threads, which were to begin together; `None` of none. With a CPU for each thread (`alone`) a late
+    /// beginning is a disturbance; threads that take turns on a CPU begin when it is free.
+    pub(super) fn of(spans: &[Span], alone: bool) -> Option<Self> {
+        let first = spans.iter().map(|span| span.start).min()?;
+        let late = spans.iter().map(|span| span.start).max()?.saturating_duration_since(first);
+        let whole = spans.iter().map(|span| span.end).max()?.saturating_duration_since(first);
+        let slowest = spans.iter().map(Span::elapsed).max()?;
+        let together = alone && late <= LATE;
+        let lateness = match alone && !together && !whole.is_zero() {
+            true => late.as_secs_f64() / whole.as_secs_f64(),
+            false => 0.0,
+        };
+        Some(Self {
+            seconds: if together { slowest } else { whole }.as_secs_f64(),
+            off_cpu: spans.iter().map(|span| span.off_cpu).fold(lateness, f64::max),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span(from_us: u64, to_us: u64, off_cpu: f64) -> impl Fn(Instant) -> Span {
+        let us = Duration::from_micros;
+        move |now| Span { start: now + us(from_us), end: now + us(to_us), off_cpu }
+    }
+
+    fn of(spans: &[&dyn Fn(Instant) -> Span], alone: bool) -> Window {
+        let now = Instant::now();
+        let spans: Vec<Span> = spans.iter().map(|span| span(now)).collect();
+        Window::of(&spans, alone).unwrap()
+    }
+
+    #[test]
+    fn threads_that_begin_together_take_as_long_as_the_slowest() {
+        let both = of(&[&span(0, 5_000, 0.0), &span(1, 7_000, 0.3)], true);
+        assert_eq!(both.off_cpu, 0.3);
+        assert!((both.seconds - 6.999e-3).abs() < 1e-9, "{both:?}");
+        assert_eq!(Window::of(&[], true), None);
+    }
+
+    #[test]
+    fn who_begins_late_lengthens_the_window_and_disturbs_it() {
+        // Each had the memory to itself for 4 of its 5 or 7 ms.
+        let spans: [&dyn Fn(Instant) -> Span; 2] = [&span(0, 5_000, 0.0), &span(4_000, 11_000, 0.0)];
+        let late = of(&spans, true);
+        assert!((late.seconds - 11e-3).abs() < 1e-9, "{late:?}");
+        assert!((late.off_cpu - 4.0 / 11.0).abs() < 1e-9, "{late:?}");
+        let sharing = of(&spans, false);
+        assert!((sharing.seconds - 11e-3).abs() < 1e-9 && sharing.off_cpu == 0.0, "{sharing:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_no_shorter_than_any_part_of_it(
+            parts in prop::collection::vec((0_u64..5_000, 1_u64..5_000, 0.0_f64..1.0), 1..9), alone: bool
+        ) {
+            let now = Instant::now();
+            let spans: Vec<Span> =
+                parts.iter().map(|(from, length, off)| span(*from, from + length, *off)(now)).collect();
+            let window = Window::of(&spans, alone).unwrap();
+            for span in &spans {
+                prop_assert!(window.seconds >= span.elapsed().as_secs_f64());
+                prop_assert!(window.off_cpu >= span.off_cpu);
+            }
+            prop_assert!(window.off_cpu <= 1.0 && window.seconds <= 10e-3);
+        }
+    }
+}

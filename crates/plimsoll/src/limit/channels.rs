@@ -1,0 +1,233 @@
+//! What the memory channels of the sockets with threads on them can carry.
+//!
+//! Which channels hold modules, and how fast these run, stands in SMBIOS; where that is not readable, or made up by a
+//! hypervisor, the ceiling is that of sockets with every channel filled, and says so. Where both are known both are given.
+
+use std::collections::BTreeSet;
+
+use super::microarchitecture::SocketMemory;
+use super::{Input, Kind, Limit, Source};
+use crate::bench::place;
+use crate::machine::Machine;
+use crate::machine::smbios::Module;
+
+/// Where a ceiling comes from, for its inputs.
+const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
+
+/// The ceilings of traffic between memory and the sockets that `threads` threads are on, in bytes per second.
+///
+/// # Errors
+/// Why none is known.
+pub(super) fn carried(machine: &Machine, threads: usize) -> Result<Vec<Limit>, String> {
+    let populated = populated(machine, threads);
+    match (populated, most(machine, threads)) {
+        (Ok(populated), most) => Ok([populated].into_iter().chain(most).collect()),
+        (Err(why), Ok(mut most)) => {
+            most.reason =
+                Some(format!("socket maximum, populated channels unknown{why}{}", in_between(machine)));
+            Ok(vec![most])
+        }
+        (Err(_), Err(why)) => Err(why),
+    }
+}
+
+/// Multiplies a ceiling by what a program's bytes are of those on the bus, say.
+pub(super) fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
+    Limit {
+        value: limit.value.map(|value| value * factor),
+        formula: format!("{} {formula}", limit.formula),
+        inputs: limit.inputs.iter().chain(inputs).cloned().collect(),
+        ..limit
+    }
+}
+
+fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
+    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
+}
+
+/// Sockets with every channel filled with the fastest modules.
+fn most(machine: &Machine, threads: usize) -> Result<Limit, String> {
+    let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
+    let (sockets, _) = sockets(machine, threads)?;
+    let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
+    let inputs = vec![
+        input("sockets", sockets, "1", "the CPUs that the threads are pinned to"),
+        input("channels", f64::from(memory.channels), "1", &from),
+        input("width", 8.0, "B", "a DDR channel is 64 bits wide"),
+        input("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
+    ];
+    let value = sockets * memory.bytes_per_second();
+    let formula = "sockets × channels × width × transfers";
+    let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
+    Ok(Limit { reason: Some("socket maximum: every channel filled".to_owned()), ..limit })
+}
+
+/// The channels that hold modules; the error is the end of a sentence, or empty.
+fn populated(machine: &Machine, threads: usize) -> Result<Limit, String> {
+    let modules = machine.memory.modules.as_deref().unwrap_or_default();
+    if modules.is_empty() {
+        return Err(String::new());
+    }
+    if machine.virtualisation.is_virtual != Some(false) {
+        return Err(" (a hypervisor makes up what SMBIOS says)".to_owned());
+    }
+    let widest = modules.iter().map(|module| module.width_bits).collect::<Option<Vec<u32>>>();
+    let fastest = modules.iter().map(|module| module.megatransfers).collect::<Option<Vec<u32>>>();
+    let most =
+        |numbers: Option<Vec<u32>>| numbers.and_then(|numbers| numbers.into_iter().max()).map(f64::from);
+    let (Some(bits), Some(speed)) = (most(widest), most(fastest)) else {
+        return Err(" (SMBIOS lacks the width or the speed of a module)".to_owned());
+    };
+    let (channels, reason) = match count(modules) {
+        Some(channels) => (channels, None),
+        None => (
+            modules.len(),
+            Some(
+                "the firmware does not name channels: each module is taken to have one of its own".to_owned(),
+            ),
+        ),
+    };
+    let (used, all) = sockets(machine, threads).unwrap_or((1.0, 1.0));
+    // Every socket has as many as the others, or else nothing tells which has fewer.
+    let channels = channels as f64;
+    let mine = if (channels / all).fract() == 0.0 { channels * used / all } else { channels };
+    let inputs = vec![
+        input(
+            "channels",
+            mine,
+            "1",
+            &format!("{SMBIOS}: with modules, of the sockets that the threads are on"),
+        ),
+        input("width", bits / 8.0, "B", SMBIOS),
+        input("transfers", speed * 1e6, "1/s", &format!("{SMBIOS}: configured speed")),
+    ];
+    let value = mine * bits / 8.0 * speed * 1e6;
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "channels × width × transfers", inputs);
+    Ok(Limit { reason, ..limit })
+}
+
+/// Channels with at least one module; `None` where a module's channel is not told.
+fn count(modules: &[Module]) -> Option<usize> {
+    let channels: Option<BTreeSet<&str>> = modules.iter().map(|module| module.channel.as_deref()).collect();
+    channels.map(|channels| channels.len())
+}
+
+/// What a hypervisor means for a limit of the whole socket.
+pub(super) fn in_between(machine: &Machine) -> String {
+    match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
+        (Some(true), Some(name)) => format!("; {name} is in between, and others may share the socket"),
+        (Some(true), None) => "; a hypervisor is in between, and others may share the socket".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn no_channels(machine: &Machine) -> String {
+    let hidden = match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
+        (Some(true), Some(name)) => format!("{name} hides the memory's channels"),
+        (Some(true), None) => "the hypervisor hides the memory's channels".to_owned(),
+        _ => "which channels hold memory stands in SMBIOS, which only root may read".to_owned(),
+    };
+    format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
+}
+
+/// Sockets that `threads` threads are placed on, and all sockets.
+fn sockets(machine: &Machine, threads: usize) -> Result<(f64, f64), String> {
+    let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
+    let of = |cpu: usize| machine.cpu.logical(cpu).and_then(|cpu| cpu.package);
+    let used: Option<BTreeSet<u32>> = place(machine, threads).into_iter().map(of).collect();
+    let all: Option<BTreeSet<u32>> = machine.cpu.logical.iter().map(|cpu| cpu.package).collect();
+    match (used, all) {
+        (Some(used), Some(all)) if !used.is_empty() => Ok((used.len() as f64, all.len() as f64)),
+        _ => Err(unknown()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::machine::smbios::tests::{Slot, table};
+
+    const TABLE: &str = "sys/firmware/dmi/tables/DMI";
+    const SPEED: u16 = 2666;
+
+    /// A machine with two sockets of six channels, two slots each; `filled` says which slots have a module.
+    fn xeon(filled: impl Fn(usize) -> bool) -> Result<Machine, Fault> {
+        let names: Vec<(String, String)> = (0..24)
+            .map(|slot| {
+                (
+                    format!("DIMM {}", slot % 2),
+                    format!("P{} CHANNEL {}", slot / 12, (b'A' + slot % 12 / 2) as char),
+                )
+            })
+            .collect();
+        let slots: Vec<Slot<'_>> = names
+            .iter()
+            .enumerate()
+            .map(|(slot, (name, bank))| (name.as_str(), bank.as_str(), filled(slot).then_some((32, SPEED))))
+            .collect();
+        let fixture = Fixture::open("xeon-gold-6230-2s")?;
+        fixture.write(TABLE, &table(&slots))?;
+        let mut machine = fixture.machine();
+        machine.virtualisation.is_virtual = Some(false);
+        Ok(machine)
+    }
+
+    fn values(machine: &Machine, threads: usize) -> Vec<(Option<f64>, Source)> {
+        carried(machine, threads).unwrap().into_iter().map(|limit| (limit.value, limit.source)).collect()
+    }
+
+    #[test]
+    fn channels_are_counted_and_not_slots() -> Result<(), Fault> {
+        let channel = 8.0 * f64::from(SPEED) * 1e6;
+        let maximum = (Some(6.0 * 8.0 * 2933e6), Source::Rated);
+        let full = xeon(|_| true)?;
+        assert_eq!(full.memory.modules.as_ref().map(Vec::len), Some(24));
+        assert_eq!(values(&full, 1), [(Some(6.0 * channel), Source::Derived), maximum]);
+        let one_each = xeon(|slot| slot % 2 == 0)?;
+        assert_eq!(values(&one_each, 1), values(&full, 1), "a second module on a channel adds nothing");
+        let half = xeon(|slot| slot % 4 == 0)?;
+        assert_eq!(values(&half, 1)[0].0, Some(3.0 * channel));
+        let mut both = half.clone();
+        both.cpu.allowed = both.cpu.online.clone();
+        assert_eq!(values(&both, 40)[0].0, Some(6.0 * channel), "threads on both sockets");
+        let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14)?;
+        assert_eq!(values(&uneven, 1)[0].0, Some(3.0 * channel), "nothing tells which socket has two");
+        Ok(())
+    }
+
+    #[test]
+    fn without_names_of_channels_each_module_may_have_one() -> Result<(), Fault> {
+        let mut machine = xeon(|slot| slot < 4)?;
+        for module in machine.memory.modules.iter_mut().flatten() {
+            module.channel = None;
+        }
+        let limit = carried(&machine, 1)?.remove(0);
+        assert_eq!(limit.inputs[0].value, 2.0, "four modules, two sockets");
+        assert!(limit.reason.is_some_and(|why| why.contains("does not name channels")));
+        Ok(())
+    }
+
+    #[test]
+    fn what_a_hypervisor_makes_up_or_the_firmware_leaves_out_does_not_count() -> Result<(), Fault> {
+        let reason = |machine: &Machine| {
+            let limits = carried(machine, 1).unwrap();
+            assert_eq!((limits.len(), limits[0].source), (1, Source::Rated));
+            limits[0].reason.clone().unwrap_or_default()
+        };
+        let mut machine = xeon(|_| true)?;
+        machine.virtualisation.is_virtual = Some(true);
+        let made_up = "socket maximum, populated channels unknown (a hypervisor makes up what SMBIOS says)";
+        assert!(reason(&machine).starts_with(made_up), "{}", reason(&machine));
+        machine.virtualisation.is_virtual = None;
+        assert!(reason(&machine).starts_with(made_up));
+        machine.virtualisation.is_virtual = Some(false);
+        for module in machine.memory.modules.iter_mut().flatten() {
+            module.megatransfers = None;
+        }
+        assert!(reason(&machine).contains("lacks the width or the speed"));
+        machine.memory.modules = None;
+        assert_eq!(reason(&machine), "socket maximum, populated channels unknown");
+        Ok(())
+    }
+}
