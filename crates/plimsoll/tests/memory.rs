@@ -2,7 +2,7 @@
 //! pages. What is refused is refused before it is allocated; what is finished is kept.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -190,6 +190,57 @@ fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
     assert_eq!(document["measurements"][1]["status"], "skipped");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
     assert!(reason.starts_with("needs 1 reserved pages of 1 GiB; 0 are free"), "{reason}");
+}
+
+/// Pages of 2 MiB that a test added to the kernel's pool; they are given back on drop. Others that do so wait meanwhile.
+struct Pool {
+    file: fs::File,
+    before: u64,
+}
+
+impl Pool {
+    const DIR: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+    /// `None` where the kernel has no such pages, gives none or this user may not ask.
+    fn with_free(pages: u64) -> Option<Self> {
+        let number = |name: &str| fs::read_to_string(format!("{}/{name}", Self::DIR)).ok()?.trim().parse::<u64>().ok();
+        let file = fs::OpenOptions::new().write(true).open(format!("{}/nr_hugepages", Self::DIR)).ok()?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).ok()?;
+        let pool = Self { file, before: number("nr_hugepages")? };
+        pool.set(pool.before + pages);
+        (number("free_hugepages")? >= pages).then_some(pool)
+    }
+
+    fn set(&self, pages: u64) {
+        let _ = (&self.file).write_all(pages.to_string().as_bytes());
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.set(self.before);
+    }
+}
+
+#[test]
+fn reserved_pages_are_taken_where_there_are_some() {
+    let Some(pool) = Pool::with_free(16) else {
+        return skipped("reserved_pages_are_taken_where_there_are_some", "no pages of 2 MiB can be reserved");
+    };
+    let dir = scratch();
+    let words = "memory --only memory.bandwidth,memory.latency --op read --size 4M --pages 2m --threads 1 --samples 2 \
+                 --sample-time 5ms --json -";
+    let (out, _) = ended(plimsoll(dir.path()).args(words.split_whitespace()).args(["--store", "none"]), 0);
+    drop(pool);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let measurements = document["measurements"].as_array().unwrap();
+    assert!(!measurements.is_empty());
+    for measurement in measurements {
+        assert_eq!(measurement["status"], "ok", "{measurement}");
+        assert_eq!(measurement["achieved"]["pages"], "2m", "{measurement}");
+        let codes = measurement["warnings"].as_array().into_iter().flatten().map(|warning| &warning["code"]);
+        assert!(codes.into_iter().all(|code| code != "pages-differ"), "{measurement}");
+    }
 }
 
 #[test]
