@@ -73,15 +73,18 @@ def best_by_trial(others, count):
 def ratios(title, sides, header):
     """Rows of plimsoll against the best of the others, from `sides`: (row, ours, {name: theirs}). The two quickest of the
     others by a trial are interleaved with plimsoll; the better of them by its median counts."""
-    rows = []
-    for name, ours, others in sides:
-        taken = interleave({"plimsoll": ours, **best_by_trial(others, 2)})
-        mine = taken.pop("plimsoll")
-        best = max(taken, key=lambda other: median(taken[other]))
-        rows.append((name, f"{median(mine) / 1e9:.2f}", f"{median(taken[best]) / 1e9:.2f} {best}",
-                     verdict(median(mine) / median(taken[best]), 1.0),
-                     spread([one / other for one, other in zip(mine, taken[best])])))
-    table(title, [header, "GB/s", "best other, GB/s", "ratio of medians", "ratios"], rows)
+    header = [header, "GB/s", "best other, GB/s", "ratio of medians", "ratios"]
+    table(title, header, (ratio(*side) for side in sides))
+
+
+def ratio(name, ours, others):
+    """One such row."""
+    taken = interleave({"plimsoll": ours, **best_by_trial(others, 2)})
+    mine = taken.pop("plimsoll")
+    best = max(taken, key=lambda other: median(taken[other]))
+    return (name, f"{median(mine) / 1e9:.2f}", f"{median(taken[best]) / 1e9:.2f} {best}",
+            verdict(median(mine) / median(taken[best]), 1.0),
+            spread([one / other for one, other in zip(mine, taken[best])]))
 
 
 def memory_against_likwid(threads):
@@ -216,15 +219,18 @@ def lat_mem_rd(mib, stride, environment):
 
 def repeated():
     """Ten runs of the same: how far they lie apart, and the interval of their mean (Student's t, 95 %)."""
-    rows = []
-    for op, threads in [("read", 1), ("copy", 1), ("copy", CPUS)]:
-        values = [own(op, SIZE, threads) for _ in range(10)]
-        half = (max(values) - min(values)) / 2 / median(values)
-        interval = 2.262 * statistics.stdev(values) / 10**0.5 / statistics.mean(values)
-        rows.append((op, threads, f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values], 2),
-                     f"{100 * half:.2f} %", f"{100 * interval:.2f} %"))
     header = ["operation", "threads", "GB/s", "range", "half the range", "half the interval of the mean"]
-    table("Ten runs of the same", header, rows)
+    cases = [("read", 1), ("copy", 1), ("copy", CPUS)]
+    table("Ten runs of the same", header, (ten_runs(op, threads) for op, threads in cases))
+
+
+def ten_runs(op, threads):
+    """One such row."""
+    values = [own(op, SIZE, threads) for _ in range(10)]
+    half = (max(values) - min(values)) / 2 / median(values)
+    interval = 2.262 * statistics.stdev(values) / 10**0.5 / statistics.mean(values)
+    return (op, threads, f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values], 2),
+            f"{100 * half:.2f} %", f"{100 * interval:.2f} %")
 
 
 PARTS = {

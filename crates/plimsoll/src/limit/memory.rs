@@ -21,10 +21,7 @@ pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
         "bus" | "program" => {
             let ceilings = match memory::answers_case(question.machine, question.case) {
                 Answers::Memory => channels(question),
-                Answers::Cache(1) => nearest_cache(question).map(|limit| vec![limit]),
-                Answers::Cache(level) => {
-                    Err(format!("how many bytes a cycle the level {level} cache gives is not in our tables"))
-                }
+                Answers::Cache(level) => cache(question, level).map(|limit| vec![limit]),
                 Answers::CacheAndMemory(_) | Answers::Unknown => Err(
                     "caches answer in part at this size, and memory's channels do not bound them; leave --size out"
                         .to_owned(),
@@ -36,34 +33,64 @@ pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// What loads can take from the first-level caches, at the clock of each sample; stores come on top in their share.
-fn nearest_cache(question: &Question<'_>) -> Result<Limit, String> {
+/// What loads can take from the caches of this level, at the clock of each sample; stores come on top in their share.
+///
+/// What a nearer cache still holds does not come from this one: at most as much as it has room for.
+fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let op = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).ok_or("the operation is unknown")?;
     if op.loads() == 0 {
-        return Err(
-            "how many bytes a cycle stores can put into the level 1 cache is not in our tables".to_owned()
-        );
+        return Err("how many bytes a cycle stores can put into a cache is not in our tables".to_owned());
     }
-    let row = Microarchitecture::of(&machine.cpu, memory::first_cpu(machine)).map_err(|e| e.to_string())?;
-    let bytes = row.l1_load_bytes.ok_or_else(|| format!("the level 1 width of {} is not known", row.name))?;
+    let cpu = memory::first_cpu(machine);
+    let row = Microarchitecture::of(&machine.cpu, cpu).map_err(|e| e.to_string())?;
+    let bytes = match level {
+        1 => row.l1_load_bytes,
+        2 => row.l2_load_bytes,
+        3 => row.l3_load_bytes,
+        _ => None,
+    };
+    let bytes = bytes.ok_or_else(|| {
+        format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", row.name)
+    })?;
+    let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
     let cpus: CpuSet = place(machine, case.threads()).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
-    let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share).collect();
+    let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
-    let inputs = vec![
+    let mut inputs = vec![
         input("bytes", bytes, "B/cycle", &from),
         input("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
         input("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
         input("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
     ];
+    let mut formula = "bytes × clock × cores × share".to_owned();
+    if missed < 1.0 {
+        inputs.push(input("missed", missed, "1", "1 − the nearer cache ÷ size: the rest may be there"));
+        formula.push_str(" ÷ missed");
+    }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
-    let formula = "bytes × clock × cores × share";
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs);
+    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
     Ok(Limit { per_sample, ..limit })
+}
+
+/// The least share of `size` bytes that a cache nearer than this level has no room for.
+fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
+    let inner = memory::levels(machine, cpu).into_iter().rfind(|cache| cache.number < level);
+    match inner {
+        None if level > 1 => Err("the sizes of the nearer caches are unknown".to_owned()),
+        None => Ok(1.0),
+        Some(inner) if size >= inner.bytes.saturating_mul(2) => Ok(1.0 - inner.bytes as f64 / size as f64),
+        Some(inner) => Err(format!(
+            "the level {} cache ({}) answers a share of the loads; give a --size of at least {}",
+            inner.number,
+            format_size(inner.bytes),
+            format_size(inner.bytes.saturating_mul(2))
+        )),
+    }
 }
 
 /// Limits of `memory.latency`.
@@ -217,6 +244,8 @@ mod tests {
     #[test]
     fn every_socket_with_a_thread_counts_once() -> Result<(), Fault> {
         let mut xeon = machine("xeon-gold-6230-2s")?;
+        // Without the firmware's word the limit is that of full sockets alone.
+        xeon.memory.modules = None;
         let bus = |machine: &Machine, threads| {
             ask(machine, &copy(1 << 30, threads), "bus", &[moved(1.0, 1.0)]).value
         };
@@ -271,8 +300,27 @@ mod tests {
         assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
         assert!(reason(of("write", 1)).contains("stores"));
-        let second = case("read", 1).with_size("size", 512 * KIB);
-        assert!(reason(ask(&machine, &second, "program", &samples)).contains("level 2"));
+        Ok(())
+    }
+
+    #[test]
+    fn farther_levels_give_theirs_for_what_nearer_ones_have_no_room_for() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        let samples = [chased(Some(3e9))];
+        let case = |size| {
+            let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", size);
+            case.with_count("threads", 1)
+        };
+        let of = |machine: &Machine, size| ask(machine, &case(size), "program", &samples);
+        let second = of(&machine, 512 * KIB);
+        assert_eq!(second.value, Some(32.0 * 3e9 / (1.0 - 32.0 / 512.0)));
+        assert!(second.formula.ends_with("÷ missed"));
+        assert_eq!(of(&machine, 16 * MIB).value, Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)));
+        assert!(reason(of(&machine, 48 * KIB)).contains("answers a share"));
+        assert!(reason(of(&machine, MIB + MIB / 2)).contains("at least 2M"));
+        machine.cpu.family = Some(0x17);
+        machine.cpu.model = Some(0x31);
+        assert!(reason(of(&machine, 16 * MIB)).contains("level 3 cache of Zen 2"));
         Ok(())
     }
 

@@ -86,6 +86,10 @@ pub struct Microarchitecture {
     pub l2_latency: Option<f64>,
     /// Bytes that loads can take from the level-1 data cache in a cycle.
     pub l1_load_bytes: Option<f64>,
+    /// Bytes that come from level 2 to level 1 in a cycle, at most.
+    pub l2_load_bytes: Option<f64>,
+    /// The same from level 3 to level 2.
+    pub l3_load_bytes: Option<f64>,
     /// Loads of up to 8 bytes started in a cycle.
     pub loads: Option<f64>,
     /// Stores of up to 8 bytes started in a cycle.

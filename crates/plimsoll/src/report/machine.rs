@@ -11,6 +11,7 @@ mod storage;
 pub use layout::{Row, Section, text};
 pub use limits::limits;
 
+use crate::machine::smbios::Module;
 use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
 use crate::quantity::{Quantity, Unit, percent};
 
@@ -85,6 +86,9 @@ fn memory(memory: &Memory) -> Section {
         format!("{page}: {}, {} free", count(pool.total), count(pool.free))
     });
     section.row("huge pages", or_unknown(joined(pools, "; ")));
+    if let Some(modules) = &memory.modules {
+        section.row("modules", modules_by_kind(modules));
+    }
     let page = memory.transparent_huge_page_bytes.map(|bytes| format!(", {}", size(Some(bytes))));
     let setting =
         memory.transparent_huge_pages.as_ref().map(|set| format!("{set}{}", page.unwrap_or_default()));
@@ -194,6 +198,24 @@ fn hertz(hz: Option<u64>) -> String {
 /// A line rate with three digits, `25.0 Gbit/s`.
 fn bits(rate: f64) -> String {
     Quantity::new(rate, Unit::BitPerSecond).to_string()
+}
+
+/// `12 × 32 GiB at 2933 MT/s in 12 channels`; channels as far as the firmware names them.
+fn modules_by_kind(modules: &[Module]) -> String {
+    let mut kinds = std::collections::BTreeMap::new();
+    for module in modules {
+        *kinds.entry((module.size_bytes, module.megatransfers)).or_insert(0_usize) += 1;
+    }
+    let kinds = kinds.into_iter().rev().map(|((bytes, speed), count)| {
+        let speed = speed.map_or("an unknown speed".to_owned(), |speed| format!("{speed} MT/s"));
+        format!("{count} × {} at {speed}", size(Some(bytes)))
+    });
+    let channels: std::collections::BTreeSet<_> = modules.iter().map(|module| &module.channel).collect();
+    let channels = match channels.first() {
+        Some(Some(_)) => format!(" in {} channels", channels.len()),
+        _ => ", channels not named".to_owned(),
+    };
+    kinds.collect::<Vec<_>>().join(", ") + &channels
 }
 
 /// `1 core`, `2 cores`.

@@ -86,7 +86,12 @@ fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
 
 fn unknown_operation(word: &str) -> String {
     let names: Vec<&str> = StreamOp::ALL.iter().map(|op| op.name()).collect();
-    format!("op: '{}' is no operation on memory; choose among {}", crate::text::shown(word), names.join(", "))
+    let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
+    format!(
+        "op: '{}' is no operation of passes over arrays; choose among {}{of_blocks}",
+        crate::text::shown(word),
+        names.join(", ")
+    )
 }
 
 /// The operations asked for, each with those of the variants asked for that it has.
