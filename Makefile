@@ -7,7 +7,7 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run test test-arm lint bench setup
+.PHONY: help cargo build run test test-arm lint bench fuzz setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -48,3 +48,6 @@ lint: cargo ## formatting, clippy without a warning, docs without a warning
 
 bench: build ## measure plimsoll's own floor and figures, as docs/performance.md tells
 	@./benches/run
+
+fuzz: cargo ## fuzz what reads the wire, 60 s a target, guided by coverage (SECONDS_EACH=n)
+	@CARGO="$(CARGO)" ./fuzz/run

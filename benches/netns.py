@@ -48,20 +48,21 @@ class Veth:
             subprocess.run(["ip", "netns", "delete", name], check=False)
 
     @contextlib.contextmanager
-    def serving(self):
-        """Runs a server in the far namespace; gives the words that make plimsoll use it. Over loopback, none."""
-        if not self.apart:
+    def serving(self, cpus=None):
+        """Runs a server at the far end, on `cpus`; gives the words that make plimsoll use it. Over loopback without
+        `cpus` none: plimsoll then starts its own."""
+        if not self.apart and cpus is None:
             yield []
             return
         with tempfile.TemporaryDirectory() as scratch:
             key = pathlib.Path(scratch, "key")
             subprocess.run([PLIMSOLL, "key", "new", str(key)], check=True, capture_output=True)
             # On a CPU of its own: a far end that shares the near end's spares it the wake-up of another.
-            pinned = ["taskset", "-c", str(CPUS - 1)]
+            pinned = ["taskset", "-c", cpus or str(CPUS - 1)]
             argv = [*self.far, *pinned, PLIMSOLL, "serve", "--bind", self.address, "--key", str(key), "--allow-root"]
             server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                time.sleep(0.3)
+                listening(self, 7546)
                 yield ["--server", self.address, "--key", str(key)]
             finally:
                 server.terminate()
@@ -70,3 +71,18 @@ class Veth:
 
 def ip(*words):
     subprocess.run(["ip", *words], check=True)
+
+
+def listening(veth, port):
+    """Waits until somebody listens on `port` at the far end."""
+    deadline = time.monotonic() + 10
+    wanted = f":{int(port):04X}"
+    while time.monotonic() < deadline:
+        argv = [*veth.far, "cat", "/proc/net/tcp", "/proc/net/tcp6"]
+        lines = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
+        fields = [line.split() for line in lines]
+        # 0A is a socket that listens.
+        if any(len(f) > 3 and f[1].endswith(wanted) and f[3] == "0A" for f in fields):
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"nobody listens on port {port}")

@@ -6,6 +6,7 @@ mod cpu;
 mod datagrams;
 mod disk;
 mod faults;
+mod fuzz;
 mod iperf3;
 mod layering;
 mod memory;

@@ -1,0 +1,64 @@
+//! The fuzz targets as plain tests: the corpus, and a bounded number of seeded changes to it. `make fuzz` runs the same
+//! functions guided by coverage.
+
+#[path = "../../../fuzz/src/targets.rs"]
+mod targets;
+
+use std::path::Path;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Changed inputs that are tried.
+const TRIES: usize = 2000;
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 15, "the corpus is there");
+    files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// One or a few changes: a byte, a piece left out or doubled, the tail of another input.
+fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
+    let mut bytes = corpus[below(corpus.len())].clone();
+    for _ in 0..=below(4) {
+        let at = below(bytes.len() + 1);
+        let end = (at + 1 + below(16)).min(bytes.len());
+        match below(5) {
+            0 if at < bytes.len() => bytes[at] = below(256) as u8,
+            1 => drop(bytes.drain(at..end.max(at))),
+            2 => {
+                let piece = bytes[at.min(end)..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            3 => {
+                let other = &corpus[below(corpus.len())];
+                let from = below(other.len() + 1);
+                bytes.truncate(at);
+                bytes.extend(&other[from..]);
+            }
+            _ => bytes.insert(at, below(256) as u8),
+        }
+    }
+    bytes
+}
+
+fn drive(name: &str, seed: u64, target: fn(&[u8])) {
+    let corpus = corpus(name);
+    corpus.iter().for_each(|bytes| target(bytes));
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..TRIES).for_each(|_| target(&changed(&corpus, &mut rng)));
+}
+
+#[test]
+fn frames_before_the_handshake_are_read_or_refused() {
+    drive("before-handshake", 1, targets::before_handshake);
+}
+
+#[test]
+fn frames_after_the_handshake_are_read_or_refused() {
+    drive("after-handshake", 2, targets::after_handshake);
+}

@@ -1,0 +1,7 @@
+//! Bytes of somebody who knows the key; see `targets.rs`.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::after_handshake(bytes));
