@@ -56,6 +56,47 @@ struct Instances {
     source: String,
     applies_to: Vec<String>,
     instance: Vec<Instance>,
+    network_source: String,
+    network: Vec<Network>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Network {
+    products: Vec<String>,
+    burst: f64,
+    baseline: f64,
+}
+
+/// What an instance type promises its network, in bit/s, each direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NetworkPromise<'a> {
+    /// The instance type.
+    pub product: &'a str,
+    /// While credit lasts.
+    pub burst: f64,
+    /// For ever.
+    pub baseline: f64,
+    /// Where the figures are from.
+    pub source: &'static str,
+}
+
+impl<'a> NetworkPromise<'a> {
+    /// What this instance type promises, if it is known.
+    pub fn of(machine: &'a Virtualisation) -> Option<NetworkPromise<'a>> {
+        let table = &*INSTANCE_TABLE;
+        let product = machine.product.as_deref()?.trim();
+        if machine.system_vendor.as_deref() != Some(table.vendor.as_str()) {
+            return None;
+        }
+        let row = table.network.iter().find(|row| row.products.iter().any(|known| known == product))?;
+        Some(NetworkPromise {
+            product,
+            burst: row.burst,
+            baseline: row.baseline,
+            source: &table.network_source,
+        })
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,6 +175,9 @@ mod tests {
         let products: Vec<_> = instances.instance.iter().flat_map(|row| &row.products).collect();
         assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
         assert!(instances.instance.iter().all(|row| row.volumes >= 1e9 && row.volumes_io >= 1e3));
+        let products: Vec<_> = instances.network.iter().flat_map(|row| &row.products).collect();
+        assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
+        assert!(instances.network.iter().all(|row| row.burst >= row.baseline && row.baseline >= 1e7));
     }
 
     #[test]

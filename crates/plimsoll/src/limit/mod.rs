@@ -13,6 +13,7 @@ pub mod formula;
 pub mod memory;
 pub mod microarchitecture;
 pub mod network;
+pub mod round_trip;
 pub mod user;
 mod work;
 
@@ -183,8 +184,8 @@ pub const RULES: &[(&str, Rule)] = &[
     ("memory.loaded-latency", memory::latency),
     ("memory.numa", block::numa),
     ("network.tcp", network::tcp),
-    ("network.udp", network::tcp),
-    ("network.latency", network::latency),
+    ("network.udp", network::udp),
+    ("network.latency", round_trip::latency),
 ];
 
 /// The derived limits of one metric; empty where the benchmark has no rule for it.

@@ -10,36 +10,40 @@
 //! byte once, to pages that the other end has read since. The traffic, reads and writes together, of a copy within
 //! the caches is therefore more than it can write. It is a loose bound, and a true one.
 
+use super::device::NetworkPromise;
 use super::{Input, Kind, Limit, Question, Source, median};
 
 /// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
 const ETHERNET: f64 = 38.0;
 const TCP_HEADER: f64 = 20.0;
 const TIMESTAMPS: f64 = 12.0;
+const UDP_HEADER: f64 = 8.0;
 
 /// Limits of `network.tcp`.
 pub fn tcp(question: &Question<'_>) -> Vec<Limit> {
-    let bits_per_message = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
-    let goodput = || match condition(question, "path_loopback") {
-        Some(loopback) if loopback > 0.5 => copying(question),
-        Some(_) => framing(question),
-        None => Limit::unknown(Kind::Ceiling, "nothing was measured, so the way to the far end is unknown"),
-    };
-    match (question.metric, bits_per_message) {
-        ("goodput", _) => vec![goodput()],
-        ("messages", Some(bits)) => vec![per_message(goodput(), bits)],
-        _ => Vec::new(),
-    }
+    throughput(question, segments(question))
 }
 
-/// Limits of `network.latency`.
-pub fn latency(question: &Question<'_>) -> Vec<Limit> {
-    let kind = match question.metric {
-        "rtt" => Kind::Floor,
-        "rate" | "goodput" => Kind::Ceiling,
-        _ => return Vec::new(),
+/// Limits of `network.udp`.
+pub fn udp(question: &Question<'_>) -> Vec<Limit> {
+    throughput(question, datagrams(question))
+}
+
+fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
+    let goodput = || match condition(question, "path_loopback") {
+        Some(loopback) if loopback > 0.5 => vec![copying(question)],
+        Some(_) => std::iter::once(framing(question, &framed)).chain(promised(question, &framed)).collect(),
+        None => {
+            let why = "nothing was measured, so the way to the far end is unknown";
+            vec![Limit::unknown(Kind::Ceiling, why)]
+        }
     };
-    vec![Limit::unknown(kind, "no physical link: over loopback a round trip is system calls and wake-ups")]
+    let bits = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
+    match (question.metric, bits) {
+        ("goodput", _) => goodput(),
+        ("messages", Some(bits)) => goodput().into_iter().map(|limit| per_message(limit, bits)).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A condition's median over the samples.
@@ -64,30 +68,113 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
     Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
 }
 
+/// What frames leave of a link for the program.
+struct Framed {
+    /// The program's share of the bytes on the wire, or why it is not known.
+    share: Result<f64, &'static str>,
+    formula: &'static str,
+    inputs: Vec<Input>,
+}
+
+fn ip_header(question: &Question<'_>) -> f64 {
+    if condition(question, "path_ipv6").is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 }
+}
+
+fn headers(ip: f64) -> [Input; 2] {
+    [
+        input("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
+        input("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
+    ]
+}
+
+/// Full segments of TCP.
+fn segments(question: &Question<'_>) -> Framed {
+    let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
+    let Some(payload) = condition(question, "tcp_mss").filter(|mss| *mss > 0.0) else {
+        let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
+        return Framed { share, formula, inputs: Vec::new() };
+    };
+    let options = condition(question, "tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
+    let ip = ip_header(question);
+    let mut inputs = vec![
+        input("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
+        input("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
+    ];
+    inputs.extend(headers(ip));
+    Framed { share: Ok(payload / (payload + options + TCP_HEADER + ip + ETHERNET)), formula, inputs }
+}
+
+/// Datagrams, in as many fragments as the interface's packets want.
+fn datagrams(question: &Question<'_>) -> Framed {
+    let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
+    let (Some(mtu), Some(bytes)) = (condition(question, "path_mtu"), question.case.number("message")) else {
+        let share = Err("the largest packet of the interface (MTU) is unknown");
+        return Framed { share, formula, inputs: Vec::new() };
+    };
+    let (bytes, ip) = (bytes as f64, ip_header(question));
+    let (frames, wire) = on_the_wire(bytes + UDP_HEADER, mtu, ip);
+    let mut inputs = vec![
+        input("datagram", bytes, "B", "--message"),
+        input("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
+    ];
+    inputs.extend(headers(ip));
+    Framed { share: Ok(bytes / wire), formula, inputs }
+}
+
+/// Frames that IP's payload of so many bytes takes, and all bytes of them on the wire. A fragment's payload is a multiple
+/// of 8 (RFC 791), with IPv6 behind 8 more (RFC 8200); no frame is below 84 bytes on the wire (IEEE 802.3: 64, preamble
+/// and gap).
+fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
+    const SMALLEST: f64 = 84.0;
+    if payload + ip <= mtu {
+        return (1.0, (payload + ip + ETHERNET).max(SMALLEST));
+    }
+    let more = if ip > 20.0 { 8.0 } else { 0.0 };
+    let each = (((mtu - ip - more) / 8.0).floor() * 8.0).max(8.0);
+    let frames = (payload / each).ceil();
+    (frames, payload + frames * (ip + more + ETHERNET))
+}
+
 /// The link's rate, less what frames cost.
-fn framing(question: &Question<'_>) -> Limit {
+fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
     let Some(speed) = condition(question, "path_speed") else {
         return unknown(
             "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
         );
     };
-    let Some(payload) = condition(question, "tcp_mss").filter(|mss| *mss > 0.0) else {
-        return unknown("the segment size is unknown: the kernel does not tell TCP_INFO");
+    let share = match framed.share {
+        Ok(share) => share,
+        Err(why) => return unknown(why),
     };
-    let options = condition(question, "tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
-    let ip = if condition(question, "path_ipv6").is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 };
-    let inputs = vec![
-        input("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take"),
-        input("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
-        input("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
-        input("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
-        input("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
-    ];
-    let value = directions(question) * speed * payload / (payload + options + TCP_HEADER + ip + ETHERNET);
+    let mut inputs =
+        vec![input("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take")];
+    inputs.extend(framed.inputs.iter().cloned());
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
-    let formula = format!("{both}speed × payload ÷ (payload + options + 20 + ip + ethernet)");
-    Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs)
+    let formula = format!("{both}speed × {}", framed.formula);
+    Limit::fixed(Kind::Ceiling, Source::Derived, directions(question) * speed * share, &formula, inputs)
+}
+
+/// What the instance type promises: the same for both directions, so twice for both at once.
+fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
+    let promise = NetworkPromise::of(&question.machine.virtualisation)?;
+    let share = framed.share.as_ref().ok()?;
+    let from = format!(
+        "data/instances.toml, {} by the firmware's product name; {}; not re-read for this file",
+        promise.product, promise.source
+    );
+    let mut inputs = vec![input("promise", promise.burst, "bit/s", &from)];
+    inputs.extend(framed.inputs.iter().cloned());
+    let both = if directions(question) > 1.0 { "2 × " } else { "" };
+    let value = directions(question) * promise.burst * share;
+    let formula = format!("{both}promise × {}", framed.formula);
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
+    let lasting =
+        crate::quantity::Quantity { value: promise.baseline, unit: crate::quantity::Unit::BitPerSecond };
+    limit.reason = (promise.baseline < promise.burst).then(|| {
+        format!("a burst, while credit lasts; what {} promises for ever is {lasting}", promise.product)
+    });
+    Some(limit)
 }
 
 /// The ceiling over loopback: the sending CPUs' copies.
@@ -126,13 +213,22 @@ mod tests {
     use crate::sample::{Conditions, Sample};
 
     fn limit_of(case: &Case, metric: &str, conditions: &[(&str, f64)]) -> Limit {
+        limit_by(tcp, case, metric, conditions)
+    }
+
+    fn limit_by(
+        rule: fn(&Question<'_>) -> Vec<Limit>,
+        case: &Case,
+        metric: &str,
+        conditions: &[(&str, f64)],
+    ) -> Limit {
         let more = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
         let question =
             Question { machine: &machine, case, metric, samples: &samples, evidence: Evidence::default() };
-        tcp(&question).remove(0)
+        rule(&question).remove(0)
     }
 
     fn case() -> Case {
@@ -187,15 +283,37 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_have_unknown_limits_and_loss_has_none() {
-        let machine = Machine::discover(&Root::live());
-        let case = Case::of("network.latency");
-        let ask = |metric| {
-            let evidence = Evidence::default();
-            latency(&Question { machine: &machine, case: &case, metric, samples: &[], evidence })
+    fn datagrams_pay_for_their_frames_and_fragments() {
+        let of = |bytes: u64, mtu: f64, v6: f64| {
+            let case = Case::of("network.udp").with_size("message", bytes).with_count("streams", 1);
+            let conditions =
+                [("path_loopback", 0.0), ("path_speed", 1e9), ("path_mtu", mtu), ("path_ipv6", v6)];
+            limit_by(udp, &case, "goodput", &conditions).value.unwrap() / 1e9
         };
-        assert_eq!(ask("rtt")[0].kind, Kind::Floor);
-        assert_eq!(ask("rate")[0].kind, Kind::Ceiling);
-        assert!(ask("loss").is_empty());
+        // The largest that fits: 1472 of 1538 bytes on the wire; the smallest: 1 of 84.
+        assert!((of(1472, 1500.0, 0.0) - 1472.0 / 1538.0).abs() < 1e-9);
+        assert!((of(1, 1500.0, 0.0) - 1.0 / 84.0).abs() < 1e-9);
+        // One byte more is a second frame of 20 + 38, and one byte of payload.
+        assert!((of(1473, 1500.0, 0.0) - 1473.0 / (1481.0 + 2.0 * 58.0)).abs() < 1e-9);
+        assert!((of(65_507, 1500.0, 0.0) - 65_507.0 / (65_515.0 + 45.0 * 58.0)).abs() < 1e-9);
+        assert!((of(1452, 1500.0, 1.0) - 1452.0 / 1538.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_instance_promises_its_network() {
+        let mut machine = Machine::discover(&Root::live());
+        machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
+        machine.virtualisation.product = Some("m6i.large".to_owned());
+        let more = GIGABIT.iter().filter(|(name, _)| *name != "path_speed");
+        let more = more.map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let samples =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let evidence = Evidence::default();
+        let case = case();
+        let found =
+            tcp(&Question { machine: &machine, case: &case, metric: "goodput", samples: &samples, evidence });
+        assert_eq!((found.len(), found[0].source, found[1].source), (2, Source::Unknown, Source::Rated));
+        assert!((found[1].value.unwrap() / (12.5e9 * 1448.0 / 1538.0) - 1.0).abs() < 1e-9);
+        assert!(found[1].reason.as_ref().unwrap().contains("781 Mbit/s"), "{found:?}");
     }
 }

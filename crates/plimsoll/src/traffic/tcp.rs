@@ -16,8 +16,8 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::receive::{self, receive};
 use super::send::{self, Until, send};
-use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, nanos};
-use crate::wire::{Amount, Channel, Message, RESULTS, Received, Report, Sent, Tcp};
+use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, looks, nanos};
+use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
 /// What an end brings to a transfer.
 #[derive(Debug)]
@@ -295,6 +295,8 @@ fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool
         None if omits => (0, last),
         // Nearly all in one piece: the time that it took lies before its arrival.
         Some((at, _)) if at < go && omitted * 10 <= bytes => (bytes - omitted, at),
+        // What came before the clock ran must not be counted by it.
+        Some((at, _)) if at < go => (bytes, origin),
         _ if go < last => (bytes, go),
         _ => (bytes, origin),
     };
@@ -310,10 +312,9 @@ fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool
 /// What the kernel tells of the sending streams, from the beginning of a transfer on.
 struct Infos<'a> {
     sockets: Vec<(&'a TcpStream, TcpInfo)>,
+    began: Instant,
     acknowledged: u64,
-    looks: u64,
-    rtt_us: u64,
-    cwnd_bytes: u64,
+    looks: looks::Looks,
 }
 
 impl<'a> Infos<'a> {
@@ -321,10 +322,9 @@ impl<'a> Infos<'a> {
         let told = |socket: &'a TcpStream| Some((socket, TcpInfo::of(socket).ok()?));
         Infos {
             sockets: sockets.iter().filter_map(told).collect(),
+            began: Instant::now(),
             acknowledged: 0,
-            looks: 0,
-            rtt_us: 0,
-            cwnd_bytes: 0,
+            looks: looks::Looks::default(),
         }
     }
 
@@ -338,36 +338,48 @@ impl<'a> Infos<'a> {
         if now.is_empty() {
             return false;
         }
-        let rtts: u64 = now.iter().map(|i| u64::from(i.rtt_us)).sum();
-        self.rtt_us += rtts / now.len() as u64;
-        self.cwnd_bytes += now.iter().map(|i| u64::from(i.cwnd) * u64::from(i.send_mss)).sum::<u64>();
-        self.looks += 1;
+        self.looks.push(self.told(&now));
         let acknowledged = now.iter().filter_map(|i| i.acknowledged).sum();
         std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged
+    }
+
+    fn told(&self, now: &[TcpInfo]) -> Look {
+        let since = |field: fn(&TcpInfo) -> u64| -> u64 {
+            let both = self.sockets.iter().zip(now);
+            both.map(|((_, before), after)| field(after).saturating_sub(field(before))).sum()
+        };
+        let micros = |field: fn(&TcpInfo) -> u64| since(field).saturating_mul(1000);
+        let rtts: u64 = now.iter().map(|i| u64::from(i.rtt_us)).sum();
+        Look {
+            at: nanos(self.began.elapsed()),
+            rtt_nanos: rtts * 1000 / now.len().max(1) as u64,
+            cwnd_bytes: now.iter().map(|i| u64::from(i.cwnd) * u64::from(i.send_mss)).sum(),
+            retransmits: since(|i| u64::from(i.total_retransmits)),
+            busy_nanos: micros(|i| i.busy_us.unwrap_or_default()),
+            receiver_limited_nanos: micros(|i| i.receiver_limited_us.unwrap_or_default()),
+            buffer_limited_nanos: micros(|i| i.buffer_limited_us.unwrap_or_default()),
+        }
     }
 
     fn sent(&mut self, threads: &[send::Done]) -> Sent {
         self.look();
         let now = self.now();
-        let since = |field: fn(&TcpInfo) -> u64| -> u64 {
-            let both = self.sockets.iter().zip(&now);
-            both.map(|((_, before), after)| field(after).saturating_sub(field(before))).sum()
-        };
-        let micros = |field: fn(&TcpInfo) -> u64| since(field).saturating_mul(1000);
-        let first = now.first().copied().unwrap_or_default();
+        let (last, first) = (self.told(&now), now.first().copied().unwrap_or_default());
+        let (rtt_nanos, cwnd_bytes) = self.looks.means();
         Sent {
             bytes: threads.iter().map(|t| t.bytes).sum(),
             nanos: threads.iter().map(|t| nanos(t.elapsed)).max().unwrap_or_default(),
             cpu_nanos: threads.iter().map(|t| nanos(t.cpu)).sum(),
-            retransmits: since(|i| u64::from(i.total_retransmits)),
-            rtt_nanos: self.rtt_us * 1000 / self.looks.max(1),
-            cwnd_bytes: self.cwnd_bytes / self.looks.max(1),
+            retransmits: last.retransmits,
+            rtt_nanos,
+            cwnd_bytes,
             mss: first.send_mss,
             timestamps: first.timestamps,
-            busy_nanos: micros(|i| i.busy_us.unwrap_or_default()),
-            receiver_limited_nanos: micros(|i| i.receiver_limited_us.unwrap_or_default()),
-            buffer_limited_nanos: micros(|i| i.buffer_limited_us.unwrap_or_default()),
+            busy_nanos: last.busy_nanos,
+            receiver_limited_nanos: last.receiver_limited_nanos,
+            buffer_limited_nanos: last.buffer_limited_nanos,
             copied: threads.iter().map(|t| t.copied).sum(),
+            looks: self.looks.taken().to_vec(),
         }
     }
 }

@@ -38,15 +38,35 @@ pub enum WireError {
     Io(io::Error),
 }
 
+/// What an error of a connection says of the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It closed the connection.
+    Closed,
+    /// It said nothing in time.
+    Silent,
+    /// Nothing: the system failed.
+    No,
+}
+
+impl Gone {
+    /// By the kind of the error.
+    pub fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Gone::Closed,
+            // What a socket's timeout gives on Linux.
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Gone::Silent,
+            _ => Gone::No,
+        }
+    }
+}
+
 impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                WireError::Closed
-            }
-            // What a socket's timeout gives on Linux.
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => WireError::Silent,
-            _ => WireError::Io(error),
+        match Gone::of(&error) {
+            Gone::Closed => WireError::Closed,
+            Gone::Silent => WireError::Silent,
+            Gone::No => WireError::Io(error),
         }
     }
 }

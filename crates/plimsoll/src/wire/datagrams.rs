@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Account, Amount, Direction, Hex128, size, streams, time};
-use super::{MAX_DATAGRAM, MAX_STREAMS};
+use super::{MAX_DATAGRAM, MAX_MESSAGES, MAX_STREAMS};
 
 /// Ports for datagrams, and what must come to each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,7 +162,7 @@ impl Udp {
         }
         match self.amount {
             Amount::Nanos(nanos) => time(nanos),
-            Amount::Messages(1..=0xff_ffff_ffff) => Ok(()),
+            Amount::Messages(1..=MAX_MESSAGES) => Ok(()),
             Amount::Messages(_) => Err("a number of messages out of range"),
         }
     }

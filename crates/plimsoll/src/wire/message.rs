@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::datagrams::{Echoed, Ports, Trips, Udp, UdpReport};
 use super::key::{hex, unhex};
-use super::{MAX_MESSAGE, MAX_STREAMS};
+use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 
 /// Longest transfer that can be asked for, in nanoseconds: a day.
 const DAY: u64 = 86_400 * 1_000_000_000;
@@ -255,6 +255,28 @@ pub struct Sent {
     pub buffer_limited_nanos: u64,
     /// Bytes that the kernel copied although they were lent (`MSG_ZEROCOPY`), as over loopback.
     pub copied: u64,
+    /// TCP in the course of the transfer.
+    pub looks: Vec<Look>,
+}
+
+/// What TCP said of all sending streams at one moment. Counts and times are since the transfer began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Look {
+    /// When, in nanoseconds since the transfer began.
+    pub at: u64,
+    /// Smoothed round-trip time in nanoseconds, the mean over the streams.
+    pub rtt_nanos: u64,
+    /// Congestion window in bytes, of all streams together.
+    pub cwnd_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Nanoseconds in which there was something to send, summed over the streams.
+    pub busy_nanos: u64,
+    /// Of these, held up by the receiver's window.
+    pub receiver_limited_nanos: u64,
+    /// Of these, held up by the send buffer.
+    pub buffer_limited_nanos: u64,
 }
 
 /// What the receiving half of an end saw.
@@ -336,8 +358,11 @@ impl Message {
             Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
             Message::Join(join) => join.in_range(),
             Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
-            Message::Done(report) => match &report.received {
-                Some(received) if received.hashes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
+            Message::Done(report) => match (&report.received, &report.sent) {
+                (Some(received), _) if received.hashes.len() > usize::from(MAX_STREAMS) => {
+                    Err("too many streams")
+                }
+                (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many looks"),
                 _ if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
                 _ => Ok(()),
             },
@@ -367,8 +392,7 @@ impl Tcp {
         time(self.omit)?;
         match self.amount {
             Amount::Nanos(nanos) => time(nanos),
-            // So that bytes and their multiples by 8 fit in 64 bits.
-            Amount::Messages(1..=0xff_ffff_ffff) => Ok(()),
+            Amount::Messages(1..=MAX_MESSAGES) => Ok(()),
             Amount::Messages(_) => Err("a number of messages out of range"),
         }
     }
@@ -403,112 +427,4 @@ impl Join {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn tcp() -> Tcp {
-        Tcp {
-            streams: 1,
-            message: 1 << 17,
-            direction: Direction::Up,
-            amount: Amount::Nanos(200_000_000),
-            omit: 0,
-            sending: Sending::Copy,
-            receiving: Receiving::Copy,
-            place: 0,
-        }
-    }
-
-    fn refused(text: &str) -> String {
-        Message::parse(text.as_bytes()).expect_err(text)
-    }
-
-    #[test]
-    fn messages_round_trip() {
-        let join = Join { session: Hex128::random(), stream: 3, sockets: Sockets::default() };
-        let report = Report {
-            received: Some(Received { hashes: vec![u64::MAX], ..Received::default() }),
-            ..Report::default()
-        };
-        for message in [
-            Message::Open { beside: None },
-            Message::Join(join),
-            Message::Tcp(tcp()),
-            Message::Sent(vec![0, u64::MAX]),
-            Message::Done(Box::new(report)),
-            Message::Busy { seconds: 3 },
-            Message::Refused("no".to_owned()),
-        ] {
-            assert_eq!(Message::parse(&message.to_json()).unwrap(), message);
-        }
-    }
-
-    #[test]
-    fn bad_content_is_refused() {
-        let good = serde_json::to_string(&Message::Tcp(tcp())).unwrap();
-        assert!(Message::parse(good.as_bytes()).is_ok());
-        for (from, to) in [
-            ("\"streams\":1", "\"streams\":0"),
-            ("\"streams\":1", "\"streams\":-1"),
-            ("\"streams\":1", "\"streams\":257"),
-            ("\"streams\":1", "\"streams\":1,\"streams\":1"),
-            ("\"streams\":1", "\"streams\":1.5"),
-            ("\"streams\":1", "\"streams\":NaN"),
-            ("\"streams\":1", "\"streams\":1e999"),
-            ("\"streams\":1", "\"streams\":\"1\""),
-            ("\"streams\":1", "\"streams\":1,\"file\":\"/etc/passwd\""),
-            ("131072", "1048577"),
-            ("131072", "18446744073709551616"),
-            ("200000000", "86400000000001"),
-            ("{\"nanos\":200000000}", "{\"messages\":0}"),
-            ("{\"nanos\":200000000}", "{\"messages\":1099511627776}"),
-            ("\"up\"", "\"sideways\""),
-            ("\"omit\":0,", ""),
-        ] {
-            let bad = good.replace(from, to);
-            assert_ne!(bad, good, "{from}");
-            refused(&bad);
-        }
-        for text in [
-            "",
-            "null",
-            "[]",
-            "\"shell\"",
-            "{\"open\":{\"beside\":1}}",
-            "\"open\" \"open\"",
-            "\u{0}",
-            "{\"refused\":\"a\u{1}",
-        ] {
-            refused(text);
-        }
-        refused(&("[".repeat(10_000) + &"]".repeat(10_000)));
-        refused(&format!("{{\"refused\":\"{}\"}}", "x".repeat(1001)));
-        assert!(Message::parse(b"{\"refused\":\"\xff\"}").is_err());
-        assert!(!refused("\"\\u001b[31m\"").contains('\u{1b}'));
-    }
-
-    #[test]
-    fn socket_options_have_ranges() {
-        let sockets = |f: fn(&mut Sockets)| {
-            let mut join = Join { session: Hex128::random(), stream: 0, sockets: Sockets::default() };
-            f(&mut join.sockets);
-            Message::parse(&Message::Join(join).to_json())
-        };
-        assert!(sockets(|s| s.congestion = Some("bbr".to_owned())).is_ok());
-        assert!(sockets(|s| s.congestion = Some("../../x".to_owned())).is_err());
-        assert!(sockets(|s| s.congestion = Some("x".repeat(16))).is_err());
-        assert!(sockets(|s| s.window = Some(1)).is_err());
-        assert!(sockets(|s| s.mss = Some(10)).is_err());
-        assert!(sockets(|s| s.dscp = Some(64)).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_comes_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Err(why) = Message::parse(&bytes) {
-                prop_assert!(why.lines().count() <= 1);
-            }
-        }
-    }
-}
+mod tests;

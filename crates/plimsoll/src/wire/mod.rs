@@ -14,16 +14,16 @@ mod message;
 
 use std::time::Duration;
 
-pub use channel::{Channel, WireError};
+pub use channel::{Channel, Gone, WireError};
 pub use datagrams::{Echoed, Ports, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
 pub use key::Key;
 pub use message::{
-    Account, Amount, Direction, Hex128, Join, Message, Received, Receiving, Report, Sending, Sent, Sockets,
-    Tcp, Welcome,
+    Account, Amount, Direction, Hex128, Join, Look, Message, Received, Receiving, Report, Sending, Sent,
+    Sockets, Tcp, Welcome,
 };
 
 /// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The port of `plimsoll serve` where none is named.
 pub const PORT: u16 = 7546;
@@ -48,6 +48,12 @@ pub const MAX_MESSAGE: u32 = 1 << 20;
 
 /// Largest datagram: 65535 bytes of IPv4 packet less its header and that of UDP.
 pub const MAX_DATAGRAM: u32 = 65_507;
+
+/// Most messages of one transfer: their bytes, and these times 8, can be counted in 64 bits.
+pub const MAX_MESSAGES: u64 = (1 << 40) - 1;
+
+/// Most looks at TCP that a report tells: they fit a frame.
+pub const MAX_LOOKS: usize = 128;
 
 /// Most streams that any far end serves in one session.
 pub const MAX_STREAMS: u16 = 256;

@@ -68,6 +68,55 @@ fn a_run_over_loopback_is_whole_and_labelled() {
 }
 
 #[test]
+fn a_volume_is_divided_among_streams_or_each_streams_own() {
+    let dir = scratch();
+    let mut command = plimsoll(dir.path());
+    command.args(["network", "--only", "network.tcp,network.udp", "--message", "1000", "--streams", "1,4"]);
+    command.args(["--volume", "400kB", "--scaling", "strong,weak", "--samples", "2"]);
+    let (out, _) = ended(command.args(["--json", "-", "--store", "none"]), 0);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let messages: Vec<(String, u64)> = run["measurements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| (m["case"]["id"].as_str().unwrap().to_owned(), m["achieved"]["messages"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(messages.len(), 8);
+    for (id, messages) in messages {
+        let wide = id.contains("streams=4") && id.contains("scaling=weak");
+        assert_eq!(messages, if wide { 1600 } else { 400 }, "{id}");
+    }
+    let tcp = &run["measurements"][0]["metrics"][0];
+    let course = tcp["curve"].as_array().unwrap();
+    for name in ["t", "tcp_rtt", "tcp_cwnd", "tcp_retransmits", "tcp_busy"] {
+        assert!(course.iter().all(|point| point[name].is_number()), "{name}: {course:?}");
+    }
+}
+
+#[test]
+fn round_trips_are_held_against_the_best_echo_of_the_run() {
+    let dir = scratch();
+    let mut command = plimsoll(dir.path());
+    command.args(["network", "--protocol", "icmp,udp", "--count", "50", "--samples", "2"]);
+    let (out, _) = ended(command.args(["--json", "-", "--store", "none"]), 0);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let [icmp, udp] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
+    if icmp["status"] == "skipped" {
+        return crate::support::skipped(
+            "round_trips_are_held_against_the_best_echo_of_the_run",
+            "no ICMP here",
+        );
+    }
+    let limit = &udp["metrics"][0]["limit"];
+    assert_eq!(
+        (limit["kind"].as_str(), limit["source"].as_str()),
+        (Some("floor"), Some("derived")),
+        "{limit}"
+    );
+    assert!(limit["value"].as_f64().unwrap() <= icmp["metrics"][0]["percentiles"]["p50"].as_f64().unwrap());
+}
+
+#[test]
 fn the_answer_is_verified_and_amounts_are_kept() {
     let mut stream = stream();
     let sample = stream.sample(Amount::Work(100)).unwrap();

@@ -3,6 +3,7 @@
 
 mod links;
 mod loopback;
+mod phases;
 mod server;
 
 use std::fs;

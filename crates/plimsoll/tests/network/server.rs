@@ -192,3 +192,25 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
     assert_eq!(error.cause, Cause::FarEnd);
     assert!(error.reason.contains("no plimsoll server"), "{error}");
 }
+
+#[test]
+fn the_unit_is_sound_and_hardened() {
+    if Command::new("systemd-analyze").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return crate::support::skipped("the_unit_is_sound_and_hardened", "needs systemd-analyze of systemd");
+    }
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/plimsoll-serve.service");
+    let unit = std::fs::read_to_string(shipped).unwrap();
+    let dir = scratch();
+    let file = dir.path().join("plimsoll-serve.service");
+    std::fs::write(&file, unit.replace("/usr/bin/plimsoll", program().to_str().unwrap())).unwrap();
+    // 20 is an exposure of 2.0 of 10.
+    for words in [&["verify"][..], &["security", "--offline=true", "--threshold=20"]] {
+        let output = Command::new("systemd-analyze").args(words).arg(&file).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
+        assert!(!said.contains("plimsoll-serve.service:"), "{said}");
+    }
+    // What the unit calls is what the program understands.
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/plimsoll ")).unwrap();
+    assert_eq!(line, "serve --key %d/key");
+}

@@ -3,6 +3,7 @@
 //! Without `--server` the far end is a second process on this machine, and every result is labelled so: over loopback
 //! it is the kernel and memory that are measured, not a link.
 
+mod amount;
 mod iperf3;
 mod latency;
 mod near_end;

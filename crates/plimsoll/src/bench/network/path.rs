@@ -48,13 +48,11 @@ impl Path {
 
     /// Its name for people: `loopback`, or the interface.
     pub(super) fn name(&self) -> String {
-        named(self.loopback, self.interface.as_deref())
-    }
-
-    /// The name of the way to `far`.
-    pub(super) fn name_to(far: IpAddr) -> String {
-        let far = far.to_canonical();
-        named(route::is_local(far), route::interface(&Root::live(), far).as_deref())
+        if self.loopback {
+            "loopback".to_owned()
+        } else {
+            self.interface.clone().unwrap_or("unknown".to_owned())
+        }
     }
 
     /// As conditions of a sample.
@@ -68,10 +66,6 @@ impl Path {
         ];
         known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
-}
-
-fn named(loopback: bool, interface: Option<&str>) -> String {
-    if loopback { "loopback".to_owned() } else { interface.unwrap_or("unknown").to_owned() }
 }
 
 /// The line rate of an interface that has a line; software makes its speed up.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::near_end::Place;
 use super::path::Path;
 use super::server::Address;
-use super::{Placement, iperf3};
+use super::{Placement, amount, iperf3};
 use crate::bench::Context;
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -54,11 +54,6 @@ impl Setup {
             self.placement = placement;
         }
         self
-    }
-
-    /// What lies between the ends, for people.
-    pub(super) fn link(&self, far: IpAddr) -> String {
-        Path::name_to(far)
     }
 
     /// The way to the far end.
@@ -124,28 +119,14 @@ pub(super) fn socket_options(case: &Case, nodelay: bool) -> Sockets {
     }
 }
 
-/// The parameters that are in a case only when they were asked for.
-const OPTIONAL: &[&str] = &[
-    "server",
-    "rate",
-    "search",
-    "timeout",
-    "load",
-    "omit",
-    "zerocopy",
-    "discard",
-    "nodelay",
-    "congestion",
-    "window",
-    "mss",
-    "dscp",
-    "bind",
-];
+/// The parameters that are in every case; a benchmark's other keys are in a case only when they were asked for.
+const ALWAYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
 /// Each case with each value of the optional parameters among `keys` that were asked for.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
+    amount::check(group)?;
     let mut cases = cases;
-    for key in OPTIONAL.iter().filter(|key| keys.contains(key)) {
+    for key in keys.iter().filter(|key| !ALWAYS.contains(key)) {
         let Some(values) = group.lists.get(key) else { continue };
         for value in values {
             check(key, value).map_err(|why| format!("{key}: {why}"))?;
@@ -153,6 +134,7 @@ pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Re
         cases =
             cases.iter().flat_map(|case| values.iter().map(|v| case.clone().with(key, v.clone()))).collect();
     }
+    cases.iter().try_for_each(|case| amount::messages(case).map(|_| ()))?;
     Ok(cases)
 }
 

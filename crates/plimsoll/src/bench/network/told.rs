@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::sample::Point;
 use crate::traffic::tcp::Outcome;
-use crate::wire::{Report, Sent, Tcp};
+use crate::wire::{Look, Report, Sent, Tcp};
 
 /// The conditions of one transfer, by name; shares are between 0 and 1, times in seconds.
 pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> BTreeMap<String, f64> {
@@ -60,4 +61,28 @@ fn of_sender(sent: &Sent) -> Vec<(&'static str, f64)> {
         ("tcp_buffer_limited", sent.buffer_limited_nanos as f64 / busy),
         ("copied_although_lent", sent.copied as f64 / sent.bytes as f64),
     ]
+}
+
+/// The first sender's TCP in the course of the transfer, a point for each look: what was since the look before, and as shares
+/// of the time where it is a time.
+pub(super) fn course(senders: &[&Sent]) -> Vec<Point> {
+    let Some(sent) = senders.first() else { return Vec::new() };
+    let mut before = Look::default();
+    let mut points = Vec::new();
+    for look in &sent.looks {
+        let since = |field: fn(&Look) -> u64| field(look).saturating_sub(field(&before)) as f64;
+        let time = since(|l| l.at).max(1.0);
+        let point = [
+            ("t", look.at as f64 * 1e-9),
+            ("tcp_rtt", look.rtt_nanos as f64 * 1e-9),
+            ("tcp_cwnd", look.cwnd_bytes as f64),
+            ("tcp_retransmits", since(|l| l.retransmits)),
+            ("tcp_busy", since(|l| l.busy_nanos) / time),
+            ("tcp_receiver_limited", since(|l| l.receiver_limited_nanos) / time),
+            ("tcp_buffer_limited", since(|l| l.buffer_limited_nanos) / time),
+        ];
+        points.push(point.map(|(name, value)| (name.to_owned(), value)).into());
+        before = *look;
+    }
+    points
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::traffic::socket::dial;
-use crate::wire::{HANDSHAKE, RESULTS, Sockets};
+use crate::wire::{Gone, HANDSHAKE, RESULTS, Sockets};
 
 /// Bytes of a cookie, the last of them 0.
 const COOKIE: usize = 37;
@@ -137,12 +137,10 @@ pub(super) enum TalkError {
 
 impl From<io::Error> for TalkError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                TalkError::Closed
-            }
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => TalkError::Silent,
-            _ => TalkError::Io(error),
+        match Gone::of(&error) {
+            Gone::Closed => TalkError::Closed,
+            Gone::Silent => TalkError::Silent,
+            Gone::No => TalkError::Io(error),
         }
     }
 }

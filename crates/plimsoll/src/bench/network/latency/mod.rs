@@ -41,7 +41,7 @@ impl Benchmark for Latency {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["protocol", "message", "streams", "mode", "timeout", "load", "server", "bind"]
+        &["protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "count", "scaling"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
@@ -84,6 +84,11 @@ impl Benchmark for Latency {
         {
             return Err(format!(
                 "load: no far end takes part in ICMP echoes, so none can load the path; leave it out of {case}"
+            ));
+        }
+        if let Some(case) = cases.iter().find(|c| c.get("count").is_some() && c.get("load").is_some()) {
+            return Err(format!(
+                "load: it lasts for a time; take --sample-time instead of --count in {case}"
             ));
         }
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())

@@ -7,8 +7,9 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use super::super::near_end::{FarEnd, Place};
+use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{Placement, message_of, random_bytes};
+use super::super::{Placement, amount, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use crate::bench::Prepared;
@@ -24,6 +25,9 @@ use crate::wire::{self, Direction, Echoed, Message, Sockets, Trip, Waiting, Wire
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Round trips that are made under load before those that count: the load must be there first.
 const RAMP: Duration = Duration::from_millis(300);
+
+/// What limits need to know of the path.
+const LINK: &[&str] = &["path_loopback", "path_ipv6", "path_speed", "path_mtu"];
 
 /// The ways that messages take.
 #[derive(Debug)]
@@ -47,7 +51,9 @@ pub struct RoundTrips {
     ways: Ways,
     load: Option<Load>,
     placement: Placement,
-    link: String,
+    path: ToFarEnd,
+    /// Messages of each sample, of all streams together, where the case fixes them.
+    fixed: Option<u64>,
     payloads: Vec<Payload>,
     wait: Wait,
     timeout: Duration,
@@ -94,7 +100,8 @@ impl RoundTrips {
             address,
             ways,
             placement: setup.placement.clone(),
-            link: setup.link(address.ip()),
+            path: setup.path(address.ip()),
+            fixed: amount::messages(case).map_err(CannotMeasure::not_here)?,
             payloads: vec![Payload::new(random_bytes(message, seed, case)); usize::from(streams)],
             wait: if case.word("mode") == Some("poll") { Wait::Poll } else { Wait::Block },
             timeout,
@@ -264,6 +271,9 @@ impl RoundTrips {
         if let Some(echoed) = echoed {
             more.push(("far_cpu", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds));
         }
+        more.push(("message", message));
+        let path = self.path.conditions();
+        more.extend(LINK.iter().filter_map(|name| Some((*name, *path.get(*name)?))));
         if let Some(load) = load {
             more.push(("load_goodput", *load));
         }
@@ -352,7 +362,7 @@ fn load_of(
 impl Prepared for RoundTrips {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let each = |messages: u64| messages.div_ceil(self.payloads.len().max(1) as u64).max(1);
-        let until = match amount {
+        let until = match self.fixed.map_or(amount, Amount::Work) {
             Amount::Work(messages) => Until::Trips(each(messages)),
             Amount::Seconds(s) if s > 0.0 => Until::Elapsed(Duration::from_secs_f64(s.min(86_400.0))),
             Amount::Seconds(_) => Until::Trips(1),
@@ -371,6 +381,6 @@ impl Prepared for RoundTrips {
     }
 
     fn facts(&self) -> Facts {
-        self.placement.facts(&self.link, self.address)
+        self.placement.facts(&self.path.name(), self.address)
     }
 }

@@ -13,8 +13,9 @@ use std::time::Duration;
 use search::{Trial, best, search};
 
 use super::near_end::FarEnd;
+use super::path::Path;
 use super::setup::{Setup, direction, directions, with_options};
-use super::{Placement, fit_a_datagram, message_sizes, metric, random_bytes};
+use super::{Placement, amount, fit_a_datagram, message_sizes, metric, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -55,7 +56,7 @@ impl Benchmark for Udp {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["message", "streams", "direction", "rate", "search", "server", "bind"]
+        &["message", "streams", "direction", "server", "rate", "search", "bind", "volume", "count", "scaling"]
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
@@ -77,6 +78,9 @@ impl Benchmark for Udp {
         fit_a_datagram(&sizes, "UDP")?;
         if group.asked("search") && group.asked("rate") {
             return Err("search: it finds the rate itself; leave --rate out".to_owned());
+        }
+        if group.asked("search") && (group.asked("volume") || group.asked("count")) {
+            return Err("search: each trial lasts for a time; leave --volume and --count out".to_owned());
         }
         let mut cases = Vec::new();
         for message in sizes {
@@ -112,7 +116,9 @@ pub struct Datagrams {
     placement: Placement,
     work: wire::Udp,
     filler: Vec<u8>,
-    link: String,
+    path: Path,
+    /// Datagrams of each sample, where the case fixes them.
+    fixed: Option<u64>,
     /// Whether each sample searches for the highest rate without loss.
     searches: bool,
     segmented: bool,
@@ -136,7 +142,8 @@ impl Datagrams {
         };
         let amount = wire::Amount::Messages(u64::from(streams));
         let work = wire::Udp { streams, datagram, direction: direction(case), amount, rate, tag: 0 };
-        let link = setup.link(far_end.address().ip());
+        let path = setup.path(far_end.address().ip());
+        let fixed = amount::messages(case).map_err(CannotMeasure::not_here)?;
         Ok(Datagrams {
             far_end,
             sockets,
@@ -144,7 +151,8 @@ impl Datagrams {
             work,
             // Random, so that nothing on the way can make it smaller.
             filler: random_bytes(datagram as usize, seed, case),
-            link,
+            path,
+            fixed,
             searches: case.word("search").is_some(),
             segmented: false,
         })
@@ -164,18 +172,9 @@ impl Datagrams {
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
         self.segmented = ways.iter().any(|way| way.sent.segmented);
-        Ok(sample_of(&work, &ways, &done))
-    }
-
-    fn amount(&self, amount: Amount) -> wire::Amount {
-        let streams = u64::from(self.work.streams);
-        match amount {
-            Amount::Work(messages) => wire::Amount::Messages(messages.max(streams)),
-            Amount::Seconds(s) if s > 0.0 => {
-                wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
-            }
-            Amount::Seconds(_) => wire::Amount::Messages(streams),
-        }
+        let (mut sample, trial) = sample_of(&work, &ways, &done);
+        sample.conditions.more.extend(self.path.conditions());
+        Ok((sample, trial))
     }
 
     fn searched(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
@@ -183,7 +182,7 @@ impl Datagrams {
             Amount::Work(messages) => Amount::Work(messages),
             Amount::Seconds(s) => Amount::Seconds((s / TRIALS).max(SHORTEST)),
         };
-        let amount = self.amount(each);
+        let amount = amount::of_sample(None, each, self.work.streams);
         let tried = search(|rate| {
             let (sample, trial) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
             Ok((trial, sample))
@@ -315,7 +314,8 @@ impl Prepared for Datagrams {
             return self.searched(amount);
         }
         let rate = self.work.rate;
-        self.transfer(self.amount(amount), rate).map(|(sample, _)| sample)
+        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
+        self.transfer(amount, rate).map(|(sample, _)| sample)
     }
 
     /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.
@@ -328,10 +328,13 @@ impl Prepared for Datagrams {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.link, self.far_end.address());
+        let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
         facts
             .achieved
             .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        if let Some(messages) = self.fixed {
+            facts.achieved.insert("messages".to_owned(), messages.into());
+        }
         facts
     }
 }

@@ -1,0 +1,121 @@
+//! How much a sample moves: as much as goes in a time, or the `--volume` or `--count` that a case fixes, of each stream or,
+//! under strong scaling, divided among all.
+
+use std::time::Duration;
+
+use crate::bench::fixed::{Scaling, scaling};
+use crate::case::Case;
+use crate::plan::Group;
+use crate::quantity::format_size;
+use crate::sample;
+use crate::traffic::nanos;
+use crate::wire::{self, MAX_MESSAGES};
+
+/// The keys that fix an amount.
+const AMOUNTS: [&str; 2] = ["volume", "count"];
+
+/// Refuses lists that say two things, or divide nothing.
+///
+/// # Errors
+/// Which parameter, and what would be right.
+pub(super) fn check(group: &Group) -> Result<(), String> {
+    match AMOUNTS.map(|key| group.asked(key)) {
+        [true, true] => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
+        [false, false] if group.asked("scaling") => {
+            Err("scaling: there is no amount to divide; give --volume or --count".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The messages of a sample, of all streams together, where the case fixes them.
+///
+/// # Errors
+/// There is not one for each stream, or there are more than can be counted; what would be right.
+pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
+    let scaling = scaling(case)?;
+    let bytes = case.number("message").unwrap_or(1).max(1);
+    let streams = case.number("streams").unwrap_or(1).max(1);
+    let (key, asked, each) = match (case.number("volume"), case.number("count")) {
+        (Some(volume), _) => ("volume", volume / bytes, bytes),
+        (None, Some(count)) => ("count", count, 1),
+        (None, None) => return Ok(None),
+    };
+    let (least, all) = match scaling {
+        Scaling::Weak => (1, asked.checked_mul(streams)),
+        Scaling::Strong => (streams, Some(asked)),
+    };
+    let shown = |messages: u64| match key {
+        "volume" => format_size(messages.saturating_mul(each)),
+        _ => messages.to_string(),
+    };
+    match all {
+        _ if asked < least => {
+            Err(format!("{key}: that is not a message for each stream; write at least {}", shown(least)))
+        }
+        Some(all) if all <= MAX_MESSAGES => Ok(Some(all)),
+        _ => Err(format!(
+            "{key}: more messages than a sample can count; write at most {}",
+            shown(MAX_MESSAGES / streams)
+        )),
+    }
+}
+
+/// What the far end is asked to move: what is fixed, or else what the run loop wants.
+pub(super) fn of_sample(fixed: Option<u64>, wanted: sample::Amount, streams: u16) -> wire::Amount {
+    let streams = u64::from(streams);
+    match (fixed, wanted) {
+        (Some(messages), _) => wire::Amount::Messages(messages),
+        (None, sample::Amount::Work(messages)) => wire::Amount::Messages(messages.max(streams)),
+        (None, sample::Amount::Seconds(s)) if s > 0.0 => {
+            wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
+        }
+        (None, sample::Amount::Seconds(_)) => wire::Amount::Messages(streams),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Value;
+
+    fn case(streams: u64) -> Case {
+        Case::of("network.tcp").with_size("message", 1000).with_count("streams", streams)
+    }
+
+    #[test]
+    fn an_amount_is_each_streams_or_all_streams_together() {
+        let volume = |streams, scaling: &str| {
+            messages(&case(streams).with_size("volume", 10_500).with_word("scaling", scaling))
+        };
+        assert_eq!(volume(4, "weak"), Ok(Some(40)));
+        assert_eq!(volume(4, "strong"), Ok(Some(10)));
+        assert!(volume(16, "strong").unwrap_err().contains("at least 16000"));
+        assert_eq!(messages(&case(4)), Ok(None));
+        assert_eq!(messages(&case(4).with_count("count", 7)), Ok(Some(28)));
+        assert!(messages(&case(4).with_count("count", 0)).unwrap_err().starts_with("count"));
+        for count in [u64::MAX, MAX_MESSAGES / 4 + 1] {
+            let error = messages(&case(4).with_count("count", count)).unwrap_err();
+            assert!(error.contains(&(MAX_MESSAGES / 4).to_string()), "{error}");
+        }
+        assert!(messages(&case(1).with_count("count", 1).with_word("scaling", "x")).is_err());
+    }
+
+    #[test]
+    fn a_fixed_amount_stands_over_what_the_run_wants() {
+        let wanted = sample::Amount::Seconds(0.5);
+        assert_eq!(of_sample(Some(9), wanted, 4), wire::Amount::Messages(9));
+        assert_eq!(of_sample(None, wanted, 4), wire::Amount::Nanos(500_000_000));
+        assert_eq!(of_sample(None, sample::Amount::Seconds(0.0), 4), wire::Amount::Messages(4));
+        assert_eq!(of_sample(None, sample::Amount::Work(2), 4), wire::Amount::Messages(4));
+    }
+
+    #[test]
+    fn two_amounts_and_a_scaling_of_nothing_are_refused() {
+        let one = || Group::default().with("count", vec![Value::Count(5)]);
+        let strong = vec![Value::Word("strong".to_owned())];
+        assert!(check(&one()).is_ok() && check(&one().with("scaling", strong.clone())).is_ok());
+        assert!(check(&one().with("volume", vec![Value::Size(5)])).is_err());
+        assert!(check(&Group::default().with("scaling", strong)).unwrap_err().contains("--count"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Looks at TCP in the course of a transfer: evenly spread over it, however long it takes, in bounded memory.
+
+use crate::wire::{Look, MAX_LOOKS};
+
+/// The looks that are kept, and the means over all that were taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looks {
+    kept: Vec<Look>,
+    /// One of so many is kept; 0 before the first.
+    every: u64,
+    taken: u64,
+    rtt_nanos: u64,
+    cwnd_bytes: u64,
+}
+
+impl Looks {
+    /// Adds a look. When there is no room for one more, every second of those before goes.
+    pub(super) fn push(&mut self, look: Look) {
+        self.every = self.every.max(1);
+        if self.taken.is_multiple_of(self.every) {
+            if self.kept.len() >= MAX_LOOKS {
+                let mut number = 0;
+                self.kept.retain(|_| {
+                    number += 1;
+                    number % 2 == 1
+                });
+                self.every *= 2;
+            }
+            if self.taken.is_multiple_of(self.every) {
+                self.kept.push(look);
+            }
+        }
+        self.taken += 1;
+        self.rtt_nanos = self.rtt_nanos.saturating_add(look.rtt_nanos);
+        self.cwnd_bytes = self.cwnd_bytes.saturating_add(look.cwnd_bytes);
+    }
+
+    /// Round-trip time in nanoseconds and congestion window in bytes, the means over all looks.
+    pub(super) fn means(&self) -> (u64, u64) {
+        let looks = self.taken.max(1);
+        (self.rtt_nanos / looks, self.cwnd_bytes / looks)
+    }
+
+    /// Those that are kept.
+    pub(super) fn taken(&self) -> &[Look] {
+        &self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn looks_are_even_and_bounded(count in 1u64..2000) {
+            let mut looks = Looks::default();
+            for at in 0..count {
+                looks.push(Look { at, rtt_nanos: 1000, cwnd_bytes: at, ..Look::default() });
+            }
+            let kept = looks.taken();
+            prop_assert!(kept.len() <= MAX_LOOKS && kept.len() as u64 >= count.min(MAX_LOOKS as u64 / 2));
+            prop_assert_eq!(kept[0].at, 0);
+            let steps: Vec<u64> = kept.windows(2).map(|two| two[1].at - two[0].at).collect();
+            prop_assert!(steps.iter().all(|step| *step == steps[0]));
+            prop_assert_eq!(looks.means(), (1000, (count - 1) / 2));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Messages that come back as they were, and those that are refused.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn tcp() -> Tcp {
+    Tcp {
+        streams: 1,
+        message: 1 << 17,
+        direction: Direction::Up,
+        amount: Amount::Nanos(200_000_000),
+        omit: 0,
+        sending: Sending::Copy,
+        receiving: Receiving::Copy,
+        place: 0,
+    }
+}
+
+fn refused(text: &str) -> String {
+    Message::parse(text.as_bytes()).expect_err(text)
+}
+
+#[test]
+fn messages_round_trip() {
+    let join = Join { session: Hex128::random(), stream: 3, sockets: Sockets::default() };
+    let looks = vec![Look { at: u64::MAX, ..Look::default() }; MAX_LOOKS];
+    let report = Report {
+        sent: Some(Sent { looks, ..Sent::default() }),
+        received: Some(Received { hashes: vec![u64::MAX], ..Received::default() }),
+        ..Report::default()
+    };
+    for message in [
+        Message::Open { beside: None },
+        Message::Join(join),
+        Message::Tcp(tcp()),
+        Message::Sent(vec![0, u64::MAX]),
+        Message::Done(Box::new(report)),
+        Message::Busy { seconds: 3 },
+        Message::Refused("no".to_owned()),
+    ] {
+        assert_eq!(Message::parse(&message.to_json()).unwrap(), message);
+    }
+}
+
+#[test]
+fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
+    let most = u64::MAX;
+    let look = Look {
+        at: most,
+        rtt_nanos: most,
+        cwnd_bytes: most,
+        retransmits: most,
+        busy_nanos: most,
+        receiver_limited_nanos: most,
+        buffer_limited_nanos: most,
+    };
+    let with = |count: usize| {
+        let sent = Some(Sent { looks: vec![look; count], ..Sent::default() });
+        let hashes = vec![most; usize::from(MAX_STREAMS)];
+        let received = Some(Received { hashes, ..Received::default() });
+        Message::Done(Box::new(Report { sent, received, ..Report::default() })).to_json()
+    };
+    assert!(with(MAX_LOOKS).len() < 60_000 && Message::parse(&with(MAX_LOOKS)).is_ok());
+    assert!(Message::parse(&with(MAX_LOOKS + 1)).unwrap_err().contains("looks"));
+}
+
+#[test]
+fn bad_content_is_refused() {
+    let good = serde_json::to_string(&Message::Tcp(tcp())).unwrap();
+    assert!(Message::parse(good.as_bytes()).is_ok());
+    for (from, to) in [
+        ("\"streams\":1", "\"streams\":0"),
+        ("\"streams\":1", "\"streams\":-1"),
+        ("\"streams\":1", "\"streams\":257"),
+        ("\"streams\":1", "\"streams\":1,\"streams\":1"),
+        ("\"streams\":1", "\"streams\":1.5"),
+        ("\"streams\":1", "\"streams\":NaN"),
+        ("\"streams\":1", "\"streams\":1e999"),
+        ("\"streams\":1", "\"streams\":\"1\""),
+        ("\"streams\":1", "\"streams\":1,\"file\":\"/etc/passwd\""),
+        ("131072", "1048577"),
+        ("131072", "18446744073709551616"),
+        ("200000000", "86400000000001"),
+        ("{\"nanos\":200000000}", "{\"messages\":0}"),
+        ("{\"nanos\":200000000}", "{\"messages\":1099511627776}"),
+        ("\"up\"", "\"sideways\""),
+        ("\"omit\":0,", ""),
+    ] {
+        let bad = good.replace(from, to);
+        assert_ne!(bad, good, "{from}");
+        refused(&bad);
+    }
+    for text in [
+        "",
+        "null",
+        "[]",
+        "\"shell\"",
+        "{\"open\":{\"beside\":1}}",
+        "\"open\" \"open\"",
+        "\u{0}",
+        "{\"refused\":\"a\u{1}",
+    ] {
+        refused(text);
+    }
+    refused(&("[".repeat(10_000) + &"]".repeat(10_000)));
+    refused(&format!("{{\"refused\":\"{}\"}}", "x".repeat(1001)));
+    assert!(Message::parse(b"{\"refused\":\"\xff\"}").is_err());
+    assert!(!refused("\"\\u001b[31m\"").contains('\u{1b}'));
+}
+
+#[test]
+fn socket_options_have_ranges() {
+    let sockets = |f: fn(&mut Sockets)| {
+        let mut join = Join { session: Hex128::random(), stream: 0, sockets: Sockets::default() };
+        f(&mut join.sockets);
+        Message::parse(&Message::Join(join).to_json())
+    };
+    assert!(sockets(|s| s.congestion = Some("bbr".to_owned())).is_ok());
+    assert!(sockets(|s| s.congestion = Some("../../x".to_owned())).is_err());
+    assert!(sockets(|s| s.congestion = Some("x".repeat(16))).is_err());
+    assert!(sockets(|s| s.window = Some(1)).is_err());
+    assert!(sockets(|s| s.mss = Some(10)).is_err());
+    assert!(sockets(|s| s.dscp = Some(64)).is_err());
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(why) = Message::parse(&bytes) {
+            prop_assert!(why.lines().count() <= 1);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A far end that follows the protocol up to some phase and then is gone: in each phase, and in each direction, the near
+//! end says so in one line, and nothing hangs.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use plimsoll::bench::network::{Address, FarEnd, Place};
+use plimsoll::sample::{CannotMeasure, Cause};
+use plimsoll::wire::handshake::{LENGTH, respond};
+use plimsoll::wire::{
+    Amount, Channel, Direction, Hex128, Key, Message, Receiving, Sending, Sockets, Tcp, Welcome, WireError,
+};
+
+/// Where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Connected,
+    Shaken,
+    Welcomed,
+    StreamShaken,
+    Joined,
+    Asked,
+    Ready,
+    Going,
+    Sent,
+}
+
+const PHASES: [Phase; 9] = [
+    Phase::Connected,
+    Phase::Shaken,
+    Phase::Welcomed,
+    Phase::StreamShaken,
+    Phase::Joined,
+    Phase::Asked,
+    Phase::Ready,
+    Phase::Going,
+    Phase::Sent,
+];
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+fn shaken(mut stream: TcpStream, key: &Key) -> Channel {
+    let mut first = [0; LENGTH];
+    stream.read_exact(&mut first).unwrap();
+    let answer = respond(key, &first).unwrap();
+    std::io::Write::write_all(&mut stream, &answer.message).unwrap();
+    Channel::new(stream, answer.transport.unwrap())
+}
+
+/// Plays the far end until the end of `last`, and then closes all that is open.
+fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError> {
+    let (stream, _) = listener.accept()?;
+    if last == Phase::Connected {
+        return Ok(());
+    }
+    let mut control = shaken(stream, key);
+    if last == Phase::Shaken {
+        return Ok(());
+    }
+    control.receive(soon())?;
+    let welcome =
+        Welcome { session: Hex128::random(), max_streams: 1, max_nanos: 60_000_000_000, max_rate: 1 << 40 };
+    control.send(&Message::Welcome(welcome))?;
+    if last == Phase::Welcomed {
+        return Ok(());
+    }
+    let mut joined = shaken(listener.accept()?.0, key);
+    if last == Phase::StreamShaken {
+        return Ok(());
+    }
+    joined.receive(soon())?;
+    joined.send(&Message::Joined)?;
+    let mut stream = joined.into_stream();
+    if last == Phase::Joined {
+        return Ok(());
+    }
+    control.receive(soon())?;
+    if last == Phase::Asked {
+        return Ok(());
+    }
+    control.send(&Message::Ready)?;
+    if last == Phase::Ready {
+        return Ok(());
+    }
+    while control.receive(soon())? != Message::Go {}
+    if last == Phase::Going {
+        return Ok(());
+    }
+    // Whoever sends, nothing is read, and the far end's own part is said to be nothing at all.
+    control.send(&Message::Sent(vec![0]))?;
+    let _ = stream.read(&mut [0; 1000])?;
+    Ok(())
+}
+
+fn near_end(address: SocketAddr, key: &Key, direction: Direction) -> Result<(), CannotMeasure> {
+    let address = Address::parse(&address.to_string()).unwrap();
+    let mut far = FarEnd::open(&Place::Server { address, key: key.clone() }, None)?;
+    far.join(1, &Sockets::default(), None)?;
+    let work = Tcp {
+        streams: 1,
+        message: 1000,
+        direction,
+        amount: Amount::Nanos(50_000_000_000),
+        omit: 0,
+        sending: Sending::Copy,
+        receiving: Receiving::Copy,
+        place: 0,
+    };
+    far.transfer(&work, &[7; 1000], &Default::default()).map(|_| ())
+}
+
+#[test]
+fn a_far_end_that_is_gone_in_any_phase_is_a_far_end_failure_in_one_line() {
+    for direction in [Direction::Up, Direction::Down, Direction::Both] {
+        for last in PHASES {
+            // Down, this end has nothing to send that the last phase could wait for.
+            if direction == Direction::Down && last == Phase::Sent {
+                continue;
+            }
+            let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), Key::random());
+            let address = listener.local_addr().unwrap();
+            let error = std::thread::scope(|scope| {
+                let far = scope.spawn(|| {
+                    let played = play(&listener, &key, last);
+                    drop(listener);
+                    played
+                });
+                let error = near_end(address, &key, direction).unwrap_err();
+                // Whether its last words were heard is nothing to this test.
+                let _ = far.join().unwrap();
+                error
+            });
+            assert_eq!(error.cause, Cause::FarEnd, "{direction:?} {last:?}: {error}");
+            let named = error.reason.contains(&address.to_string());
+            assert!(named && error.reason.lines().count() == 1, "{direction:?} {last:?}: {error}");
+        }
+    }
+}
