@@ -108,6 +108,7 @@ mod tests {
         let histograms = vec![Histogram { metric: "rtt".to_owned(), buckets }];
         Outcome {
             case: server.map_or(case.clone(), |name| case.with_word("server", name)),
+            repeat: 0,
             samples: vec![Sample { histograms, ..Sample::default() }],
             facts: Facts::default(),
             peers: Vec::new(),
