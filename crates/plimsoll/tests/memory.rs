@@ -203,7 +203,8 @@ impl Pool {
 
     /// `None` where the kernel has no such pages, gives none or this user may not ask.
     fn with_free(pages: u64) -> Option<Self> {
-        let number = |name: &str| fs::read_to_string(format!("{}/{name}", Self::DIR)).ok()?.trim().parse::<u64>().ok();
+        let number =
+            |name: &str| fs::read_to_string(format!("{}/{name}", Self::DIR)).ok()?.trim().parse::<u64>().ok();
         let file = fs::OpenOptions::new().write(true).open(format!("{}/nr_hugepages", Self::DIR)).ok()?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).ok()?;
         let pool = Self { file, before: number("nr_hugepages")? };
