@@ -7,7 +7,7 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run test test-arm lint bench fuzz setup
+.PHONY: help cargo build run test test-arm lint bench fuzz cluster setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -51,3 +51,7 @@ bench: build ## measure plimsoll's own floor and figures, as docs/performance.md
 
 fuzz: cargo ## fuzz what reads the wire, 60 s a target, guided by coverage (SECONDS_EACH=n)
 	@CARGO="$(CARGO)" ./fuzz/run
+
+cluster: cargo ## build plimsoll for runs over many machines with MPI (installs what that needs)
+	@./packaging/cluster-setup
+	@"$(CARGO)" build --release --locked --package plimsoll --features mpi

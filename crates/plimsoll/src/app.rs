@@ -1,5 +1,6 @@
 //! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
 
+mod cluster;
 mod far_end;
 
 use std::io::Write;
@@ -33,7 +34,7 @@ use crate::plan::write;
 use crate::report;
 use crate::report::{Style, Wishes};
 use crate::resolve;
-use crate::run::{Harness, Ran};
+use crate::run::{Alone, Harness, Pace, Ran};
 use crate::sample::Cause;
 use crate::store::{Store, StoreError};
 use crate::wire::Key;
@@ -121,6 +122,17 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
 }
 
 fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
+    let looks = common.list || common.dry_run;
+    match crate::cluster::launched() {
+        Some(rank) if looks && rank > 0 => return Ok(ExitCode::SUCCESS),
+        Some(_) if !looks => return cluster::measure(what, common, key),
+        None if common.together || common.one_by_one => {
+            return Err(Failure::usage(
+                "--together and --one-by-one are for a run over many machines; start it with mpirun or srun",
+            ));
+        }
+        _ => {}
+    }
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun.as_ref().filter(|_| *what == What::Kept).map(resume::plan_of).transpose()?;
     let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
@@ -149,6 +161,12 @@ fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|e| {
         Failure::environment(format!("cannot find this program's own file: {e}; is /proc mounted?"))
     })
+}
+
+/// One line on stderr, for what is told beside a result.
+fn complain(line: &str) {
+    let line = crate::text::shown_within(line, 2000);
+    let _ = writeln!(std::io::stderr(), "plimsoll: {line}");
 }
 
 /// Prints to stdout; a reader that has gone is no failure.
@@ -190,50 +208,79 @@ fn interrupts() -> Result<Receiver<()>, Failure> {
 
 fn run(
     prepared: &Prepared,
-    outputs: Outputs,
+    mut outputs: Outputs,
     interrupts: Receiver<()>,
     companions: Option<Companions>,
     earlier: Option<Run>,
 ) -> Result<ExitCode, Failure> {
-    let program = own_program()?;
-    let mut outputs = outputs;
-    let (plan, machine) = (&prepared.plan, &prepared.machine);
-    let maker = Maker {
-        machine,
-        node: machine.host.as_deref().unwrap_or("localhost"),
-        seed: plan.seed,
-        user_limits: &prepared.user_limits,
-        margin: prepared.margin,
-    };
-    let mut station = Workers::new(program, machine, &prepared.options(), interrupts);
-    if let Some(companions) = companions {
-        station = station.with(companions);
-    }
-    let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
-    let now = jiff::Timestamp::now();
     let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
-    let id = earlier.as_ref().map_or_else(|| uuid::Uuid::now_v7().to_string(), |run| run.id.clone());
-    let mut document = earlier.unwrap_or_else(|| document(prepared, &id, now));
-    let mut plan_left = resolve::in_turn(plan, &prepared.planned);
-    plan_left.retain(|planned| !resume::measured(&document, planned));
-    outputs.begin(&document, begins);
-    let before = document.measurements.iter().map(Measurement::evidence).collect();
-    let mut emit = |event: Event| outputs.event(&event);
-    let ran =
-        Harness { station: &mut station, clock: &mut clock, emit: &mut emit, maker, budget: plan.budget }
-            .run(&id, &plan_left, before);
-    finish(&mut document, &ran, maker, now);
-    let kept = outputs.finish(&document);
-    Ok(ExitCode::from(exit_code(&document, ran.interrupted, kept)))
+    let document = earlier.unwrap_or_else(|| document(prepared, &uuid::Uuid::now_v7().to_string(), None));
+    let mut seat = Seat::new(prepared, document, interrupts, companions)?;
+    outputs.begin(&seat.document, begins);
+    let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
+    let kept = outputs.finish(&seat.document);
+    Ok(ExitCode::from(exit_code(&seat.document, interrupted, kept)))
+}
+
+/// One machine's part in a run: its workers and its document.
+struct Seat {
+    station: Workers,
+    document: Run,
+}
+
+impl Seat {
+    /// `document` is that of the run before anything is measured, or as far as it got.
+    fn new(
+        prepared: &Prepared,
+        document: Run,
+        interrupts: Receiver<()>,
+        companions: Option<Companions>,
+    ) -> Result<Self, Failure> {
+        let mut station = Workers::new(own_program()?, &prepared.machine, &prepared.options(), interrupts);
+        if let Some(companions) = companions {
+            station = station.with(companions);
+        }
+        Ok(Self { station, document })
+    }
+
+    /// Measures all that is left of the plan; the document is whole then. Whether it was interrupted.
+    fn carry_out(&mut self, prepared: &Prepared, pace: &mut dyn Pace, emit: &mut dyn FnMut(Event)) -> bool {
+        let (plan, machine) = (&prepared.plan, &prepared.machine);
+        let now = jiff::Timestamp::now();
+        let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+        let maker = Maker {
+            machine,
+            node: &node,
+            seed: plan.seed,
+            user_limits: &prepared.user_limits,
+            margin: prepared.margin,
+        };
+        let mut left = resolve::in_turn(plan, &prepared.planned);
+        left.retain(|planned| !resume::measured(&self.document, planned));
+        let before = self.document.measurements.iter().map(Measurement::evidence).collect();
+        let ran = Harness {
+            station: &mut self.station,
+            clock: &mut SystemClock::new(&Root::live(), &machine.cpu.allowed),
+            pace,
+            emit,
+            maker,
+            budget: plan.budget,
+        }
+        .run(&self.document.id, &left, before);
+        finish(&mut self.document, &ran, maker, now);
+        ran.interrupted
+    }
 }
 
 /// The run document before anything is measured.
-fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
+/// `name` is that of the node; the host's when it is the only one.
+fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
+    let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
     Run {
         schema: SCHEMA.to_owned(),
         id: id.to_owned(),
-        started: begun.to_string(),
+        started: jiff::Timestamp::now().to_string(),
         elapsed_s: 0.0,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: plan.seed,
@@ -252,10 +299,7 @@ fn document(prepared: &Prepared, id: &str, begun: jiff::Timestamp) -> Run {
             notes: plans::notes(plan, &prepared.planned),
         },
         machine: machine.clone(),
-        nodes: vec![Node {
-            name: machine.host.clone().unwrap_or_else(|| "localhost".to_owned()),
-            machine: machine.clone(),
-        }],
+        nodes: vec![Node { name: name.to_owned(), machine: machine.clone() }],
         findings: Vec::new(),
         measurements: Vec::new(),
     }

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod case;
 pub mod cli;
 pub mod clock;
+pub mod cluster;
 pub mod document;
 pub mod event;
 pub mod finding;

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
+use crate::measurement::Measurement;
 use crate::report::json::{self, JsonError, Target};
 use crate::report::terminal::{self, Live};
 use crate::report::{Style, Wishes};
@@ -162,7 +163,21 @@ impl Outputs {
                 }
             }
         }
-        if let (Event::Measured { measurement }, Some(history)) = (event, &mut self.history) {
+        if let Event::Measured { measurement } = event {
+            self.keep(measurement);
+        }
+    }
+
+    /// Another machine has finished its part: what it measured is kept from now on.
+    pub fn arrived(&mut self, part: &Run) {
+        for measurement in &part.measurements {
+            self.keep(measurement);
+        }
+    }
+
+    /// Enters a measurement in the history.
+    fn keep(&mut self, measurement: &Measurement) {
+        if let Some(history) = &mut self.history {
             let added = history.store.add(&history.run, history.next, measurement);
             history.next += 1;
             self.kept(added);

@@ -33,6 +33,7 @@ const ORDER: &[&str] = &[
     "run",
     "worker",
     "clock",
+    "cluster",
     "store",
     "report",
     "output",

@@ -221,6 +221,12 @@ pub struct Common {
     /// Keep the run in this history file, or nowhere (none)
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
+    /// Under mpirun or srun: all machines measure at once, in step
+    #[arg(long, conflicts_with = "one_by_one")]
+    pub together: bool,
+    /// Under mpirun or srun: the machines measure one after the other [default]
+    #[arg(long)]
+    pub one_by_one: bool,
     /// No progress line
     #[arg(long, short)]
     pub quiet: bool,
@@ -330,7 +336,16 @@ pub fn command() -> Command {
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
     root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
-        .subcommands([far_end(), key(), machine, peers(), plans::command(), history, report::command(), launch()])
+        .subcommands([
+            far_end(),
+            key(),
+            machine,
+            peers(),
+            plans::command(),
+            history,
+            report::command(),
+            launch(),
+        ])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
 }
 

@@ -7,6 +7,7 @@ mod bottleneck;
 mod changed;
 mod explained;
 mod knee;
+mod outlier;
 mod queue;
 mod scales;
 mod shared_core;
@@ -34,9 +35,33 @@ pub const RULES: &[Rule] = &[
     bottleneck::find,
 ];
 
-/// All that the rules find.
+/// Machines up to which the findings of each are told; above, only how they differ.
+const FEW: usize = 8;
+
+/// All that the rules find: of several machines first how they differ, then what each of them shows.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
-    RULES.iter().flat_map(|rule| rule(measurements)).collect()
+    let mut nodes: Vec<&str> = Vec::new();
+    for measurement in measurements {
+        // Measurements of one machine stand together.
+        if nodes.last() != Some(&measurement.node.as_str()) && !nodes.contains(&measurement.node.as_str()) {
+            nodes.push(&measurement.node);
+        }
+    }
+    if nodes.len() < 2 {
+        return RULES.iter().flat_map(|rule| rule(measurements)).collect();
+    }
+    let mut found = outlier::find(measurements);
+    if nodes.len() <= FEW {
+        found.extend(nodes.iter().flat_map(|node| of_node(measurements, node)));
+    }
+    found
+}
+
+/// What one of several machines shows, with its name.
+fn of_node(measurements: &[Measurement], node: &str) -> Vec<Finding> {
+    let own: Vec<Measurement> = measurements.iter().filter(|m| m.node == node).cloned().collect();
+    let named = |f: Finding| Finding { text: format!("{node}: {}", f.text), ..f };
+    RULES.iter().flat_map(|rule| rule(&own)).map(named).collect()
 }
 
 fn finding(code: &str, text: String, evidence: serde_json::Value) -> Finding {

@@ -7,6 +7,7 @@ pub mod json;
 pub mod kernels;
 mod label;
 pub mod machine;
+mod machines;
 mod out;
 pub mod peers;
 mod progress;

@@ -102,7 +102,9 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     let mut sheet = Sheet::new(run, style.clone());
     out.write(&sheet.opening(run));
-    for measurement in &run.measurements {
+    // Of many machines the first one's rows stand for their kind; how the others differ is in their own section.
+    let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
+    for measurement in run.measurements.iter().filter(|m| first.is_none_or(|name| m.node == name)) {
         let text = sheet.row(&sheet.row_of(measurement), measurement);
         out.write(&text);
     }
@@ -139,7 +141,8 @@ impl Sheet {
         let mut row = Row::of(measurement);
         let told = self.baseline.iter().flat_map(|baseline| super::published::beside(baseline, measurement));
         for phrase in told {
-            row.details = if row.details.is_empty() { phrase } else { format!("{} · {phrase}", row.details) };
+            row.details =
+                if row.details.is_empty() { phrase } else { format!("{} · {phrase}", row.details) };
         }
         row
     }
@@ -157,7 +160,7 @@ impl Sheet {
     }
 
     fn ending(&self, run: &Run, stored: Option<&Location>) -> String {
-        let mut text = super::peers::section(run, &self.style);
+        let mut text = super::peers::section(run, &self.style) + &super::machines::section(run, &self.style);
         if !run.findings.is_empty() {
             text += &format!("\n{}\n", self.style.paint(Role::Strong, "Findings"));
         }

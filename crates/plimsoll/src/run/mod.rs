@@ -62,12 +62,34 @@ pub trait Clock {
     fn watched(&mut self) -> Conditions;
 }
 
+/// Keeps step with other machines that measure the same.
+pub trait Pace {
+    /// Waits until all are ready for a case, and agrees on how much each measures. `own` is what this machine would
+    /// take, nothing when it cannot measure the case.
+    ///
+    /// # Errors
+    /// The others are gone, or the end was asked for.
+    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure>;
+}
+
+/// There is no other machine to keep step with.
+#[derive(Debug)]
+pub struct Alone;
+
+impl Pace for Alone {
+    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure> {
+        Ok(own)
+    }
+}
+
 /// One run of a plan.
 pub struct Harness<'a> {
     /// Sets cases up.
     pub station: &'a mut dyn Station,
     /// Time.
     pub clock: &'a mut dyn Clock,
+    /// Keeps step with other machines.
+    pub pace: &'a mut dyn Pace,
     /// Where events go.
     pub emit: &'a mut dyn FnMut(Event),
     /// Turns outcomes into measurements.
@@ -157,6 +179,11 @@ impl Harness<'_> {
             ))),
             (Ok(()), _) => self.measure(planned, allowed, &mut taken),
         };
+        // Those who can measure it wait for those who cannot.
+        let ended = match taken.agreed {
+            true => ended,
+            false => self.pace.agree(None).map_err(End::Cannot).and(ended),
+        };
         let Taken { samples, facts, peers, .. } = taken;
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
@@ -166,6 +193,8 @@ impl Harness<'_> {
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
+        taken.agreed = true;
+        let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
         let rule = rule(case, sampling, allowed);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
@@ -275,6 +304,8 @@ struct Taken {
     headline: Vec<f64>,
     facts: Facts,
     peers: Vec<Beside>,
+    /// Whether the other machines were waited for.
+    agreed: bool,
 }
 
 impl Taken {

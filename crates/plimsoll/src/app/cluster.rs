@@ -1,0 +1,301 @@
+//! A run under `mpirun` or `srun`: this process's part in it.
+//!
+//! Rank 0 admits the others, measures, collects, prints and stores. The others measure when they are told to and hand
+//! their run document over; until rank 0 has stored it, they keep a copy beside the history.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::prepared::Prepared;
+use super::{Failure, Seat, code, exit_code, interrupts, peers, store_failure};
+use crate::cli::{Common, What};
+use crate::cluster::message::Message;
+use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, Part, Roster, Welcome};
+use crate::document::{Finding, Run, RunStatus, SCHEMA};
+use crate::finding;
+use crate::output::{self, Begins, OutputError, Outputs};
+use crate::resolve;
+use crate::run::Pace;
+use crate::wire::Key;
+
+/// Samples of each case when all machines measure at once and must take the same number.
+const SAMPLES: u32 = 10;
+
+/// Takes this process's part in a run of many.
+pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
+    if common.resume.is_some() {
+        return Err(Failure::usage("--resume is for a run on one machine; measure the many anew"));
+    }
+    let (alarm, interrupts) = unbounded();
+    let fabric = cluster::join(alarm.clone())
+        .map_err(|e| Failure::environment(format!("cannot take part in the run of many: {e}")))?;
+    let prepared = Prepared::new(what, common).map(|made| Prepared { key, ..made });
+    if fabric.rank() == 0 {
+        lead(fabric, prepared, common, Signals { alarm, interrupts })
+    } else {
+        follow(fabric, prepared, common, Signals { alarm, interrupts });
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What ends a run before its time.
+struct Signals {
+    alarm: Sender<()>,
+    interrupts: Receiver<()>,
+}
+
+impl Signals {
+    /// Passes signals on; `first` is done before that.
+    fn watch(self, first: impl FnOnce() + Send + 'static) -> Result<Receiver<()>, Failure> {
+        let real = interrupts()?;
+        let alarm = self.alarm;
+        let forward = move || {
+            if real.recv().is_ok() {
+                first();
+                // Whoever measures listens; when nobody does, the run is over.
+                let _ = alarm.send(());
+            }
+        };
+        std::thread::Builder::new().spawn(forward).map_err(|e| {
+            Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v"))
+        })?;
+        Ok(self.interrupts)
+    }
+}
+
+/// Who this rank is, and what it is about to do.
+fn hello(prepared: &Result<Prepared, Failure>) -> Hello {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let namespace = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let host = match read("/proc/sys/kernel/hostname") {
+        name if name.is_empty() => "localhost".to_owned(),
+        name => name,
+    };
+    Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        schema: SCHEMA.to_owned(),
+        plan: prepared.as_ref().map(|p| resolve::hash(&p.plan, &p.planned)).unwrap_or_default(),
+        key: format!("{} {host} {}", read("/etc/machine-id"), namespace.display()),
+        host,
+        cannot: prepared.as_ref().err().map(|failure| failure.line.clone()),
+    }
+}
+
+fn order(common: &Common) -> Order {
+    if common.together { Order::Together } else { Order::OneByOne }
+}
+
+/// The same number of samples everywhere, when all measure at once.
+fn in_step(prepared: Prepared, told: &Welcome) -> Prepared {
+    let mut prepared = prepared;
+    prepared.plan.seed = told.seed;
+    if told.order == Order::Together {
+        for planned in &mut prepared.planned {
+            planned.sampling.samples.get_or_insert(SAMPLES);
+        }
+    }
+    prepared
+}
+
+fn lead(
+    fabric: Fabric,
+    prepared: Result<Prepared, Failure>,
+    common: &Common,
+    signals: Signals,
+) -> Result<ExitCode, Failure> {
+    let interrupts = signals.watch(|| ())?;
+    let own = hello(&prepared);
+    let refuse = |fabric: Fabric, failure: Failure| {
+        (1..fabric.size()).for_each(|rank| fabric.say(rank, Message::Refused));
+        fabric.leave();
+        failure
+    };
+    let hellos = match cluster::introduced(&fabric, own, &interrupts) {
+        Ok(hellos) => hellos,
+        Err(why) => {
+            // Ranks of which nothing was heard cannot leave in order.
+            super::complain(&format!("nothing was measured: {why}"));
+            fabric.abort(code::FAR_END);
+            return Ok(ExitCode::from(code::FAR_END));
+        }
+    };
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(failure) => return Err(refuse(fabric, failure)),
+    };
+    let roster = match Roster::of(&hellos) {
+        Ok(roster) => roster,
+        Err(why) => {
+            let line =
+                format!("nothing was measured: {why}; start the same program with the same plan everywhere");
+            return Err(refuse(fabric, Failure { line, code: code::FAR_END }));
+        }
+    };
+    let opened = Outputs::open(common).map_err(|e| match &e {
+        OutputError::Store(store) => store_failure(store),
+        OutputError::File(_) => Failure::usage(e.to_string()),
+    });
+    let outputs = match opened {
+        Ok(outputs) => outputs,
+        Err(failure) => return Err(refuse(fabric, failure)),
+    };
+    let told = Welcome {
+        run: uuid::Uuid::now_v7().to_string(),
+        seed: prepared.plan.seed,
+        name: None,
+        order: order(common),
+    };
+    let prepared = in_step(prepared, &told);
+    let (document, ended, kept) =
+        led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told })?;
+    let code = exit_code_of(&document, &ended, kept);
+    match ended.lost.as_slice() {
+        [] => fabric.leave(),
+        lost => {
+            let named: Vec<String> =
+                lost.iter().take(8).map(|l| format!("{} (rank {}): {}", l.name, l.rank, l.why)).collect();
+            super::complain(&format!("lost: {}; what was finished is kept", named.join("; ")));
+            fabric.abort(code);
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// What rank 0 knows when all have been heard.
+struct Admitted {
+    interrupts: Receiver<()>,
+    roster: Roster,
+    told: Welcome,
+}
+
+fn led(
+    fabric: &Fabric,
+    prepared: &Prepared,
+    common: &Common,
+    mut outputs: Outputs,
+    admitted: Admitted,
+) -> Result<(Run, Ended, bool), Failure> {
+    let Admitted { interrupts, roster, told } = admitted;
+    let companions = peers::companions(common, &super::own_program()?, interrupts.clone(), prepared)?;
+    let name = roster.name(0).map(str::to_owned);
+    let header = super::document(prepared, &told.run, name.as_deref());
+    let mut seat = Seat::new(prepared, header.clone(), interrupts.clone(), companions)?;
+    outputs.begin(&header, Begins::Anew);
+    let lead = Lead::admit(fabric, interrupts, roster, &told);
+    let sink = std::cell::RefCell::new(&mut outputs);
+    let ended = lead.run(
+        |pace: &mut dyn Pace| {
+            let interrupted = seat.carry_out(prepared, pace, &mut |event| sink.borrow_mut().event(&event));
+            finished(&seat.document, interrupted)
+        },
+        |member, finished| {
+            if member.rank != 0 {
+                sink.borrow_mut().arrived(&finished.run);
+            }
+        },
+    );
+    let document = merged(header, &ended);
+    let kept = outputs.finish(&document);
+    Ok((document, ended, kept))
+}
+
+fn finished(run: &Run, interrupted: bool) -> Finished {
+    Finished { run: run.clone(), code: exit_code(run, interrupted, true), interrupted }
+}
+
+/// One document of all: a row a machine.
+fn merged(header: Run, ended: &Ended) -> Run {
+    let mut run = Run { nodes: Vec::new(), ..header };
+    for finished in ended.finished.values() {
+        run.nodes.extend(finished.run.nodes.iter().cloned());
+        run.measurements.extend(finished.run.measurements.iter().cloned());
+    }
+    run.findings = ended.lost.iter().map(lost).collect();
+    run.findings.extend(finding::findings(&run.measurements));
+    let whole = ended.lost.is_empty() && !ended.interrupted;
+    run.status = if whole { RunStatus::Complete } else { RunStatus::Partial };
+    let begun = run.started.parse::<jiff::Timestamp>().unwrap_or_else(|_| jiff::Timestamp::now());
+    run.elapsed_s = begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
+    run
+}
+
+fn lost(lost: &cluster::Lost) -> Finding {
+    Finding {
+        code: "machine-lost".to_owned(),
+        text: format!("{} (rank {}) was lost: {}", lost.name, lost.rank, lost.why),
+        evidence: serde_json::json!({ "node": lost.name, "rank": lost.rank, "why": lost.why }),
+    }
+}
+
+fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
+    let worst = ended.finished.values().map(|f| f.code).filter(|c| *c != code::INTERRUPTED).max();
+    match () {
+        () if !ended.lost.is_empty() => code::ENVIRONMENT,
+        () if ended.interrupted => code::INTERRUPTED,
+        () => worst.unwrap_or(0).max(exit_code(run, false, kept)),
+    }
+}
+
+/// A rank after 0. It prints nothing: what it has to say, rank 0 says.
+fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, signals: Signals) {
+    let voice = fabric.voice();
+    let bye = move || voice.say(0, Message::Bye);
+    let Ok(interrupts) = signals.watch(bye) else { return fabric.abort(code::ENVIRONMENT) };
+    let mut follower = Follow::introduce(&fabric, interrupts.clone(), hello(&prepared));
+    match (follower.part(), prepared) {
+        (Part::Measure(told), Ok(prepared)) => {
+            let prepared = in_step(prepared, &told);
+            let copy =
+                common_place(common).map(|dir| dir.join(format!("{}-{}.json", told.run, fabric.rank())));
+            measured(&mut follower, &prepared, common, &told, (interrupts, copy));
+            follower.wait();
+        }
+        (Part::Sleep, _) => follower.wait(),
+        _ => {}
+    }
+    fabric.leave();
+}
+
+/// The directory of copies that rank 0 has not confirmed: beside the history, none for `--store none`.
+fn common_place(common: &Common) -> Option<PathBuf> {
+    let location = output::location(common.store.as_deref()).ok().flatten()?;
+    Some(location.file().parent()?.join("unconfirmed"))
+}
+
+fn measured(
+    follower: &mut Follow<'_>,
+    prepared: &Prepared,
+    common: &Common,
+    told: &Welcome,
+    (interrupts, copy): (Receiver<()>, Option<PathBuf>),
+) {
+    let companions = super::own_program()
+        .and_then(|program| peers::companions(common, &program, interrupts.clone(), prepared))
+        .unwrap_or_default();
+    let document = super::document(prepared, &told.run, told.name.as_deref());
+    let Ok(mut seat) = Seat::new(prepared, document, interrupts, companions) else { return };
+    let interrupted = match told.order {
+        Order::Together => seat.carry_out(prepared, follower, &mut drop),
+        Order::OneByOne => seat.carry_out(prepared, &mut crate::run::Alone, &mut drop),
+    };
+    let written = copy.filter(|file| keep(file, &seat.document).is_ok());
+    if follower.hand_over(finished(&seat.document, interrupted))
+        && let Some(file) = written
+    {
+        // A copy that stays is imported twice at worst, which the history refuses.
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+/// Writes a copy that is whole or not there.
+fn keep(file: &Path, run: &Run) -> std::io::Result<()> {
+    let dir = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir)?;
+    let mut copy = tempfile::NamedTempFile::new_in(dir)?;
+    crate::report::json::write(run, &mut copy)?;
+    copy.as_file().sync_all()?;
+    copy.persist(file)?;
+    Ok(())
+}

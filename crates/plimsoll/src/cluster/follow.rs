@@ -1,0 +1,87 @@
+//! The ranks after 0: say who they are, measure when it is their turn, and hand over what they measured.
+
+use crossbeam_channel::{Receiver, select};
+
+use super::message::{Finished, Hello, Message, Order, Welcome};
+use super::{Fabric, Incoming};
+use crate::run::Pace;
+use crate::sample::{Amount, CannotMeasure, Cause};
+
+/// What a rank is told to do.
+#[derive(Debug, PartialEq)]
+pub enum Part {
+    /// Measure.
+    Measure(Welcome),
+    /// Wait: another rank of this machine measures.
+    Sleep,
+    /// Nothing: the run was refused or is over.
+    Nothing,
+}
+
+/// A rank after 0.
+pub struct Follow<'a> {
+    fabric: &'a Fabric,
+    interrupts: Receiver<()>,
+}
+
+impl<'a> Follow<'a> {
+    /// A rank that says who it is.
+    pub fn introduce(fabric: &'a Fabric, interrupts: Receiver<()>, hello: Hello) -> Self {
+        fabric.say(0, Message::Hello(Box::new(hello)));
+        Self { fabric, interrupts }
+    }
+
+    /// Waits until rank 0 has heard all; one by one also for this rank's turn.
+    pub fn part(&mut self) -> Part {
+        let welcome = match self.next() {
+            Some(Message::Welcome(welcome)) if welcome.name.is_some() => welcome,
+            Some(Message::Welcome(_)) => return Part::Sleep,
+            _ => return Part::Nothing,
+        };
+        match welcome.order {
+            Order::Together => Part::Measure(welcome),
+            Order::OneByOne => match self.next() {
+                Some(Message::Go) => Part::Measure(welcome),
+                _ => Part::Nothing,
+            },
+        }
+    }
+
+    /// Waits for the end of the run without doing anything.
+    pub fn wait(&mut self) {
+        while !matches!(self.next(), None | Some(Message::End)) {}
+    }
+
+    /// Hands over what was measured. Whether rank 0 has it.
+    pub fn hand_over(&mut self, finished: Finished) -> bool {
+        self.fabric.say(0, Message::Finished(Box::new(finished)));
+        loop {
+            match self.next() {
+                Some(Message::Kept) => return true,
+                Some(Message::Agreed(_)) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// The next message of rank 0; none when it is lost or this rank was told to end.
+    fn next(&mut self) -> Option<Message> {
+        select! {
+            recv(self.fabric.inbox()) -> incoming => match incoming {
+                Ok(Incoming::From(0, message)) => Some(message),
+                _ => None,
+            },
+            recv(self.interrupts) -> _ => None,
+        }
+    }
+}
+
+impl Pace for Follow<'_> {
+    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure> {
+        self.fabric.say(0, Message::Ready(own));
+        match self.next() {
+            Some(Message::Agreed(amount)) => Ok(amount),
+            _ => Err(CannotMeasure { cause: Cause::Interrupted, reason: "the cluster run ends".to_owned() }),
+        }
+    }
+}
