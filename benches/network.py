@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 from netns import Veth, listening
@@ -87,6 +88,7 @@ def streams(name, veth):
 
 def row(name, taken, wanted):
     ratios = [ours / theirs for ours, theirs in taken]
+    print(f"{name}: {median(ratios):.3f}", file=sys.stderr, flush=True)
     ours, theirs = ([pair[side] / 1e9 for pair in taken] for side in (0, 1))
     return (name, f"{median(ours):.1f}", f"{median(theirs):.1f}", verdict(median(ratios), wanted), spread(ratios, 2))
 
