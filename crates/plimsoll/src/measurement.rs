@@ -243,6 +243,9 @@ impl Maker<'_> {
         limit::tightest_first(&mut limits);
         let chosen = rating::chosen(&outcome.case, &limits, &values);
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
+        let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
+        let peers =
+            heard.map(|heard| PeerResult::of(heard, self.margin).with_shares(chosen.as_ref())).collect();
         Some(MetricResult {
             name: metric.name.to_owned(),
             unit: metric.unit,
@@ -257,12 +260,7 @@ impl Maker<'_> {
             curve: None,
             limit: chosen,
             limits,
-            peers: outcome
-                .peers
-                .iter()
-                .filter(|heard| heard.metric == metric.name)
-                .map(|heard| PeerResult::of(heard, self.margin))
-                .collect(),
+            peers,
         })
     }
 }

@@ -114,12 +114,18 @@ pub struct Facts {
 /// What a prepared case lets a reference tool use, so that both measure the same thing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// The CPUs that its threads are pinned to, in their order.
+    /// The CPUs that its threads are pinned to, in their order; of a network benchmark those of the near end.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// Those of the far end, where it is on this machine.
+    #[serde(default)]
+    pub far_cpus: Vec<usize>,
     /// The filled test file, as a path that another process can open.
     #[serde(default)]
     pub file: Option<PathBuf>,
+    /// Its bytes.
+    #[serde(default)]
+    pub file_bytes: Option<u64>,
 }
 
 /// Which rule of the exit codes a failure falls under.
@@ -218,6 +224,10 @@ pub struct Beside {
     pub note: String,
     /// The command, as it could be typed.
     pub command: Vec<String>,
+    /// What it reads, by name: a file of that name in its directory, or `stdin`.
+    pub input: BTreeMap<String, String>,
+    /// Parameters that it says it used.
+    pub achieved: BTreeMap<String, serde_json::Value>,
     /// The pairs.
     pub pairs: Vec<Paired>,
     /// What it did otherwise than asked.

@@ -18,3 +18,4 @@ mod quick;
 mod quota;
 mod store;
 mod support;
+mod tools;

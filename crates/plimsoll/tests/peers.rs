@@ -136,3 +136,181 @@ fn tools_are_listed() {
     let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(["peers", "--install"]), 0);
     assert!(out.starts_with("apt-get install --yes ") && out.contains(" fio"), "{out}");
 }
+
+/// A run of one short case of the processor with this tool beside it, and directories below `dir`.
+fn hanging(dir: &Path, path: &Path) -> std::process::Command {
+    let path = format!("likwid-bench={}", path.display());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.args(["cpu", "--op", "fma", "--type", "f64", "--threads", "1", "--sample-time", "10ms"]);
+    command.args(["--samples", "1", "--against", "likwid-bench", "--store", "none", "--peer-path", &path]);
+    command.current_dir(dir).env("TMPDIR", dir);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command
+}
+
+/// Directories of tools below `dir`.
+fn directories(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("plimsoll-peer-")).collect()
+}
+
+fn alive(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
+    let dir = scratch();
+    let mark = dir.path().join("pid");
+    let script = format!(
+        "[ \"$1\" = -v ] && exit; echo left > HPL.out; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        mark.display()
+    );
+    let path = tool(dir.path(), &script);
+    let mut run = hanging(dir.path(), &path).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !mark.exists() {
+        assert!(Instant::now() < patience && run.try_wait().unwrap().is_none(), "the tool was not started");
+        std::thread::yield_now();
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let left = directories(dir.path());
+    assert!(left.iter().any(|path| path.join("HPL.out").exists()), "{left:?}");
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert!(left.iter().all(|path| mode(path) == 0o700), "{left:?}");
+    // The tool ends with the run that started it.
+    let pid = fs::read_to_string(&mark).unwrap();
+    while alive(pid.trim()) {
+        assert!(Instant::now() < patience, "process {pid} is left");
+        std::thread::yield_now();
+    }
+    let path = tool(dir.path(), "echo 'MFlops/s: 1.0'");
+    assert!(hanging(dir.path(), &path).status().unwrap().success());
+    assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own() {
+    let dir = scratch();
+    let told = dir.path().join("told");
+    let script = format!(
+        "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; echo 'MFlops/s: 1.0'",
+        told.display()
+    );
+    let path = tool(dir.path(), &script);
+    let mut run = hanging(dir.path(), &path);
+    run.env("LD_PRELOAD", "").env("LC_ALL", "de_DE.UTF-8").env("SECRET", "x").env("GCONV_PATH", "/tmp");
+    assert!(run.status().unwrap().success());
+    let text = fs::read_to_string(&told).unwrap();
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    for name in ["SECRET", "LD_PRELOAD", "GCONV_PATH", "TMPDIR"] {
+        assert_eq!(value(name), None, "{text}");
+    }
+    assert_eq!((value("LC_ALL"), value("PATH")), (Some("C"), Some("/usr/bin:/bin")));
+    assert!(value("at").unwrap().contains("plimsoll-peer-") && value("HOME") == value("at"), "{text}");
+    assert_eq!(value("group"), value("pid"), "{text}");
+}
+
+#[test]
+fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
+    let dir = scratch();
+    let mark = dir.path().join("pids");
+    // It ignores the request to end, and so does what it started.
+    let script = format!(
+        "[ \"$1\" = -v ] && exit; trap '' TERM; sleep 1000 & echo \"$$ $!\" > {}; wait; wait",
+        mark.display()
+    );
+    let path = tool(dir.path(), &script);
+    let mut run = hanging(dir.path(), &path);
+    run.args(["--json", "-"]).stdout(std::process::Stdio::piped());
+    let output = run.output().unwrap();
+    assert!(output.status.success());
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let measurement = &run["measurements"][0];
+    assert_eq!(measurement["status"], "ok");
+    let peer = &measurement["metrics"][0]["peers"][0];
+    assert!(peer["reason"].as_str().unwrap().contains("was ended after"), "{peer}");
+    for pid in fs::read_to_string(&mark).unwrap().split_whitespace() {
+        assert!(!alive(pid), "process {pid} is left");
+    }
+    assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_server_of_a_tool_is_ended_with_it() {
+    let dir = scratch();
+    let mark = dir.path().join("server");
+    let script = format!(
+        "case \"$1\" in -s) echo $$ > {}; exec iperf3 \"$@\";; --version) exit;; esac; exec iperf3 \"$@\"",
+        mark.display()
+    );
+    let path = format!("iperf3={}", tool(dir.path(), &script).display());
+    let case = ["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms", "--json", "-"];
+    let tools = ["--against", "iperf3", "--peer-path", &path, "--store", "none"];
+    let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools), 0);
+    let run: Value = serde_json::from_str(&out).unwrap();
+    let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+    if peer["status"] != "ok" {
+        let why = peer["reason"].as_str().unwrap();
+        assert!(why.contains("127"), "{peer}");
+        return crate::support::skipped("peers: the server of a tool", "needs iperf3");
+    }
+    assert!(peer["input"]["server"].as_str().unwrap().contains("iperf3 -s"), "{peer}");
+    assert!(!alive(fs::read_to_string(&mark).unwrap().trim()));
+}
+
+#[test]
+fn a_server_elsewhere_is_named_and_used() {
+    let dir = scratch();
+    // It prints where it was sent.
+    let script = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
+    let path = format!("iperf3={}", tool(dir.path(), script).display());
+    let case = ["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms", "--json", "-"];
+    let tools = ["--against", "iperf3,netperf", "--peer-path", &path, "--store", "none"];
+    let server = ["--peer-server", "iperf3=[2001:db8::7]:5299"];
+    let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools).args(server), 0);
+    let run: Value = serde_json::from_str(&out).unwrap();
+    let peers = run["measurements"][0]["metrics"][0]["peers"].as_array().unwrap().clone();
+    let iperf3 = peers.iter().find(|peer| peer["peer"] == "iperf3").unwrap();
+    let why = iperf3["reason"].as_str().unwrap();
+    assert!(why.contains("code 7") && why.contains("-c 2001:db8::7 -p 5299"), "{iperf3}");
+    assert!(iperf3["input"].get("server").is_none(), "{iperf3}");
+    for (bad, wanted) in [
+        ("fio=h:1", "no tool with a server"),
+        ("iperf3=h:99999", "--peer-server"),
+        ("iperf3", "NAME=HOST:PORT"),
+    ] {
+        let (out, err) = ended(plimsoll(dir.path()).args(["network", "--peer-server", bad]), 2);
+        assert!(out.is_empty() && err.contains(wanted), "{bad}: {err}");
+    }
+}
+
+#[test]
+fn a_case_without_a_counterpart_says_why() {
+    let dir = scratch();
+    let path = format!("fio={}", tool(dir.path(), "exit 0").display());
+    let case = [
+        "disk",
+        "--only",
+        "disk.io",
+        "--op",
+        "copy",
+        "--pattern",
+        "sequential",
+        "--block",
+        "64K",
+        "--depth",
+        "1",
+    ];
+    let more = ["--size", "16M", "--samples", "1", "--sample-time", "20ms", "--json", "-", "--store", "none"];
+    let (out, _) =
+        ended(plimsoll(dir.path()).args(case).args(more).args(["--against", "fio", "--peer-path", &path]), 0);
+    let run: Value = serde_json::from_str(&out).unwrap();
+    let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+    assert_eq!(
+        (&peer["status"], &peer["reason"]),
+        (&"unavailable".into(), &"it has no copy".into()),
+        "{peer}"
+    );
+}

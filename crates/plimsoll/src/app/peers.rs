@@ -9,9 +9,10 @@ use crossbeam_channel::{Receiver, never};
 
 use super::prepared::Prepared;
 use super::{Failure, printed};
+use crate::bench::network::Address;
 use crate::cli::{Common, Install};
 use crate::peer::process::{Launcher, become_program};
-use crate::peer::{Against, Companions, Found, PEERS, Package, Search, how_to_get, reap};
+use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
 
@@ -22,7 +23,27 @@ use crate::report::{Style, Wishes};
 pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     let against = Against::parse(&common.against).map_err(Failure::usage)?;
     named(&common.peer_path)?;
+    servers(&common.peer_server)?;
     Ok(against)
+}
+
+/// Servers of tools that listen elsewhere.
+///
+/// # Errors
+/// A name that is no tool, a tool that needs no server, or an address that is none.
+fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
+    let known = || PEERS.iter().filter(|peer| peer.needs_server());
+    let read = |(name, place): &(String, String)| {
+        let peer = known().find(|peer| peer.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = known().map(|peer| peer.name()).collect();
+            let shown = crate::text::shown(name);
+            format!("--peer-server: '{shown}' is no tool with a server; there is {}", names.join(", "))
+        })?;
+        let address =
+            Address::parse_with(place, peer.usual_port()).map_err(|e| format!("--peer-server: {e}"))?;
+        Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
+    };
+    typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
 }
 
 fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failure> {
@@ -53,8 +74,16 @@ pub(super) fn companions(
     }
     let parent = std::env::temp_dir();
     reap(&parent);
+    let disk = prepared.plan.dir.as_path();
+    reap(disk);
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
-    Ok(Some(Companions::new(Against::Nobody, search(&common.peer_path)?, launcher, parent, interrupts)))
+    let search = search(&common.peer_path)?;
+    let mut companions = Companions::new(Against::Nobody, search, launcher, parent, interrupts);
+    companions.disk = disk.to_owned();
+    companions.servers = servers(&common.peer_server)?;
+    let benchmarks = prepared.planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
+    companions.benchmarks = benchmarks.collect();
+    Ok(Some(companions))
 }
 
 /// `plimsoll peers`.

@@ -138,6 +138,15 @@ fn scale(text: &str) -> Result<f64, String> {
     said.ok_or_else(|| "a factor from 1e-9 to 1000, such as 0.01".to_owned())
 }
 
+fn named_server(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, place)) if !name.is_empty() && !place.is_empty() => {
+            Ok((name.to_owned(), place.to_owned()))
+        }
+        _ => Err("NAME=HOST:PORT, such as iperf3=192.0.2.1:5201".to_owned()),
+    }
+}
+
 fn named_path(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
@@ -209,6 +218,9 @@ pub struct Common {
     /// Where a reference tool is, if not on PATH
     #[arg(long, value_name = "NAME=FILE", value_parser = named_path)]
     pub peer_path: Vec<(String, PathBuf)>,
+    /// Where a tool's server listens on another host, such as iperf3=HOST:PORT
+    #[arg(long, value_name = "NAME=HOST:PORT", value_parser = named_server)]
+    pub peer_server: Vec<(String, String)>,
     /// Seed of all that is random [default: another one each time]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,

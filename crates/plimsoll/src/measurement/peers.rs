@@ -1,8 +1,11 @@
 //! Reference tools beside a metric, as stored: their figures, the ratio of ours to theirs, and the verdict.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Note;
+use crate::limit::Limit;
 use crate::sample::{Beside, Match};
 use crate::stats::{Ratio, Verdict};
 
@@ -38,6 +41,12 @@ pub struct PeerResult {
     pub reason: Option<String>,
     /// The command, as it could be typed.
     pub command: Vec<String>,
+    /// What it reads: a file of that name in its working directory, or `stdin`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub input: BTreeMap<String, String>,
+    /// Parameters that it says it used, and the library that decides its figure.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub achieved: BTreeMap<String, serde_json::Value>,
     /// How far the definitions agree.
     #[serde(rename = "match")]
     pub definition: Match,
@@ -49,6 +58,10 @@ pub struct PeerResult {
     pub samples: Vec<f64>,
     /// Their median.
     pub median: Option<f64>,
+    /// What our median of the pairs is of the metric's limit.
+    pub own_of_limit: Option<f64>,
+    /// What theirs is.
+    pub of_limit: Option<f64>,
     /// Ours ÷ theirs, pair by pair.
     pub ratio: Option<Parity>,
     /// The margin within which two figures are the same for the reader, stated before the run.
@@ -81,16 +94,33 @@ impl PeerResult {
             status,
             reason: heard.unavailable.clone(),
             command: heard.command.clone(),
+            input: heard.input.clone(),
+            achieved: heard.achieved.clone(),
             definition: heard.definition,
             note: heard.note.clone(),
             median: crate::limit::median(samples.clone()),
             own: heard.pairs.iter().map(|p| p.own).collect(),
             samples,
+            own_of_limit: None,
+            of_limit: None,
             ratio: ratio.map(|ratio| Parity { median: ratio.median, ci95: ratio.ci95 }),
             margin,
             verdict,
             warnings: heard.warnings.iter().map(Note::from).collect(),
         }
+    }
+
+    /// The same with both figures as shares of this limit.
+    #[must_use]
+    pub fn with_shares(mut self, limit: Option<&Limit>) -> Self {
+        let bound = limit.and_then(|limit| Some((limit, limit.value?)));
+        let share = |value: Option<f64>| {
+            let (limit, bound) = bound?;
+            Some(limit.share(value?, bound)).filter(|share| share.is_finite())
+        };
+        (self.own_of_limit, self.of_limit) =
+            (share(crate::limit::median(self.own.clone())), share(self.median));
+        self
     }
 }
 
@@ -107,6 +137,8 @@ mod tests {
             definition,
             note: String::new(),
             command: Vec::new(),
+            input: BTreeMap::new(),
+            achieved: BTreeMap::new(),
             pairs: peer.iter().map(|peer| Paired { own: 100.0, peer: *peer }).collect(),
             warnings: Vec::new(),
             unavailable: None,

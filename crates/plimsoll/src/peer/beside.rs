@@ -1,14 +1,18 @@
 //! A tool beside a case: each sample of it is one run of the tool, with its server, files and directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
 use super::process::{Launcher, Order, ProcessError, Running, failed};
-use super::{Against, Ask, Found, Invocation, Listens, Output, Scratch, Search, Server, patience};
+use super::{
+    Against, Ask, Far, Found, Invocation, Listens, Output, Package, Pairing, Peer, Scratch, Search, patience,
+};
 use crate::bench::Prepared;
+use crate::bench::network::Address;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
@@ -33,11 +37,26 @@ pub struct Companions {
     pub launcher: Launcher,
     /// Where their directories are made.
     pub parent: PathBuf,
+    /// Where those are made whose files must lie on the disk that is measured.
+    pub disk: PathBuf,
+    /// Servers that listen elsewhere, by the name of their tool.
+    pub servers: BTreeMap<String, Server>,
+    /// The benchmarks of the run.
+    pub benchmarks: BTreeSet<String>,
     /// Seconds that a reading should take, where the tool lets that be chosen.
     pub seconds: f64,
     /// Ends what runs.
     pub interrupts: Receiver<()>,
     versions: BTreeMap<&'static str, Option<String>>,
+}
+
+/// A tool's server that listens elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
 }
 
 /// A tool that is ready beside a case, or why it is not.
@@ -60,13 +79,27 @@ impl Companions {
         interrupts: Receiver<()>,
     ) -> Self {
         const SECONDS: f64 = 1.0;
-        Self { against, search, launcher, parent, seconds: SECONDS, interrupts, versions: BTreeMap::new() }
+        Self {
+            against,
+            search,
+            launcher,
+            disk: parent.clone(),
+            parent,
+            servers: BTreeMap::new(),
+            benchmarks: BTreeSet::new(),
+            seconds: SECONDS,
+            interrupts,
+            versions: BTreeMap::new(),
+        }
     }
 
     /// Those that stand beside this case.
     pub fn beside(&mut self, case: &Case, machine: &Machine, offer: &Offer) -> Vec<Companion> {
-        let picked = chosen(&self.against, &self.search, case, machine);
-        picked.into_iter().map(|choice| self.companion(case, machine, offer, choice)).collect()
+        let picked = chosen(&self.against, &self.search, &self.benchmarks, case, machine);
+        let mut offer = offer.clone();
+        let file = offer.file.as_ref().and_then(|file| std::fs::metadata(file).ok());
+        offer.file_bytes = offer.file_bytes.or(file.map(|file| file.len()));
+        picked.into_iter().map(|choice| self.companion(case, machine, &offer, choice)).collect()
     }
 
     fn companion(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> Companion {
@@ -76,14 +109,17 @@ impl Companions {
             Err(absent) => (absent.name, Err(absent.why)),
         };
         let version = found.as_ref().ok().and_then(|found| self.version(found));
-        let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, pairing.metric));
+        let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, &pairing));
+        let told = prepared.as_ref().ok();
         let about = Beside {
             name: name.to_owned(),
             version,
             metric: pairing.metric.to_owned(),
             definition: pairing.definition,
             note: pairing.note.to_owned(),
-            command: prepared.as_ref().map(Runs::shown_command).unwrap_or_default(),
+            command: told.map(Runs::shown_command).unwrap_or_default(),
+            input: told.map(Runs::shown_input).unwrap_or_default(),
+            achieved: BTreeMap::new(),
             pairs: Vec::new(),
             warnings: Vec::new(),
             unavailable: prepared.as_ref().err().cloned(),
@@ -98,24 +134,54 @@ impl Companions {
         machine: &Machine,
         offer: &Offer,
         found: &Found,
-        metric: &'static str,
+        pairing: &Pairing,
     ) -> Result<Runs, String> {
-        let port = free_port().map_err(|e| format!("no free port: {e}"))?;
-        let ask = Ask { case, machine, offer, seconds: self.seconds, port };
-        let invocation = found.peer.invocation(&ask)?;
-        let scratch = Scratch::new(&self.parent).map_err(|e| format!("no private directory: {e}"))?;
-        let order = order(found, &invocation, &scratch, self.seconds)?;
+        let server = self.server(found.peer, case)?;
+        let seconds = self.seconds;
+        let making =
+            Making { case: case.clone(), machine: machine.clone(), offer: offer.clone(), server, seconds };
+        let invocation = making.invocation(found.peer)?;
+        let parent = if case.subsystem() == "disk" { &self.disk } else { &self.parent };
+        enough_space(parent, invocation.disk_bytes)?;
+        let scratch = Scratch::new(parent).map_err(|e| format!("no private directory: {e}"))?;
+        let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
+        let libraries =
+            found.peer.library().map(|part| libraries(&order, part, &self.launcher, &self.interrupts));
         Ok(Runs {
             found: found.clone(),
-            case: case.clone(),
+            making,
             invocation,
             order,
             scratch,
-            metric,
+            metric: pairing.metric,
             launcher: self.launcher.clone(),
             interrupts: self.interrupts.clone(),
+            libraries: libraries.unwrap_or_default(),
             facts: Facts::default(),
         })
+    }
+
+    /// The server elsewhere that this tool needs for the case; `None` where one is started here, or none is needed.
+    fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<Server>, String> {
+        if let Some(server) = self.servers.get(peer.name()) {
+            return Ok(Some(server.clone()));
+        }
+        let Some(far) = case.word("server") else { return Ok(None) };
+        let native = far.strip_prefix("iperf3://");
+        let usual = peer.usual_port();
+        let address = Address::parse_with(native.unwrap_or(far), usual.max(1))?;
+        match (peer.needs_server(), native) {
+            // Its own server is the far end already.
+            (true, Some(_)) if peer.name() == "iperf3" => {}
+            (false, _) => {}
+            (true, _) => {
+                let (name, host) = (peer.name(), crate::text::shown(address.host()));
+                return Err(format!(
+                    "the far end is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
+                ));
+            }
+        }
+        Ok(Some(Server { host: address.host().to_owned(), port: address.port() }))
     }
 
     /// The version of a tool, asked once.
@@ -136,19 +202,64 @@ fn ask_version(
     interrupts: &Receiver<()>,
 ) -> Option<String> {
     let scratch = Scratch::new(parent).ok()?;
-    let order = Order {
-        program: found.programs.first()?.clone()?,
-        arguments: found.peer.version_arguments().iter().map(Into::into).collect(),
-        cpus: Vec::new(),
-        environment: Vec::new(),
-        directory: scratch.path().to_owned(),
-        stdin: None,
-        limit: SERVER_PATIENCE,
+    let ask = |program: &Path, arguments: Vec<OsString>| {
+        let order = Order { arguments, limit: SERVER_PATIENCE, ..Order::of(program, scratch.path()) };
+        launcher.run(&order, interrupts).ok()
     };
-    let done = launcher.run(&order, interrupts).ok()?;
-    // Several tools tell their version only while they complain.
-    let text = format!("{}\n{}", done.stdout, done.stderr);
-    found.peer.version(&text).map(|version| crate::text::shown_within(&version, 60))
+    let program = found.programs.first()?.clone()?;
+    let arguments = found.peer.version_arguments();
+    let told = (!arguments.is_empty())
+        .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
+        .flatten()
+        // Several tools tell their version only while they complain.
+        .and_then(|done| found.peer.version(&format!("{}\n{}", done.stdout, done.stderr)));
+    let packaged = || {
+        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.package() else {
+            return None;
+        };
+        program.starts_with("/usr").then_some(())?;
+        let query = ["-W", "-f", "${Version}", name].map(OsString::from).to_vec();
+        let done = ask(Path::new("/usr/bin/dpkg-query"), query)?;
+        (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)
+    };
+    told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
+}
+
+/// The libraries of a program whose name holds `part`, as the dynamic linker lists them (ld.so(8), `--list`), links
+/// resolved: the name of the file holds the version.
+fn libraries(order: &Order, part: &str, launcher: &Launcher, interrupts: &Receiver<()>) -> Vec<String> {
+    const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+    let Some(linker) = LINKERS.iter().map(Path::new).find(|linker| linker.exists()) else {
+        return Vec::new();
+    };
+    let list = Order {
+        arguments: vec!["--list".into(), order.program.clone().into()],
+        limit: SERVER_PATIENCE,
+        ..Order::of(linker, &order.directory)
+    };
+    let Ok(done) = launcher.run(&list, interrupts) else { return Vec::new() };
+    let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
+    let named = paths.filter(|path| path.contains(part));
+    let real = named.filter_map(|path| std::fs::canonicalize(path).ok());
+    real.map(|path| crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
+}
+
+/// Refuses a tool whose files would leave too little room: a tenth, and a gibibyte.
+fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
+    const LEAST: u64 = 1 << 30;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let room = rustix::fs::statvfs(directory).map_err(|e| format!("its directory: {e}"))?;
+    let total = room.f_blocks.saturating_mul(room.f_frsize);
+    let free = room.f_bavail.saturating_mul(room.f_frsize).saturating_sub(LEAST.max(total / 10));
+    if bytes > free {
+        return Err(format!(
+            "its file of {} would leave too little room on the disk; give --dir a place with more",
+            crate::quantity::format_size(bytes)
+        ));
+    }
+    Ok(())
 }
 
 fn order(found: &Found, invocation: &Invocation, scratch: &Scratch, seconds: f64) -> Result<Order, String> {
@@ -171,16 +282,39 @@ fn free_port() -> std::io::Result<u16> {
     std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).map(|a| a.port())
 }
 
+/// All that an invocation is made from.
+struct Making {
+    case: Case,
+    machine: Machine,
+    offer: Offer,
+    server: Option<Server>,
+    seconds: f64,
+}
+
+impl Making {
+    /// The invocation, with another free port each time.
+    fn invocation(&self, peer: &dyn Peer) -> Result<Invocation, String> {
+        let far = match &self.server {
+            Some(Server { host, port }) => Far::There(host, *port),
+            None => Far::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
+        };
+        let Making { case, machine, offer, seconds, .. } = self;
+        peer.invocation(&Ask { case, machine, offer, seconds: *seconds, far })
+    }
+}
+
 /// The runs of one tool for one case.
 struct Runs {
     found: Found,
-    case: Case,
+    making: Making,
     invocation: Invocation,
     order: Order,
     scratch: Scratch,
     metric: &'static str,
     launcher: Launcher,
     interrupts: Receiver<()>,
+    /// Files of the libraries that decide its figure.
+    libraries: Vec<String>,
     facts: Facts,
 }
 
@@ -193,20 +327,39 @@ impl Runs {
             words.extend(self.order.environment.iter().map(|(name, value)| format!("{name}={value}")));
         }
         if !self.order.cpus.is_empty() {
-            let cpus: Vec<String> = self.order.cpus.iter().map(usize::to_string).collect();
-            words.extend(["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]);
+            words.extend(bound(&self.order.cpus));
         }
         words.push(crate::text::shown_bytes(self.order.program.as_os_str().as_encoded_bytes()));
         words.extend(self.invocation.arguments.iter().map(|a| crate::text::shown(a)));
         words
     }
 
-    fn reading(&self) -> Result<super::Reading, CannotMeasure> {
+    /// What it reads, and the server that it needs here.
+    fn shown_input(&self) -> BTreeMap<String, String> {
+        let mut input: BTreeMap<String, String> =
+            self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
+        input.extend(self.invocation.stdin.clone().map(|text| ("stdin".to_owned(), text)));
+        let server = self.invocation.server.as_ref();
+        input.extend(server.map(|server| {
+            let mut words = if server.cpus.is_empty() { Vec::new() } else { bound(&server.cpus) };
+            words.push(server.program.to_owned());
+            words.extend(server.arguments.iter().cloned());
+            ("server".to_owned(), words.join(" "))
+        }));
+        input
+    }
+
+    /// What it says: its answer, and its standard error.
+    fn answer(&mut self) -> Result<Answer, CannotMeasure> {
         for (name, text) in &self.invocation.files {
             let path = self.scratch.path().join(name);
             std::fs::write(path, text).map_err(|e| CannotMeasure::environment(format!("{name}: {e}")))?;
         }
-        let _server = self.invocation.server.as_ref().map(|server| self.serve(server)).transpose()?;
+        // An answer of the run before must not be read again.
+        if let Output::File(name) = self.invocation.output {
+            let _ = std::fs::remove_file(self.scratch.path().join(name));
+        }
+        let _server = self.served()?;
         let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| match error {
             ProcessError::Interrupted => {
                 CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() }
@@ -218,27 +371,43 @@ impl Runs {
         }
         let text = match self.invocation.output {
             Output::Stdout => done.stdout,
-            Output::Stderr => done.stderr,
+            Output::Stderr => done.stderr.clone(),
             Output::File(name) => crate::text::read_small(&self.scratch.path().join(name), MOST_BYTES)
                 .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?,
         };
-        self.found.peer.parse(&self.case, &text).map_err(CannotMeasure::environment)
+        Ok(Answer { text, stderr: done.stderr })
+    }
+
+    /// Its server, where it needs one here. A port may be taken between its choice and its use: then another is tried.
+    fn served(&mut self) -> Result<Option<Running>, CannotMeasure> {
+        const ATTEMPTS: usize = 3;
+        let mut last = None;
+        for attempt in 0..ATTEMPTS {
+            let Some(server) = &self.invocation.server else { return Ok(None) };
+            match self.serve(server) {
+                Ok(running) => return Ok(Some(running)),
+                Err(cannot) => last = Some(cannot),
+            }
+            if attempt + 1 < ATTEMPTS {
+                self.invocation =
+                    self.making.invocation(self.found.peer).map_err(CannotMeasure::environment)?;
+                self.order.arguments = self.invocation.arguments.iter().map(Into::into).collect();
+            }
+        }
+        Err(last.unwrap_or_else(|| CannotMeasure::environment("its server did not start")))
     }
 
     /// Starts the tool's server and waits until it listens.
-    fn serve(&self, server: &Server) -> Result<Running, CannotMeasure> {
+    fn serve(&self, server: &super::Server) -> Result<Running, CannotMeasure> {
         let cannot =
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
         let program =
             self.found.program(server.program).ok_or_else(|| cannot("is not installed".to_owned()))?;
         let order = Order {
-            program: program.to_owned(),
             arguments: server.arguments.iter().map(Into::into).collect(),
             cpus: server.cpus.clone(),
-            environment: Vec::new(),
-            directory: self.scratch.path().to_owned(),
-            stdin: None,
             limit: SERVER_PATIENCE,
+            ..Order::of(program, self.scratch.path())
         };
         let mut running = self.launcher.start_quiet(&order).map_err(|e| cannot(e.to_string()))?;
         let (deadline, looks) = (after(SERVER_PATIENCE), tick(LOOK));
@@ -255,6 +424,18 @@ impl Runs {
             }
         }
     }
+}
+
+/// What a run of a tool left to be read.
+struct Answer {
+    text: String,
+    stderr: String,
+}
+
+/// The words that bind a command to CPUs.
+fn bound(cpus: &[usize]) -> Vec<String> {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]
 }
 
 /// Whether a socket of this machine listens there, as /proc/net tells (proc_net_tcp.rst: state 0A is LISTEN, a UDP
@@ -277,8 +458,16 @@ impl Prepared for Runs {
     /// One run of the tool. It decides itself how long it takes.
     fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
         let begun = std::time::Instant::now();
-        let reading = self.reading()?;
-        self.facts.achieved = reading.achieved.into_iter().map(|(k, v)| (k, v.into())).collect();
+        let answer = self.answer()?;
+        let peer = self.found.peer;
+        let reading = peer.parse(&self.making.case, &answer.text).map_err(CannotMeasure::environment)?;
+        let aside = peer.aside(&answer.stderr).into_iter().map(|(key, value)| (key.to_owned(), value));
+        let version = peer.version(&answer.text).map(|version| ("version".to_owned(), version));
+        let achieved = reading.achieved.into_iter().chain(aside).chain(version);
+        self.facts.achieved = achieved.map(|(k, v)| (k, crate::text::shown_within(&v, 200).into())).collect();
+        if !self.libraries.is_empty() {
+            self.facts.achieved.insert("libraries".to_owned(), self.libraries.clone().into());
+        }
         self.facts.warnings = reading
             .differs
             .into_iter()

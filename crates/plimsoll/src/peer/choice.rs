@@ -1,6 +1,6 @@
 //! Which tools stand beside a case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Found, Match, PEERS, Package, Pairing, Peer, Search};
 use crate::case::{Case, nearest};
@@ -61,19 +61,28 @@ pub(super) struct Absent {
     pub why: String,
 }
 
-/// The tools that stand beside this case, in the order of [`PEERS`].
-pub(super) fn chosen(against: &Against, search: &Search, case: &Case, machine: &Machine) -> Vec<Choice> {
+/// The tools that stand beside this case, in the order of [`PEERS`]; `plan` names the benchmarks of the run.
+pub(super) fn chosen(
+    against: &Against,
+    search: &Search,
+    plan: &BTreeSet<String>,
+    case: &Case,
+    machine: &Machine,
+) -> Vec<Choice> {
     let paired = PEERS.iter().filter_map(|peer| Some((*peer, peer.pairing(case, machine)?)));
+    let wanted =
+        |peer: &dyn Peer| peer.only_with().is_empty() || peer.only_with().iter().any(|b| plan.contains(*b));
+    let paired_here = paired.clone().filter(|(peer, _)| wanted(*peer));
     match against {
         Against::Nobody => Vec::new(),
-        Against::Named(names) => paired
-            .filter(|(peer, _)| names.contains(&peer.name()))
-            .map(|(peer, pairing)| Choice { pairing, found: looked(peer, search) })
-            .collect(),
-        Against::All => paired.filter_map(|(peer, pairing)| there(peer, pairing, search)).collect(),
+        Against::Named(names) => {
+            let named = PEERS.iter().copied().filter(|peer| names.contains(&peer.name()));
+            named.filter_map(|peer| asked_for(peer, search, case, machine)).collect()
+        }
+        Against::All => paired_here.filter_map(|(peer, pairing)| there(peer, pairing, search)).collect(),
         Against::Installed => {
             let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
-            for choice in paired.filter_map(|(peer, pairing)| there(peer, pairing, search)) {
+            for choice in paired_here.filter_map(|(peer, pairing)| there(peer, pairing, search)) {
                 let metric = choice.pairing.metric;
                 if best.get(metric).is_none_or(|known| before(&choice.pairing, &known.pairing)) {
                     best.insert(metric, choice);
@@ -82,6 +91,17 @@ pub(super) fn chosen(against: &Against, search: &Search, case: &Case, machine: &
             best.into_values().collect()
         }
     }
+}
+
+/// A tool that was named: with its pairing, or with why this case has no counterpart in it.
+fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Machine) -> Option<Choice> {
+    if let Some(pairing) = peer.pairing(case, machine) {
+        return Some(Choice { pairing, found: looked(peer, search) });
+    }
+    let why = peer.declines(case)?;
+    let metric = crate::bench::find(case.benchmark())?.metrics(case).first()?.name;
+    let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
+    Some(Choice { pairing, found: Err(Absent { name: peer.name(), why: why.to_owned() }) })
 }
 
 fn there(peer: &'static dyn Peer, pairing: Pairing, search: &Search) -> Option<Choice> {

@@ -20,7 +20,7 @@ mod scratch;
 mod search;
 mod tools;
 
-pub use beside::{Companion, Companions};
+pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get};
 pub use scratch::{Scratch, reap};
 pub use search::Search;
@@ -35,7 +35,8 @@ pub struct Pairing {
     pub definition: Match,
     /// Where they differ, or how they were brought together; one phrase.
     pub note: &'static str,
-    /// Seconds that one reading takes, roughly: cheaper ones are preferred.
+    /// Seconds that one reading takes, roughly: cheaper ones are preferred, and one that takes four times as long is
+    /// ended.
     pub seconds: f64,
     /// Pairs that are taken; at least 3 for an interval.
     pub pairs: usize,
@@ -68,8 +69,39 @@ pub struct Ask<'a> {
     pub offer: &'a Offer,
     /// Seconds that one reading should take, where the tool lets that be chosen.
     pub seconds: f64,
-    /// A free TCP and UDP port of the loopback interface, for a server that the tool needs.
-    pub port: u16,
+    /// Where the tool's server is.
+    pub far: Far<'a>,
+}
+
+/// The far end of a tool that needs a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Far<'a> {
+    /// On this machine: a server is started on this TCP and UDP port of the loopback interface, free until now.
+    Here(u16),
+    /// Elsewhere, and listening already.
+    There(&'a str, u16),
+}
+
+impl Far<'_> {
+    /// Its host.
+    pub fn host(&self) -> &str {
+        match self {
+            Far::Here(_) => "127.0.0.1",
+            Far::There(host, _) => host,
+        }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        match self {
+            Far::Here(port) | Far::There(_, port) => *port,
+        }
+    }
+
+    /// The server, if it is to be started here.
+    pub fn served(&self, server: Server) -> Option<Server> {
+        matches!(self, Far::Here(_)).then_some(server)
+    }
 }
 
 /// Where a tool writes its answer.
@@ -125,6 +157,8 @@ pub struct Invocation {
     pub server: Option<Server>,
     /// The CPUs it is bound to from outside; empty where it binds its threads itself.
     pub cpus: Vec<usize>,
+    /// Bytes of files that it makes in its directory.
+    pub disk_bytes: u64,
 }
 
 /// What a tool said.
@@ -176,6 +210,37 @@ pub trait Peer: Sync {
     /// The version in what it then says.
     fn version(&self, text: &str) -> Option<String>;
 
+    /// Whether it needs a server at the far end.
+    fn needs_server(&self) -> bool {
+        false
+    }
+
+    /// The port that its server usually has.
+    fn usual_port(&self) -> u16 {
+        0
+    }
+
+    /// Benchmarks of which the plan must have one before `installed` or `all` takes it; empty: it is always taken. For
+    /// tools that take minutes.
+    fn only_with(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Why it has no counterpart of a case of its subsystem, where there is more to say than that it is another subject.
+    fn declines(&self, _: &Case) -> Option<&'static str> {
+        None
+    }
+
+    /// What its standard error tells of how it ran, where its answer is elsewhere.
+    fn aside(&self, _: &str) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Part of the name of a library whose exact version is recorded with its figures.
+    fn library(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The metric of a case that it measures too; `None` when it does not.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
@@ -212,11 +277,10 @@ impl Found {
     /// # Errors
     /// That it is not installed, or why it is not trusted.
     pub fn look(peer: &'static dyn Peer, search: &Search) -> Result<Self, String> {
-        let mut programs =
-            peer.programs().iter().map(|program| search.find(peer.name(), program, peer.directories()));
-        let first = programs.next().unwrap_or_else(|| Err("it has no program".to_owned()))?;
-        let rest = programs.map(Result::ok);
-        Ok(Self { peer, programs: std::iter::once(Some(first)).chain(rest).collect() })
+        let (first, rest) = peer.programs().split_first().ok_or("it has no program")?;
+        let first = search.find(peer.name(), first, peer.directories())?;
+        let part = |program: &&str| search.find_part(peer.name(), program, peer.directories()).ok();
+        Ok(Self { peer, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
     }
 
     /// Path of one of its programs.

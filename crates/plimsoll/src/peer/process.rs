@@ -37,6 +37,21 @@ pub struct Order {
     pub limit: Duration,
 }
 
+impl Order {
+    /// A program without arguments in a directory, on all CPUs, for a minute at most.
+    pub fn of(program: &Path, directory: &Path) -> Self {
+        Self {
+            program: program.to_owned(),
+            arguments: Vec::new(),
+            cpus: Vec::new(),
+            environment: Vec::new(),
+            directory: directory.to_owned(),
+            stdin: None,
+            limit: Duration::from_secs(60),
+        }
+    }
+}
+
 /// What a program did.
 #[derive(Debug)]
 pub struct Done {

@@ -36,9 +36,18 @@ impl Search {
         if let Some(named) = self.named.get(tool) {
             return self.trusted(named).map_err(|why| format!("--peer-path {tool}: {why}"));
         }
-        let more = more.iter().map(PathBuf::from);
-        let candidates =
-            self.directories.iter().cloned().chain(more).map(|directory| directory.join(program));
+        self.find_part(tool, program, more)
+    }
+
+    /// The path of another program of `tool`, such as its server: beside the file that the user named, or where
+    /// programs are.
+    ///
+    /// # Errors
+    /// As [`Search::find`].
+    pub fn find_part(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
+        let beside = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
+        let directories = beside.into_iter().chain(self.directories.iter().cloned());
+        let candidates = directories.chain(more.iter().map(PathBuf::from)).map(|d| d.join(program));
         let mut refused = None;
         for candidate in candidates.filter(|c| runs(c)) {
             match self.trusted(&candidate) {
@@ -118,6 +127,19 @@ mod tests {
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let why = search(dir.path(), true).find("dd", "dd", &[]).unwrap_err();
         assert!(why.contains("others may write"), "{why}");
+    }
+
+    #[test]
+    fn another_program_of_a_tool_is_looked_for_beside_the_one_that_was_named() {
+        let (own, path) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let client = program(own.path(), "my-netperf", 0o755);
+        let elsewhere = program(path.path(), "netserver", 0o755);
+        let named = BTreeMap::from([("netperf".to_owned(), client)]);
+        let search = Search::new(path.path().as_os_str(), named, false);
+        let find = || search.find_part("netperf", "netserver", &[]).unwrap();
+        assert_eq!(find(), elsewhere.canonicalize().unwrap());
+        let server = program(own.path(), "netserver", 0o755);
+        assert_eq!(find(), server.canonicalize().unwrap());
     }
 
     #[test]

@@ -66,12 +66,9 @@ fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
 impl Compared<'_> {
     fn cells(&self) -> Vec<String> {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
-        let limit = self.metric.limit.as_ref().and_then(|l| Some((l, l.value?)));
+        let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
         let own = crate::limit::median(self.peer.own.clone());
-        let share = |value: Option<f64>| match (value, limit) {
-            (Some(value), Some((limit, bound))) => percent(limit.share(value, bound), 3),
-            _ => "–".to_owned(),
-        };
+        let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| percent(share, 3));
         let ratio = match self.peer.ratio {
             None => "–".to_owned(),
             Some(ratio) => match ratio.ci95 {
@@ -89,8 +86,9 @@ impl Compared<'_> {
             self.peer.peer.clone(),
             own.map_or("–".to_owned(), figure),
             self.peer.median.map_or("–".to_owned(), figure),
-            share(own),
-            share(self.peer.median),
+            limit.map_or("–".to_owned(), figure),
+            share(self.peer.own_of_limit),
+            share(self.peer.of_limit),
             ratio,
             self.said(),
         ]
@@ -123,7 +121,7 @@ impl Compared<'_> {
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let lines: Vec<Compared<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
-    let head = ["case", "tool", "own", "tool's", "own of limit", "tool's", "own ÷ tool", "verdict"];
+    let head = ["case", "tool", "own", "tool's", "limit", "own of it", "tool's", "own ÷ tool", "verdict"];
     let head = head.map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head).chain(lines.iter().map(Compared::cells)).collect();
     let title = style.paint(Role::Strong, "Reference tools");

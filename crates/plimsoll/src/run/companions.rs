@@ -89,7 +89,11 @@ impl Companions {
     pub(super) fn heard(self) -> Vec<Beside> {
         let told = |companion: Companion| {
             let mut about = companion.about;
-            about.warnings = companion.prepared.map(|tool| tool.facts().warnings).unwrap_or_default();
+            let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
+            (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
+            // Some tell their version with their results only.
+            let version = about.achieved.remove("version").and_then(|v| v.as_str().map(str::to_owned));
+            about.version = about.version.or(version);
             about
         };
         self.all.into_iter().map(told).collect()

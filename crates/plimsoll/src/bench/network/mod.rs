@@ -33,7 +33,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::Facts;
+use crate::sample::{Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
 use crate::warning::Warning;
 
@@ -108,6 +108,16 @@ impl Placement {
     /// The far end elsewhere: all CPUs are this end's.
     pub fn apart(machine: &Machine) -> Self {
         Placement { near: Cpus(place(machine, machine.cpu.allowed.len())), far: Cpus::default() }
+    }
+
+    /// For a reference tool: the CPUs that this many streams use.
+    fn offer(&self, streams: usize) -> Offer {
+        let used = |cpus: &Cpus| {
+            let mut used: Vec<usize> = cpus.0.iter().copied().take(streams.max(1)).collect();
+            used.sort_unstable();
+            used
+        };
+        Offer { cpus: used(&self.near), far_cpus: used(&self.far), ..Offer::default() }
     }
 
     /// What lies between the ends, and the CPUs used.

@@ -13,6 +13,16 @@ pub struct Address {
 }
 
 impl Address {
+    /// The host, as it was given.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`.
     ///
     /// # Errors

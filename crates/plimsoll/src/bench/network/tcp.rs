@@ -18,7 +18,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
 use crate::wire::{self, Direction, Received, Receiving, Report, Sending, Sent};
@@ -282,6 +282,10 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome) -> Result<Sample, CannotMeasur
 }
 
 impl Prepared for Streams {
+    fn offer(&self) -> Offer {
+        self.placement.offer(self.work.streams.into())
+    }
+
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
         let work = wire::Tcp { amount, ..self.work.clone() };

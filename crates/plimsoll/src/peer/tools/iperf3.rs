@@ -1,4 +1,4 @@
-//! iperf3: TCP streams to a server of its own on the loopback interface.
+//! iperf3: TCP streams and datagrams, to a server of its own on the loopback interface or to one elsewhere.
 //!
 //! What the receiver got is compared, both ends bound to the CPUs that ours use. Our own private far end is a second
 //! process on loopback, and so is its server.
@@ -6,11 +6,30 @@
 use serde::Deserialize;
 
 use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
-use crate::case::Case;
+use crate::case::{Case, Value};
 use crate::machine::Machine;
+use crate::sample::Offer;
 
 /// The tool.
 pub(super) struct Iperf3;
+
+/// Parameters of TCP that it has too.
+const TCP: &[&str] = &[
+    "message",
+    "streams",
+    "direction",
+    "server",
+    "omit",
+    "zerocopy",
+    "nodelay",
+    "congestion",
+    "window",
+    "mss",
+];
+/// Parameters of UDP that it has too.
+const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
+/// Its smallest datagram.
+const SMALLEST: u64 = 16;
 
 impl Peer for Iperf3 {
     fn name(&self) -> &'static str {
@@ -37,36 +56,69 @@ impl Peer for Iperf3 {
         super::version_after(text, "iperf ")
     }
 
+    fn needs_server(&self) -> bool {
+        true
+    }
+
+    fn usual_port(&self) -> u16 {
+        5201
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        match case.benchmark() {
+            "network.tcp" => Some(
+                "it reads what it receives, and takes --message, --streams, --direction, --omit, --zerocopy, --nodelay, --congestion, --window, --mss",
+            ),
+            "network.udp" => Some("it sends datagrams of 16 bytes and more, and searches for no rate"),
+            _ => None,
+        }
+    }
+
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let up = case.word("direction").is_none_or(|d| d == "up" || d == "down");
-        (case.benchmark() == "network.tcp" && up).then_some(())?;
-        let note = "bits per second as received, the same message size and streams";
+        let note = match case.benchmark() {
+            "network.tcp" if only(case, TCP) => {
+                "bits per second as received, the same message size and streams"
+            }
+            "network.udp" if only(case, UDP) && case.number("message")? >= SMALLEST => {
+                "bits per second as received, the same datagrams at the same rate"
+            }
+            _ => return None,
+        };
+        let seconds = 1.5 + omitted(case);
         let pairs = Pairing::PAIRS;
-        Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds: 1.5, pairs })
+        Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let port = ask.port.to_string();
+        let port = ask.far.port().to_string();
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let streams = ask.case.number("streams").unwrap_or(1);
-        let mut arguments = words(&["-c", "127.0.0.1", "-p", &port, "-J", "-t"]);
-        arguments.push((ask.seconds.ceil().max(1.0)).to_string());
+        let time = ask.seconds.ceil().max(1.0).to_string();
+        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-J", "-t", &time]);
         arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
-        if ask.case.word("direction") == Some("down") {
-            arguments.push("-R".to_owned());
+        match ask.case.word("direction") {
+            Some("down") => arguments.push("-R".to_owned()),
+            Some("both") => arguments.push("--bidir".to_owned()),
+            _ => {}
         }
-        let (near, far) = ends(&ask.offer.cpus);
+        if ask.case.benchmark() == "network.udp" {
+            // Over all streams, and of each for it.
+            let rate = rate(ask.case).map_or(0.0, |rate| rate / streams as f64);
+            arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+        }
+        arguments.extend(options(ask.case));
+        let ends = ends(ask.offer);
         let server = Server {
             program: "iperf3",
             arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]),
-            listens: Listens::Tcp(ask.port),
-            cpus: far,
+            listens: Listens::Tcp(ask.far.port()),
+            cpus: ends.far,
         };
         Ok(Invocation {
             program: "iperf3",
             arguments,
-            cpus: near,
-            server: Some(server),
+            cpus: ends.near,
+            server: ask.far.served(server),
             ..Invocation::default()
         })
     }
@@ -78,8 +130,14 @@ impl Peer for Iperf3 {
         if let Some(error) = report.error {
             return Err(crate::text::shown_within(&error, 200));
         }
-        let end = report.end.and_then(|end| end.sum_received).ok_or("its JSON has no end.sum_received")?;
-        let mut reading = Reading::of(end.bits_per_second)?;
+        let end = report.end.ok_or("its JSON has no end")?;
+        let there = end.sum_received.ok_or("its JSON has no end.sum_received")?.bits_per_second;
+        let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
+            (Some("both"), Some(back)) => back.bits_per_second,
+            (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
+            _ => 0.0,
+        };
+        let mut reading = Reading::of(there + back)?;
         let asked =
             [("message", report.start.test_start.blksize), ("streams", report.start.test_start.num_streams)];
         for (key, used) in asked {
@@ -93,10 +151,56 @@ impl Peer for Iperf3 {
     }
 }
 
-/// The CPUs of the near end and of the far end, as ours use them: the first and the last.
-pub(super) fn ends(cpus: &[usize]) -> (Vec<usize>, Vec<usize>) {
-    let pick = |cpu: Option<&usize>| cpu.copied().into_iter().collect();
-    (pick(cpus.first()), pick(cpus.last()))
+/// Whether the case has no other parameters than these.
+pub(super) fn only(case: &Case, known: &[&str]) -> bool {
+    case.params().iter().all(|(name, _)| known.contains(name))
+}
+
+/// Bits per second over all streams, where they are given.
+pub(super) fn rate(case: &Case) -> Option<f64> {
+    match case.get("rate") {
+        Some(Value::Rate(rate)) => Some(*rate),
+        _ => None,
+    }
+}
+
+/// Seconds that are left out at the beginning.
+fn omitted(case: &Case) -> f64 {
+    match case.get("omit") {
+        Some(Value::Time(time)) => time.as_secs_f64().ceil(),
+        _ => 0.0,
+    }
+}
+
+/// Its options of the same meaning as the case's.
+fn options(case: &Case) -> Vec<String> {
+    let mut all = Vec::new();
+    if omitted(case) > 0.0 {
+        all.extend(words(&["-O", &omitted(case).to_string()]));
+    }
+    for (key, option) in [("zerocopy", "-Z"), ("nodelay", "-N")] {
+        all.extend((case.word(key) == Some("on")).then(|| option.to_owned()));
+    }
+    all.extend(case.word("congestion").into_iter().flat_map(|name| words(&["-C", name])));
+    for (key, option) in [("window", "-w"), ("mss", "-M")] {
+        all.extend(case.number(key).into_iter().flat_map(|n| words(&[option, &n.to_string()])));
+    }
+    all
+}
+
+/// The CPUs of both ends.
+pub(super) struct Ends {
+    pub(super) near: Vec<usize>,
+    pub(super) far: Vec<usize>,
+}
+
+/// The CPUs of the near end and of the far end, as ours use them. Where the far end's are not known, the last of all.
+pub(super) fn ends(offer: &Offer) -> Ends {
+    if offer.far_cpus.is_empty() {
+        let pick = |cpu: Option<&usize>| cpu.copied().into_iter().collect();
+        return Ends { near: pick(offer.cpus.first()), far: pick(offer.cpus.last()) };
+    }
+    Ends { near: offer.cpus.clone(), far: offer.far_cpus.clone() }
 }
 
 /// Owned words.
@@ -131,6 +235,8 @@ struct TestStart {
 #[derive(Deserialize)]
 struct End {
     sum_received: Option<Sum>,
+    #[serde(default)]
+    sum_received_bidir_reverse: Option<Sum>,
 }
 
 #[derive(Deserialize)]
@@ -163,10 +269,5 @@ mod tests {
     fn its_own_error_is_told() {
         let why = Iperf3.parse(&case(1, 1), "{\"start\":{},\"error\":\"error - unable to connect\"}");
         assert_eq!(why.unwrap_err(), "error - unable to connect");
-    }
-
-    #[test]
-    fn damaged_output_gives_a_line() {
-        golden::survives_damage(&Iperf3, &case(128 << 10, 1), ONE);
     }
 }

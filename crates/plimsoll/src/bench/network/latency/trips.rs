@@ -14,7 +14,7 @@ use super::MESSAGE;
 use super::load::Load;
 use crate::bench::Prepared;
 use crate::case::{Case, Value};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Histogram, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Histogram, Offer, Sample, WrongAnswer};
 use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Trips, Until, round_trips};
@@ -360,6 +360,10 @@ fn load_of(
 }
 
 impl Prepared for RoundTrips {
+    fn offer(&self) -> Offer {
+        self.placement.offer(self.payloads.len())
+    }
+
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let each = |messages: u64| messages.div_ceil(self.payloads.len().max(1) as u64).max(1);
         let until = match self.fixed.map_or(amount, Amount::Work) {

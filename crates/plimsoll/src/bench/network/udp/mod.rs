@@ -21,7 +21,7 @@ use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Point, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Point, Sample, WrongAnswer};
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Until, round_trips};
@@ -309,6 +309,10 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
 }
 
 impl Prepared for Datagrams {
+    fn offer(&self) -> Offer {
+        self.placement.offer(self.work.streams.into())
+    }
+
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         if self.searches {
             return self.searched(amount);

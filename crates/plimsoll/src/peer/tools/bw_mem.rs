@@ -1,0 +1,127 @@
+//! lmbench bw_mem: loops in C over whole arrays, one process a thread.
+//!
+//! It answers on standard error: the size in 10⁶ bytes, and 10⁶ bytes a second of all processes together. A copied byte
+//! counts once there and twice here. Its `rd` and `wr` touch a quarter of the words, so those that touch all are taken.
+
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
+use super::iperf3::words;
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct BwMem;
+
+/// Where Debian has the programs of lmbench.
+pub(super) const DIRECTORIES: &[&str] =
+    &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
+
+/// Its smallest area.
+const SMALLEST: u64 = 512;
+
+/// Its name of our operation, with how many of its arrays our size holds: each of a copied byte's two ways counts here.
+struct Operation {
+    name: &'static str,
+    arrays: u64,
+}
+
+fn operation(case: &Case) -> Option<Operation> {
+    (case.benchmark() == "memory.bandwidth").then_some(())?;
+    let (name, arrays) = match case.word("op")? {
+        "read" => ("frd", 1),
+        "write" => ("fwr", 1),
+        "copy" => ("fcp", 2),
+        _ => return None,
+    };
+    Some(Operation { name, arrays })
+}
+
+/// Bytes of one array of a thread.
+fn bytes(case: &Case) -> Option<u64> {
+    Some(case.number("size")? / operation(case)?.arrays).filter(|bytes| *bytes > SMALLEST)
+}
+
+/// The environment that makes lmbench spend little time on finding out about the clock: µs that a measurement takes at
+/// least, and no time of the loop or the clock subtracted, which for these loops is nothing.
+pub(super) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
+    vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
+}
+
+impl Peer for BwMem {
+    fn name(&self) -> &'static str {
+        "bw_mem"
+    }
+
+    fn checks(&self) -> &'static str {
+        "memory read, write, copy (lmbench)"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["bw_mem"]
+    }
+
+    fn directories(&self) -> &'static [&'static str] {
+        DIRECTORIES
+    }
+
+    fn package(&self) -> Package {
+        Package::DebianNonFree("lmbench")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn version(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.benchmark() == "memory.bandwidth").then_some("it has read, write and copy")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        bytes(case)?;
+        let note = match operation(case)?.arrays {
+            1 => "a loop in C, one number at a time: the compiler decides",
+            _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
+        };
+        Some(Pairing {
+            metric: "program",
+            definition: Match::Related,
+            note,
+            seconds: 1.0,
+            pairs: Pairing::PAIRS,
+        })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let operation = operation(ask.case).ok_or("it has no such operation")?;
+        let size = bytes(ask.case).ok_or("its areas are larger than 512 bytes")?.to_string();
+        let threads = ask.case.threads().to_string();
+        Ok(Invocation {
+            program: "bw_mem",
+            arguments: words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]),
+            environment: environment((ask.seconds * 200_000.0) as u64),
+            cpus: ask.offer.cpus.clone(),
+            output: Output::Stderr,
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let arrays = operation(case).ok_or("it has no such operation")?.arrays;
+        let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let mut pairs = line
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
+        let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
+        let mut reading = Reading::of(rate * 1e6 * arrays as f64)?;
+        reading.achieved.insert("size".to_owned(), (size * 1e6).to_string());
+        let wanted = bytes(case).unwrap_or(0) as f64;
+        // It prints the size with two digits behind the point, or three figures below that.
+        if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {
+            reading.differs.push(format!("it worked on {} bytes where {wanted} were asked", size * 1e6));
+        }
+        Ok(reading)
+    }
+}

@@ -1,0 +1,217 @@
+//! Recorded output of every tool, whole and damaged: one table, and what must hold for each of its lines.
+
+use super::PEERS;
+use crate::case::Case;
+use crate::peer::{Peer, Reading, find};
+
+/// What a tool once said beside a case.
+struct Recording {
+    tool: &'static str,
+    case: &'static str,
+    text: &'static str,
+    /// The figure in it, in our unit.
+    value: f64,
+}
+
+macro_rules! recordings {
+    ($($tool:literal, $file:literal, $case:literal, $value:expr;)*) => {
+        &[$(Recording {
+            tool: $tool,
+            case: $case,
+            text: include_str!(concat!("../../../tests/fixtures/peers/", $file)),
+            value: $value,
+        }),*]
+    };
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+const RECORDINGS: &[Recording] = recordings![
+    "likwid-bench", "likwid-5.2.2-peakflops_avx512_fma.txt", "cpu.peak/op=fma/type=f64/isa=avx512/threads=2", 54_247.48e6;
+    "likwid-bench", "likwid-5.2.2-copy_mem_avx512.txt", "memory.bandwidth/op=copy/size=64000000/threads=1", 21_319.77e6;
+    "xhpl", "xhpl-2.0-1000.txt", "cpu.linpack/n=1000/nb=192/threads=1", 10.51e9;
+    "xhpl", "xhpl-2.0-2000.txt", "cpu.linpack/n=2000/nb=192/threads=2", 8574000000.0;
+    "hpcc", "hpcc-1.5.0-1000.txt", "cpu.linpack/n=1000/nb=192/threads=1", 11.63e9;
+    "hpcc", "hpcc-1.5.0-2000.txt", "cpu.linpack/n=2000/nb=192/threads=2", 15000000000.0;
+    "hpcc", "hpcc-1.5.0-1000.txt", "memory.bandwidth/op=triad/size=8000000/threads=1", 70.4045e9;
+    "xlinpack", "xlinpack-published-1.txt", "cpu.linpack/n=10000/threads=4", 163.2364e9 * (2e4 / 3.0 + 1.5) / (2e4 / 3.0 + 2.0);
+    "xlinpack", "xlinpack-published-2.txt", "cpu.linpack/n=13460/threads=24", 165.0621e9 * (2.0 / 3.0 * 13460.0 + 1.5) / (2.0 / 3.0 * 13460.0 + 2.0);
+    "sysbench", "sysbench-1.0.20-cpu-1.txt", "cpu.peak/op=div/type=f64/threads=1", 1955.31 * 117_526.0;
+    "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
+    "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 57_026.0e6;
+    "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 49_849.4e6;
+    "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=read/size=32M/threads=2", 129890454437.87312317;
+    "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=write/size=1M/threads=1", 121419314332.51213;
+    "pmbw", "pmbw-0.6.3-stats.txt", "memory.latency/size=16M", 2.3981854818086005627e-08;
+    "bw_mem", "lmbench-3.0-a9-bw_mem-frd.txt", "memory.bandwidth/op=read/size=128M/threads=1", 8967.78e6;
+    "bw_mem", "lmbench-3.0-a9-bw_mem-fcp-2.txt", "memory.bandwidth/op=copy/size=128M/threads=2", 2.0 * 3147.10e6;
+    "lat_mem_rd", "lmbench-3.0-a9-lat_mem_rd-random-16m.txt", "memory.latency/size=16M/pages=thp", 410.907e-9;
+    "lat_mem_rd", "lmbench-3.0-a9-lat_mem_rd-random-1m.txt", "memory.latency/size=16K/pages=4k", 2.8140000000000004e-09;
+    "mbw", "mbw-1.2.2-copy.txt", "memory.bandwidth/op=copy/size=512M/threads=1", 7_172.516 * MIB * 2.0;
+    "mbw", "mbw-1.2.2-small.txt", "memory.bandwidth/op=copy/size=2M/threads=1", 39869810212.864;
+    "fio", "fio-3.33-randread-32.json", "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1/engine=io_uring/cache=direct", 82178.464606;
+    "fio", "fio-3.33-write-8.json", "disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1/engine=io_uring/cache=direct", 1429402109.0;
+    "fio", "fio-3.33-randrw-8.json", "disk.io/op=mixed/read-share=70/pattern=random/block=4K@60+64K@40/depth=8/threads=1/engine=io_uring/cache=direct", 16424.575425;
+    "fio", "fio-3.33-fdatasync.json", "disk.fsync/block=4K/threads=1", 0.005154231922681001;
+    "iozone", "iozone-3.489-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 85634048.0;
+    "iozone", "iozone-3.489-sequential-1m.txt", "disk.io/op=write/pattern=sequential/block=1M/depth=1/threads=1/engine=psync/cache=direct", 1918437376.0;
+    "iozone", "iozone-3.489-auto.txt", "disk.io/op=read/pattern=strided/block=16K/depth=1/threads=1/engine=psync/cache=direct", 146_275.0 * 1024.0;
+    "iozone", "iozone-3.489-matrix.txt", "disk.io/op=read/pattern=backward/block=1M/depth=1/threads=1/engine=psync/cache=direct", 525330432.0;
+    "ioping", "ioping-1.3-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 102_911e-9;
+    "ioping", "ioping-1.3-linear-64k.txt", "disk.io/op=read/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=direct", 108_944e-9;
+    "iperf3", "iperf3-3.12-tcp-1.json", "network.tcp/message=128K/streams=1/direction=up", 13862879246.81871;
+    "iperf3", "iperf3-3.12-tcp-2-reverse.json", "network.tcp/message=1M/streams=2/direction=down", 22513560490.568115;
+    "iperf3", "iperf3-3.12-udp-100m.json", "network.udp/message=1K/streams=1/direction=up/rate=100000000", 99249515.85312328;
+    "iperf", "iperf-2.1.8-tcp-1.txt", "network.tcp/message=128K/streams=1/direction=up", 23160953684.0;
+    "iperf", "iperf-2.1.8-tcp-2-reverse.txt", "network.tcp/message=128K/streams=2/direction=down", 19_807_023_453.0;
+    "iperf", "iperf-2.1.8-udp-100m.txt", "network.udp/message=1K/streams=1/direction=up/rate=100000000", 98_502_834.0;
+    "netperf", "netperf-2.7.0-stream.txt", "network.tcp/message=128K/streams=1/direction=up", 8525.93e6;
+    "netperf", "netperf-2.7.0-maerts.txt", "network.tcp/message=128K/streams=1/direction=down", 13240.03e6;
+    "netperf", "netperf-2.7.0-tcp_rr-1.txt", "network.latency/protocol=tcp/message=1/streams=1/mode=block", 41.896e-6;
+    "netperf", "netperf-2.7.0-udp_rr-1024.txt", "network.latency/protocol=udp/message=1K/streams=1/mode=block", 36.066e-6;
+    "sockperf", "sockperf-3.7-tcp-14.txt", "network.latency/protocol=tcp/message=14/streams=1/mode=block", 18.658e-6;
+    "sockperf", "sockperf-3.7-udp-1024.txt", "network.latency/protocol=udp/message=1K/streams=1/mode=block", 1.5595e-05;
+    "ping", "ping-20221126-56.txt", "network.latency/protocol=icmp/message=56/streams=1", 8e-06;
+    "ping", "ping-20221126-8192.txt", "network.latency/protocol=icmp/message=8K/streams=1", 1.4e-05;
+];
+
+/// A recording without its head: lines that begin with `# ` tell tool, version and command.
+pub(super) fn body(recording: &str) -> String {
+    recording.split_inclusive('\n').filter(|line| !line.starts_with("# ")).collect()
+}
+
+/// A recording with all that a test of it needs.
+struct Heard {
+    peer: &'static dyn Peer,
+    case: Case,
+    text: String,
+    good: Reading,
+    about: String,
+}
+
+fn heard() -> impl Iterator<Item = Heard> {
+    RECORDINGS.iter().map(|recording| {
+        let peer = find(recording.tool).expect("a tool of that name");
+        let case: Case = recording.case.parse().expect(recording.case);
+        let text = body(recording.text);
+        let about = format!("{} beside {}", recording.tool, recording.case);
+        let good = peer.parse(&case, &text).unwrap_or_else(|why| panic!("{about}: {why}"));
+        Heard { peer, case, text, good, about }
+    })
+}
+
+#[test]
+fn every_recording_gives_its_figure_and_what_was_asked() {
+    for (heard, recording) in heard().zip(RECORDINGS) {
+        assert!((heard.good.value / recording.value - 1.0).abs() < 1e-9, "{}: {:?}", heard.about, heard.good);
+        assert!(heard.good.differs.is_empty(), "{}: {:?}", heard.about, heard.good);
+    }
+}
+
+#[test]
+fn every_tool_has_two_recordings_with_their_heads() {
+    for peer in PEERS {
+        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == peer.name()).collect();
+        assert!(own.len() >= 2, "{}", peer.name());
+        for recording in own {
+            let mut lines = recording.text.lines();
+            assert!(lines.next().is_some_and(|l| l.starts_with("# ")), "{}", recording.case);
+            assert!(lines.next().is_some_and(|l| l.starts_with("# command: ")), "{}", recording.case);
+        }
+    }
+}
+
+/// No figure, or the same one: never another.
+#[track_caller]
+fn no_other_figure(heard: &Heard, text: &str, how: &str) {
+    match heard.peer.parse(&heard.case, text) {
+        Ok(reading) => {
+            let same = (reading.value / heard.good.value - 1.0).abs() < 1e-12;
+            assert!(same, "{}, {how}: {} for {}", heard.about, reading.value, heard.good.value);
+        }
+        Err(why) => assert!(
+            !why.is_empty() && why.len() < 600 && !why.contains(|c: char| c.is_control()),
+            "{}, {how}: {why:?}",
+            heard.about
+        ),
+    }
+}
+
+#[test]
+fn cut_output_gives_a_line_or_the_same_figure() {
+    for heard in heard() {
+        let whole = &heard.text;
+        // Every place of what is short; of what is long five hundred.
+        let step = 1 + whole.len() / 500;
+        for cut in (0..whole.len()).filter(|at| whole.is_char_boundary(*at)).step_by(step) {
+            no_other_figure(&heard, &whole[..cut], "cut");
+        }
+    }
+}
+
+#[test]
+fn empty_foreign_or_senseless_output_gives_a_line_and_no_figure() {
+    let endless = "9".repeat(100_000);
+    for heard in heard() {
+        for text in [
+            "",
+            "\n\n\n",
+            "\0\u{1b}[31m\u{202e}",
+            "bash: orden no encontrada\n",
+            "{}",
+            "[]",
+            "null",
+            "{\"jobs\":[],\"end\":{}}",
+            "Segmentation fault (core dumped)\n",
+            &endless,
+        ] {
+            let why = heard.peer.parse(&heard.case, text).expect_err(&heard.about);
+            assert!(!why.is_empty() && !why.contains(|c: char| c.is_control()), "{}: {why:?}", heard.about);
+        }
+    }
+}
+
+#[test]
+fn decimal_commas_and_words_of_another_language_give_no_other_figure() {
+    for heard in heard() {
+        no_other_figure(&heard, &heard.text.replace('.', ","), "decimal commas");
+        let foreign: String =
+            heard.text.chars().map(|c| if c.is_ascii_lowercase() { 'ж' } else { c }).collect();
+        no_other_figure(&heard, &foreign, "another alphabet");
+    }
+}
+
+#[test]
+fn figures_that_are_none_are_refused() {
+    for heard in heard() {
+        for nonsense in ["nan", "inf", "-1", "1e999", "0x10", ""] {
+            let text: String = heard
+                .text
+                .split_inclusive(char::is_whitespace)
+                .map(|word| {
+                    let digits = word.trim_end();
+                    let number = digits.trim_end_matches([',', ';']).parse::<f64>().is_ok();
+                    if number { word.replacen(digits, nonsense, 1) } else { word.to_owned() }
+                })
+                .collect();
+            match heard.peer.parse(&heard.case, &text) {
+                Ok(reading) => assert!(reading.value.is_finite() && reading.value > 0.0, "{}", heard.about),
+                Err(why) => assert!(!why.contains(|c: char| c.is_control()), "{}: {why:?}", heard.about),
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Whatever a tool prints: a figure that is one, or a line.
+    #[test]
+    fn any_text_is_survived(text in "(\\PC|\n|[0-9.]{1,9}|MByte/s:|RESULT\t|WR1 |Gflops|SUM|bits/sec|\"stride=|AVG){0,60}") {
+        for recording in RECORDINGS {
+            let case: Case = recording.case.parse().unwrap();
+            match find(recording.tool).unwrap().parse(&case, &text) {
+                Ok(reading) => proptest::prop_assert!(reading.value.is_finite() && reading.value > 0.0),
+                Err(why) => proptest::prop_assert!(!why.is_empty()),
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What `hpcc` and `xhpl` share: both run HPL, from the same lines of input, and print the same line of result.
+//!
+//! One process with as many BLAS threads as the case has (P × Q = 1 × 1): no message passing stands between it and
+//! ours. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
+
+use super::super::{Ask, Match, Pairing, Reading};
+use crate::case::Case;
+
+/// The benchmarks that solve the same system.
+pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
+
+/// The pairs that are taken: each is a whole factorisation, or more.
+pub(super) const PAIRS: usize = 3;
+
+/// The columns of a line of result: `WR11C2R4 N NB P Q Time Gflops`.
+const COLUMNS: usize = 7;
+
+/// The pairing of a case that solves a dense system in f64.
+pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
+    let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
+    solves.then_some(Pairing {
+        metric: "rate",
+        definition: Match::Exact,
+        note: "the same order, blocks and count of operations; the BLAS library decides",
+        seconds,
+        pairs: PAIRS,
+    })
+}
+
+/// Seconds that factorising takes at the least rate that a core of the last twenty years has.
+pub(super) fn factorising(case: &Case) -> f64 {
+    const SLOW: f64 = 4e9;
+    let n = case.number("n").unwrap_or(0) as f64;
+    2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
+}
+
+/// The environment of OpenBLAS, and of the other libraries that Debian offers as BLAS.
+pub(super) fn environment(ask: &Ask<'_>) -> Vec<(&'static str, String)> {
+    let threads = ask.case.threads().to_string();
+    let mut all = vec![
+        ("OPENBLAS_NUM_THREADS", threads.clone()),
+        ("OMP_NUM_THREADS", threads.clone()),
+        ("BLIS_NUM_THREADS", threads),
+        // It then says on standard error which core type it took.
+        ("OPENBLAS_VERBOSE", "2".to_owned()),
+    ];
+    let core = match ask.case.word("isa") {
+        Some("avx512") => Some("SkylakeX"),
+        Some("avx2") => Some("Haswell"),
+        _ => None,
+    };
+    all.extend(core.map(|core| ("OPENBLAS_CORETYPE", core.to_owned())));
+    all
+}
+
+/// The lines that HPL reads, each beginning with its value: HPL.dat, and the first 31 of hpccinf.txt. The choices
+/// besides N and NB are those of the file that comes with HPL.
+///
+/// # Errors
+/// The case has no order.
+pub(super) fn input(case: &Case) -> Result<String, String> {
+    const USUAL_BLOCK: u64 = 192;
+    let n = case.number("n").ok_or("the case has no n")?.to_string();
+    let nb = case.number("nb").unwrap_or(USUAL_BLOCK).to_string();
+    let lines: &[[&str; 2]] = &[
+        ["HPLinpack benchmark input file", ""],
+        ["written for one case", ""],
+        ["HPL.out", "output file name (if any)"],
+        ["6", "device out (6=stdout,7=stderr,file)"],
+        ["1", "# of problems sizes (N)"],
+        [&n, "Ns"],
+        ["1", "# of NBs"],
+        [&nb, "NBs"],
+        ["0", "PMAP process mapping (0=Row-,1=Column-major)"],
+        ["1", "# of process grids (P x Q)"],
+        ["1", "Ps"],
+        ["1", "Qs"],
+        ["16.0", "threshold"],
+        ["1", "# of panel fact"],
+        ["2", "PFACTs (0=left, 1=Crout, 2=Right)"],
+        ["1", "# of recursive stopping criterium"],
+        ["4", "NBMINs (>= 1)"],
+        ["1", "# of panels in recursion"],
+        ["2", "NDIVs"],
+        ["1", "# of recursive panel fact."],
+        ["1", "RFACTs (0=left, 1=Crout, 2=Right)"],
+        ["1", "# of broadcast"],
+        ["1", "BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)"],
+        ["1", "# of lookahead depth"],
+        ["1", "DEPTHs (>=0)"],
+        ["2", "SWAP (0=bin-exch,1=long,2=mix)"],
+        ["64", "swapping threshold"],
+        ["0", "L1 in (0=transposed,1=no-transposed) form"],
+        ["0", "U  in (0=transposed,1=no-transposed) form"],
+        ["1", "Equilibration (0=no,1=yes)"],
+        ["8", "memory alignment in double (> 0)"],
+    ];
+    Ok(lines.iter().map(|[value, about]| format!("{value:<12} {about}\n")).collect())
+}
+
+/// The core type that OpenBLAS took, as it says on standard error.
+pub(super) fn core_type(stderr: &str) -> Vec<(&'static str, String)> {
+    let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
+    core.map(|core| ("blas_core", crate::text::shown_within(core.trim(), 40))).into_iter().collect()
+}
+
+/// Reads the one result, and that its residual passed.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
+    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut result = result.filter(|words| {
+        words.len() == COLUMNS && words.first().is_some_and(|w| w.starts_with('W')) && words.get(1).is_some()
+    });
+    let words = result.next().ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
+    let number = |at: usize, name: &str| -> Result<f64, String> {
+        let word = words.get(at).copied().unwrap_or_default();
+        word.parse().map_err(|_| format!("its {name} is '{}'", crate::text::shown_within(word, 40)))
+    };
+    let checked = text.lines().find(|line| line.starts_with("||Ax-b||"));
+    match checked.and_then(|line| line.split_whitespace().last()) {
+        Some("PASSED") => {}
+        Some("FAILED") => return Err("its residual check failed".to_owned()),
+        _ => return Err("its output has no residual check".to_owned()),
+    }
+    let mut reading = Reading::of(number(6, "Gflops")? * 1e9)?;
+    for (at, key) in [(1, "n"), (2, "nb"), (3, "p"), (4, "q")] {
+        let used = number(at, key)? as u64;
+        reading.achieved.insert(key.to_owned(), used.to_string());
+        if let Some(wanted) = case.number(key).filter(|wanted| *wanted != used) {
+            reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
+        }
+    }
+    Ok(reading)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(n: u64) -> Case {
+        Case::of("cpu.linpack").with_count("n", n).with_count("nb", 192).with_word("isa", "avx512")
+    }
+
+    #[test]
+    fn the_input_has_hpls_lines_in_their_order() {
+        let text = input(&case(7200)).unwrap();
+        let values: Vec<&str> = text.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(values.len(), 31);
+        assert_eq!((values[5], values[7], values[10], values[11]), ("7200", "192", "1", "1"));
+        assert!(input(&Case::of("cpu.linpack")).is_err());
+    }
+
+    #[test]
+    fn a_failed_check_is_no_figure() {
+        let line = "WR11C2R4        1000   192     1     1               0.06              1.051e+01\n";
+        let failed = format!("{line}||Ax-b||_oo/(eps*…)*N)=       99.0 ...... FAILED\n");
+        assert!(parse(&case(1000), &failed).unwrap_err().contains("residual"));
+        let passed = failed.replace("FAILED", "PASSED");
+        assert_eq!(parse(&case(1000), &passed).unwrap().value, 10.51e9);
+        assert_eq!(parse(&case(2000), &passed).unwrap().differs, ["its n was 1000 where 2000 was asked"]);
+    }
+
+    #[test]
+    fn the_core_type_is_read() {
+        assert_eq!(core_type("x\nCore: SkylakeX\n"), [("blas_core", "SkylakeX".to_owned())]);
+        assert!(core_type("").is_empty());
+    }
+}

@@ -1,0 +1,107 @@
+//! ioping: the time of single requests on the very file that was filled for the case.
+//!
+//! `-B` prints one line of whole numbers (its manual, "Raw statistics"): requests, their time in ns, requests and bytes
+//! a second, least, mean, greatest and deviation in ns, then the same of the whole run. It only ever reads here: writes
+//! would overwrite the file.
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
+use super::iperf3::words;
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Ioping;
+
+/// Numbers on its line.
+const NUMBERS: usize = 10;
+/// Which of them is the mean.
+const MEAN: usize = 5;
+
+/// Parameters of a case that it can be told of.
+const KNOWN: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
+
+fn single_read(case: &Case) -> Option<()> {
+    let alone = case.threads() == 1 && case.number("depth").unwrap_or(1) == 1;
+    let read = case.benchmark() == "disk.io" && case.word("op") == Some("read");
+    let order = matches!(case.word("pattern")?, "random" | "sequential");
+    let direct = case.word("cache").is_none_or(|cache| cache == "direct");
+    let known = case.params().iter().all(|(name, _)| KNOWN.contains(name));
+    (alone && read && order && direct && known && case.number("block").is_some()).then_some(())
+}
+
+impl Peer for Ioping {
+    fn name(&self) -> &'static str {
+        "ioping"
+    }
+
+    fn checks(&self) -> &'static str {
+        "latency of single disk reads"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["ioping"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Debian("ioping")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["-v"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        super::version_after(text, "ioping ")
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.subsystem() == "disk")
+            .then_some("it does one read at a time, sequential or random, past the page cache")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        single_read(case)?;
+        let (definition, note) = match case.word("engine") {
+            Some("psync") => (Match::Exact, "mean of single reads of the same file"),
+            _ => (Match::Related, "one pread at a time, no io_uring"),
+        };
+        Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+        let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
+        let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
+        let block = ask.case.number("block").ok_or("the case has no block")?;
+        let working = (bytes / block * block).to_string();
+        let time = format!("{}s", ask.seconds);
+        let mut arguments =
+            words(&["-D", "-B", "-i", "0", "-w", &time, "-s", &block.to_string(), "-S", &working]);
+        if ask.case.word("pattern") == Some("sequential") {
+            arguments.push("-L".to_owned());
+        }
+        arguments.push(file.to_owned());
+        Ok(Invocation { program: "ioping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let mut rows =
+            lines.map(|line| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>());
+        let row = rows.find_map(|row| row.ok().filter(|row| row.len() == NUMBERS));
+        let row = row.ok_or("its output has no line of ten numbers")?;
+        let (requests, time, bytes) = (row[0], row[1], row[3]);
+        if requests < 1.0 {
+            return Err("it finished no request".to_owned());
+        }
+        let mut reading = Reading::of(row[MEAN] * 1e-9)?;
+        let block = bytes * time * 1e-9 / requests;
+        reading.achieved.insert("block".to_owned(), block.round().to_string());
+        if let Some(wanted) = case.number("block")
+            && (block / wanted as f64 - 1.0).abs() > 0.01
+        {
+            reading.differs.push(format!("its requests had {block:.0} bytes where {wanted} were asked"));
+        }
+        Ok(reading)
+    }
+}

@@ -1,0 +1,242 @@
+//! IOzone: one record at a time on a file of its own beside ours, in KiB a second.
+//!
+//! Its answer is a line of thirteen columns for each size of file and record, of which only those that were asked for
+//! are filled; with `-R` it also prints a table a test (rows are file sizes, columns record sizes). Both are read. The
+//! last four tests (fwrite, frewrite, fread, freread) go through the C library's buffers: no counterpart here.
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
+use super::iperf3::{only, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Iozone;
+
+const KIB: u64 = 1024;
+
+/// Its columns, in their order, and the titles of its reports with `-R`.
+const COLUMNS: &[Column] = &[
+    Column { name: "write", report: "Writer report" },
+    Column { name: "rewrite", report: "Re-writer report" },
+    Column { name: "read", report: "Reader report" },
+    Column { name: "reread", report: "Re-Reader report" },
+    Column { name: "random read", report: "Random read report" },
+    Column { name: "random write", report: "Random write report" },
+    Column { name: "backward read", report: "Backward read report" },
+    Column { name: "record rewrite", report: "Record rewrite report" },
+    Column { name: "stride read", report: "Stride read report" },
+    Column { name: "fwrite", report: "Fwrite report" },
+    Column { name: "frewrite", report: "Re-Fwrite report" },
+    Column { name: "fread", report: "Fread report" },
+    Column { name: "freread", report: "Re-Fread report" },
+];
+
+struct Column {
+    name: &'static str,
+    report: &'static str,
+}
+
+/// A test of its: the number that `-i` takes, and the column that holds the figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Test {
+    number: &'static str,
+    column: &'static str,
+}
+
+fn test(case: &Case) -> Option<Test> {
+    (case.benchmark() == "disk.io" && case.threads() == 1).then_some(())?;
+    (case.number("depth").unwrap_or(1) == 1).then_some(())?;
+    only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]).then_some(())?;
+    case.word("cache").is_none_or(|cache| cache == "direct").then_some(())?;
+    case.number("block").filter(|block| block.is_multiple_of(4 * KIB))?;
+    let (number, column) = match (case.word("op")?, case.word("pattern")?) {
+        ("read", "sequential") => ("1", "read"),
+        ("write", "sequential") => ("0", "rewrite"),
+        ("read", "random") => ("2", "random read"),
+        ("write", "random") => ("2", "random write"),
+        ("read", "backward") => ("3", "backward read"),
+        ("write", "same") => ("4", "record rewrite"),
+        ("read", "strided") => ("5", "stride read"),
+        _ => return None,
+    };
+    Some(Test { number, column })
+}
+
+/// Bytes of its file: enough records for a figure, and little of the disk.
+fn file_bytes(block: u64) -> u64 {
+    const RECORDS: u64 = 4096;
+    (block * RECORDS).clamp(16 << 20, 256 << 20).next_multiple_of(block)
+}
+
+impl Peer for Iozone {
+    fn name(&self) -> &'static str {
+        "iozone"
+    }
+
+    fn checks(&self) -> &'static str {
+        "disk throughput, one record at a time"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["iozone"]
+    }
+
+    fn package(&self) -> Package {
+        Package::DebianNonFree("iozone3")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["-v"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        super::version_after(text, "Version $Revision: ")
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.subsystem() == "disk").then_some(
+            "it reads or writes one record of whole 4 KiB at a time past the page cache: sequential, random, backward, \
+             strided reads; sequential, random, same-place writes",
+        )
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        test(case)?;
+        let block = case.number("block")? as f64;
+        let (definition, note) = match case.word("engine") {
+            Some("psync") => (Match::Exact, "bytes per second, one block at a time, on a file of its own"),
+            _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
+        };
+        // A million bytes a millisecond and a tenth of one for each record, for the two to four passes that it makes.
+        let passes = 4.0 * file_bytes(block as u64) as f64;
+        let seconds = 0.5 + passes / 1e9 + passes / block * 1e-4;
+        Some(Pairing { metric: "throughput", definition, note, seconds, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let test = test(ask.case).ok_or("it has no such test")?;
+        let block = ask.case.number("block").ok_or("the case has no block")?;
+        let (record, size) = (format!("{}k", block / KIB), format!("{}k", file_bytes(block) / KIB));
+        let mut arguments = words(&["-I", "-e", "-r", &record, "-s", &size, "-i", "0"]);
+        if test.number != "0" {
+            arguments.extend(words(&["-i", test.number]));
+        }
+        arguments.extend(words(&["-f", "iozone.tmp"]));
+        Ok(Invocation {
+            program: "iozone",
+            arguments,
+            cpus: ask.offer.cpus.clone(),
+            disk_bytes: file_bytes(block),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let test = test(case).ok_or("it has no such test")?;
+        if !text.contains("\niozone test complete.") {
+            return Err("its test is not complete".to_owned());
+        }
+        let record = case.number("block").ok_or("the case has no block")? / KIB;
+        let column = COLUMNS.iter().find(|c| c.name == test.column).ok_or("it has no such column")?;
+        let figure = in_lines(text, record, column.name).or_else(|| in_report(text, record, column.report));
+        let figure =
+            figure.ok_or_else(|| format!("its output has no {} of records of {record} kB", column.name))?;
+        let mut reading = Reading::of(figure.kib_per_second * KIB as f64)?;
+        reading.achieved.insert("size".to_owned(), (figure.file_kib * KIB).to_string());
+        reading.achieved.insert("block".to_owned(), (record * KIB).to_string());
+        if !text.contains("O_DIRECT feature enabled") {
+            reading.differs.push("it went through the page cache".to_owned());
+        }
+        Ok(reading)
+    }
+}
+
+/// One figure of its, with the size of the file.
+struct Figure {
+    file_kib: u64,
+    kib_per_second: f64,
+}
+
+/// The column of that name in the last line of such records: the largest file. Columns that were not asked for are
+/// blank, so where a line is not full, a figure's column follows from where it ends: its lines are printed in fields of
+/// 16, 8, and then 9 characters.
+fn in_lines(text: &str, record: u64, name: &str) -> Option<Figure> {
+    const FIRST_ENDS: usize = 33;
+    const WIDTH: usize = 9;
+    text.lines().find(|line| line.trim_start().starts_with("kB  reclen"))?;
+    let wanted = COLUMNS.iter().position(|c| c.name == name)?;
+    let rows = text.lines().filter(|line| line.starts_with(' ')).filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |i: usize| words.get(i).and_then(|word| word.parse::<u64>().ok());
+        let file_kib = number(0)?;
+        (number(1)? == record).then_some(())?;
+        let word = if words.len() == 2 + COLUMNS.len() {
+            words.get(2 + wanted).copied()?
+        } else {
+            let end = FIRST_ENDS + wanted * WIDTH;
+            line.get(end - WIDTH..end)?.trim()
+        };
+        Some(Figure { file_kib, kib_per_second: word.parse().ok()? })
+    });
+    rows.last()
+}
+
+/// The figure of the largest file in a report of `-R`: `"4"  "8" …` above, `"1024"   47339  85304 …` below.
+fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
+    let (_, after) = text.split_once(&format!("\"{report}\""))?;
+    let mut lines = after.lines().skip(1).take_while(|line| line.trim_start().starts_with('"'));
+    let quoted = |word: &str| word.trim_matches('"').parse::<u64>().ok();
+    let at = lines.next()?.split_whitespace().position(|word| quoted(word) == Some(record))?;
+    let rows = lines.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        Some(Figure { file_kib: quoted(words.next()?)?, kib_per_second: words.nth(at)?.parse().ok()? })
+    });
+    rows.last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const AUTO: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-auto.txt");
+    const MATRIX: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-matrix.txt");
+    const RANDOM: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
+
+    #[test]
+    fn all_thirteen_columns_are_read_from_lines() {
+        let text = golden::body(AUTO);
+        let all: Vec<f64> =
+            COLUMNS.iter().map(|c| in_lines(&text, 16, c.name).unwrap().kib_per_second).collect();
+        assert_eq!(
+            all,
+            [
+                197911.0, 146274.0, 170823.0, 204954.0, 128160.0, 146757.0, 127996.0, 186723.0, 146275.0,
+                512253.0, 991290.0, 9943171.0, 7173805.0
+            ]
+        );
+        assert_eq!(in_lines(&text, 16, "write").unwrap().file_kib, 4096);
+        assert!(in_lines(&text, 3, "write").is_none());
+    }
+
+    #[test]
+    fn a_matrix_of_reports_is_read_as_its_lines_are() {
+        let text = golden::body(MATRIX);
+        let reports = text.split_once("Excel output").map_or(text.as_str(), |(_, reports)| reports);
+        for column in COLUMNS {
+            for record in [4, 64, 1024] {
+                let lines = in_lines(&text, record, column.name).unwrap();
+                let report = in_report(reports, record, column.report).expect(column.report);
+                assert_eq!(lines.kib_per_second, report.kib_per_second, "{} {record}", column.name);
+                assert_eq!((lines.file_kib, report.file_kib), (4096, 4096));
+            }
+        }
+    }
+
+    #[test]
+    fn columns_that_were_not_asked_for_are_blank() {
+        let text = golden::body(RANDOM);
+        assert!(in_lines(&text, 4, "read").is_none() && in_lines(&text, 4, "fwrite").is_none());
+        assert!(in_lines(&text, 4, "random read").is_some());
+    }
+}

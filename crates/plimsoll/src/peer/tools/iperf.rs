@@ -1,0 +1,151 @@
+//! iperf 2: TCP streams, and datagrams at a given rate.
+//!
+//! Of what it sends by TCP it knows only the sender's side; with `-R` it is the receiver. Of datagrams the server reports
+//! back what arrived.
+
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
+use super::iperf3::{ends, only, rate, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Iperf;
+
+/// Which of its tests.
+#[derive(Clone, Copy, PartialEq)]
+enum Test {
+    Up,
+    Down,
+    Datagrams,
+}
+
+fn test(case: &Case) -> Option<Test> {
+    only(case, &["message", "streams", "direction", "rate", "server"]).then_some(())?;
+    match (case.benchmark(), case.word("direction")) {
+        ("network.tcp", None | Some("up")) => Some(Test::Up),
+        ("network.tcp", Some("down")) => Some(Test::Down),
+        ("network.udp", None | Some("up")) if case.number("streams").unwrap_or(1) == 1 => {
+            rate(case).map(|_| Test::Datagrams)
+        }
+        _ => None,
+    }
+}
+
+impl Peer for Iperf {
+    fn name(&self) -> &'static str {
+        "iperf"
+    }
+
+    fn checks(&self) -> &'static str {
+        "TCP throughput, UDP at a rate (iperf 2)"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["iperf"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Debian("iperf")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["-v"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        super::version_after(text, "iperf version ")
+    }
+
+    fn needs_server(&self) -> bool {
+        true
+    }
+
+    fn usual_port(&self) -> u16 {
+        5001
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
+            "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
+        )
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let (definition, note) = match test(case)? {
+            Test::Up => (Match::Related, "as sent: what is on its way at the end counts"),
+            Test::Down => (Match::Exact, "bits per second as received, the same message size and streams"),
+            Test::Datagrams => {
+                (Match::Exact, "bits per second as its server received them, at the same rate")
+            }
+        };
+        let pairs = Pairing::PAIRS;
+        Some(Pairing { metric: "goodput", definition, note, seconds: 1.5, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let test = test(ask.case).ok_or("it has no such test")?;
+        let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
+        let streams = ask.case.number("streams").unwrap_or(1).to_string();
+        let (port, time) = (ask.far.port().to_string(), ask.seconds.to_string());
+        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-t", &time, "-l", &message]);
+        arguments.extend(words(&["-P", &streams, "-f", "b"]));
+        let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
+        let mut listens = Listens::Tcp(ask.far.port());
+        match test {
+            Test::Up => {}
+            Test::Down => arguments.push("-R".to_owned()),
+            Test::Datagrams => {
+                let rate = rate(ask.case).ok_or("the case has no rate")?;
+                arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+                served.push("-u".to_owned());
+                listens = Listens::Udp(ask.far.port());
+            }
+        }
+        let ends = ends(ask.offer);
+        let server = Server { program: "iperf", arguments: served, listens, cpus: ends.far };
+        Ok(Invocation {
+            program: "iperf",
+            arguments,
+            cpus: ends.near,
+            server: ask.far.served(server),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let test = test(case).ok_or("it has no such test")?;
+        let streams = case.number("streams").unwrap_or(1);
+        // Above this the sender's own figure stands.
+        let part = match test {
+            Test::Datagrams => {
+                text.split_once("Server Report:").ok_or("its output has no 'Server Report:'")?.1
+            }
+            _ => text,
+        };
+        let rows: Vec<(&str, f64)> = part.split_inclusive('\n').filter_map(rate_of).collect();
+        let sum = rows.iter().find(|(id, _)| *id == "SUM");
+        let single = rows.iter().filter(|(id, _)| *id != "SUM");
+        let count = single.clone().count() as u64;
+        let value = match (streams, sum) {
+            (1, _) => single.clone().next(),
+            (_, sum) => sum,
+        };
+        let (_, value) = value.ok_or("its output has no line of a whole interval in bits/sec")?;
+        let mut reading = Reading::of(*value)?;
+        reading.achieved.insert("streams".to_owned(), count.to_string());
+        if count != streams {
+            reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
+        }
+        Ok(reading)
+    }
+}
+
+/// `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`: who, and the rate; the line must be whole.
+fn rate_of(line: &str) -> Option<(&str, f64)> {
+    let line = line.strip_suffix('\n')?;
+    let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "bits/sec")?;
+    words.contains(&"sec").then_some(())?;
+    Some((id.trim().trim_start_matches('*'), words.get(at.checked_sub(1)?)?.parse().ok()?))
+}

@@ -1,0 +1,148 @@
+//! netperf: TCP streams in one direction, and request and response by TCP or UDP.
+//!
+//! Its answer is lines of KEY=VALUE, chosen on its command line. A stream is compared as received, a round trip by the
+//! mean that follows from the transactions of a second.
+
+use super::super::{Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
+use super::iperf3::{ends, only, words};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Netperf;
+
+/// Which of its tests.
+#[derive(Clone, Copy, PartialEq)]
+enum Test {
+    Up,
+    Down,
+    TcpRoundTrip,
+    UdpRoundTrip,
+}
+
+fn test(case: &Case) -> Option<Test> {
+    only(case, &["message", "streams", "direction", "protocol", "mode", "server"]).then_some(())?;
+    (case.number("streams").unwrap_or(1) == 1).then_some(())?;
+    let blocking = case.word("mode").is_none_or(|mode| mode == "block");
+    match (case.benchmark(), case.word("direction"), case.word("protocol")) {
+        ("network.tcp", None | Some("up"), _) => Some(Test::Up),
+        ("network.tcp", Some("down"), _) => Some(Test::Down),
+        ("network.latency", _, Some("tcp")) if blocking => Some(Test::TcpRoundTrip),
+        ("network.latency", _, Some("udp")) if blocking => Some(Test::UdpRoundTrip),
+        _ => None,
+    }
+}
+
+/// The value of a key of its answer, on a whole line.
+fn value(text: &str, key: &str) -> Result<f64, String> {
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let mut values = whole.filter_map(|line| line.split_once('='));
+    let value = values.find(|(name, _)| *name == key).map(|(_, value)| value.trim());
+    let value = value.ok_or_else(|| format!("its output has no line {key}="))?;
+    value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+}
+
+impl Peer for Netperf {
+    fn name(&self) -> &'static str {
+        "netperf"
+    }
+
+    fn checks(&self) -> &'static str {
+        "TCP throughput of one stream, TCP and UDP round trips"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["netperf", "netserver"]
+    }
+
+    fn package(&self) -> Package {
+        Package::DebianNonFree("netperf")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["-V"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        super::version_after(text, "Netperf version ")
+    }
+
+    fn needs_server(&self) -> bool {
+        true
+    }
+
+    fn usual_port(&self) -> u16 {
+        12_865
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.subsystem() == "network").then_some(
+            "it has one TCP stream in one direction, and single round trips by TCP and UDP that block",
+        )
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let (metric, note) = match test(case)? {
+            Test::Up | Test::Down => ("goodput", "bits per second as received, the same message size"),
+            Test::TcpRoundTrip | Test::UdpRoundTrip => {
+                ("rtt", "mean of whole round trips, as their number in a second gives it")
+            }
+        };
+        let pairs = Pairing::PAIRS;
+        Some(Pairing { metric, definition: Match::Exact, note, seconds: 1.3, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let test = test(ask.case).ok_or("it has no such test")?;
+        let message = ask.case.number("message").ok_or("the case has no message size")?;
+        let (name, option, size) = match test {
+            Test::Up => ("TCP_STREAM", "-m", message.to_string()),
+            // The other end's, which sends.
+            Test::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
+            Test::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
+            Test::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),
+        };
+        let keys = match test {
+            Test::Up | Test::Down => {
+                "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT"
+            }
+            _ => "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE",
+        };
+        let port = ask.far.port().to_string();
+        let time = ask.seconds.ceil().max(1.0).to_string();
+        let mut arguments = words(&["-H", ask.far.host(), "-p", &port, "-l", &time, "-t", name, "-P", "0"]);
+        if matches!(ask.far, Far::Here(_)) {
+            arguments.insert(0, "-4".to_owned());
+        }
+        arguments.extend(words(&["--", option, &size, "-k", keys]));
+        let ends = ends(ask.offer);
+        let server = Server {
+            program: "netserver",
+            arguments: words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]),
+            listens: Listens::Tcp(ask.far.port()),
+            cpus: ends.far,
+        };
+        Ok(Invocation {
+            program: "netperf",
+            arguments,
+            cpus: ends.near,
+            server: ask.far.served(server),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let test = test(case).ok_or("it has no such test")?;
+        let (mut reading, key) = match test {
+            Test::Up => (Reading::of(value(text, "REMOTE_RECV_THROUGHPUT")? * 1e6)?, "LOCAL_SEND_SIZE"),
+            Test::Down => (Reading::of(value(text, "LOCAL_RECV_THROUGHPUT")? * 1e6)?, "REMOTE_SEND_SIZE"),
+            _ => (Reading::of(value(text, "RT_LATENCY")? * 1e-6)?, "REQUEST_SIZE"),
+        };
+        let used = value(text, key)?;
+        reading.achieved.insert("message".to_owned(), used.to_string());
+        if let Some(wanted) = case.number("message").filter(|wanted| (used - *wanted as f64).abs() > 0.5) {
+            reading.differs.push(format!("its messages had {used} bytes where {wanted} were asked"));
+        }
+        Ok(reading)
+    }
+}

@@ -1,0 +1,168 @@
+//! pmbw: scans and permutation walks in assembly, over sizes of its own table.
+//!
+//! Its size is that of all threads together; it measures each area once for about 1.5 s, and pins nothing, so it is
+//! bound from outside. Rates are in bytes and seconds.
+
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
+use super::iperf3::words;
+use super::last_level_bytes;
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Pmbw;
+
+/// Where it writes its results.
+const ANSWER: &str = "stats.txt";
+
+/// Its kernel of the same operation.
+fn kernel(case: &Case, machine: &Machine) -> Option<&'static str> {
+    let wide = machine.cpu.has("avx");
+    match (case.benchmark(), case.word("op")) {
+        ("memory.bandwidth", Some("read")) if wide => Some("ScanRead256PtrUnrollLoop"),
+        ("memory.bandwidth", Some("read")) => Some("ScanRead128PtrUnrollLoop"),
+        ("memory.bandwidth", Some("write")) if wide => Some("ScanWrite256PtrUnrollLoop"),
+        ("memory.bandwidth", Some("write")) => Some("ScanWrite128PtrUnrollLoop"),
+        ("memory.latency", _) if case.number("chases").unwrap_or(1) == 1 => Some("PermRead64UnrollLoop"),
+        _ => None,
+    }
+}
+
+/// The kernel of a figure that was read: a case alone does not tell how wide it is.
+fn operation(case: &Case) -> Option<&'static str> {
+    match (case.benchmark(), case.word("op")) {
+        ("memory.bandwidth", Some("read")) => Some("ScanRead"),
+        ("memory.bandwidth", Some("write")) => Some("ScanWrite"),
+        ("memory.latency", _) => Some("PermRead"),
+        _ => None,
+    }
+}
+
+/// Bytes of all threads.
+fn area(case: &Case) -> Option<u64> {
+    Some(case.number("size")?.saturating_mul(case.threads() as u64))
+}
+
+/// The nearest area of its table: from 1 KiB in quarters of each power of two.
+fn nearest(bytes: u64) -> u64 {
+    let power = 1_u64 << bytes.max(1024).ilog2();
+    let quarters = [4, 5, 6, 7, 8].map(|quarter| power / 4 * quarter);
+    quarters.into_iter().min_by_key(|area| area.abs_diff(bytes)).unwrap_or(power)
+}
+
+impl Peer for Pmbw {
+    fn name(&self) -> &'static str {
+        "pmbw"
+    }
+
+    fn checks(&self) -> &'static str {
+        "memory reads and writes, latency of a random walk"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["pmbw"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Source("panthema.net/2013/pmbw")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        // It tells its version with its results only.
+        &["-h"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        let (_, rest) = text.split_once("version=")?;
+        rest.split_whitespace().next().map(str::to_owned)
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        matches!(case.benchmark(), "memory.bandwidth" | "memory.latency")
+            .then_some("it has scans that read or write, and one walk at a time")
+    }
+
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
+        kernel(case, machine)?;
+        let beyond = area(case)? > last_level_bytes(machine).unwrap_or(u64::MAX);
+        let (metric, definition, note) = match case.word("op") {
+            Some("read") => ("program", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
+            Some(_) if beyond => ("program", Match::Related, "its stores do not go past the caches"),
+            Some(_) => ("program", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
+            None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
+        };
+        Some(Pairing { metric, definition, note, seconds: 3.0, pairs: Pairing::PAIRS })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
+        let area = nearest(area(ask.case).ok_or("the case has no size")?).to_string();
+        let threads = ask.case.threads().to_string();
+        let arguments = ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &area];
+        let mut arguments = words(&arguments);
+        arguments.extend(words(&["-o", ANSWER]));
+        Ok(Invocation {
+            program: "pmbw",
+            arguments,
+            cpus: ask.offer.cpus.clone(),
+            output: Output::File(ANSWER),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let operation = operation(case).ok_or("it has no such kernel")?;
+        let wanted = area(case).unwrap_or(0);
+        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
+        let ours = results.filter(|r| {
+            let is = |key, wanted: usize| number(r, key).is_ok_and(|n| n as usize == wanted);
+            r.iter().any(|(k, v)| *k == "funcname" && v.starts_with(operation))
+                && is("nthreads", case.threads())
+        });
+        let distance =
+            |r: &Vec<(&str, &str)>| number(r, "areasize").map_or(u64::MAX, |n| (n as u64).abs_diff(wanted));
+        // The areas of its table are a quarter apart at most; what is further off is another measurement.
+        let result = ours.min_by_key(distance).filter(|r| distance(r) <= wanted.max(1024) / 4);
+        let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
+        let key = if case.benchmark() == "memory.latency" { "rate" } else { "bandwidth" };
+        let mut reading = Reading::of(number(&result, key)?)?;
+        let used = number(&result, "areasize")?;
+        reading.achieved.insert("size".to_owned(), used.to_string());
+        reading.achieved.insert("threads".to_owned(), number(&result, "nthreads")?.to_string());
+        if (used / wanted as f64 - 1.0).abs() > 0.01 {
+            reading.differs.push(format!("it worked on {used} bytes where {wanted} were asked"));
+        }
+        Ok(reading)
+    }
+}
+
+/// `key=value` pairs of a line of results.
+fn fields(line: &str) -> Vec<(&str, &str)> {
+    line.split('\t').filter_map(|field| field.split_once('=')).collect()
+}
+
+fn number(fields: &[(&str, &str)], key: &str) -> Result<f64, String> {
+    let value = fields.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let value = value.ok_or_else(|| format!("its result has no {key}"))?;
+    value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_of_its_areas_is_taken() {
+        for (bytes, area) in [
+            (1_u64, 1024_u64),
+            (1 << 27, 1 << 27),
+            (100 << 20, 96 << 20),
+            (120 << 20, 112 << 20),
+            (127 << 20, 1 << 27),
+        ] {
+            assert!(nearest(bytes).abs_diff(bytes) <= area.abs_diff(bytes), "{bytes}: {}", nearest(bytes));
+        }
+        assert_eq!((nearest(1 << 27), nearest(127 << 20), nearest(96 << 20)), (1 << 27, 1 << 27, 96 << 20));
+    }
+}

@@ -1,0 +1,109 @@
+//! sysbench cpu: prime numbers by trial division.
+//!
+//! An event tests every number from 3 to 10000 with the divisors from 2 to its root, one integer remainder each; the
+//! count of those is computed here. Remainders of integers beside our quotients: only related.
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
+use super::iperf3::words;
+use super::{number_after, version_after};
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Sysbench;
+
+/// The largest number that an event tests: its default.
+const LARGEST: u64 = 10_000;
+
+/// Remainders that one event takes.
+fn remainders() -> u64 {
+    let tried = |number: u64| -> u64 {
+        let divisors = (2..).take_while(|divisor| divisor * divisor <= number);
+        // It stops behind the first that divides.
+        divisors.clone().position(|divisor| number % divisor == 0).map_or(divisors.count(), |at| at + 1)
+            as u64
+    };
+    (3..LARGEST).map(tried).sum()
+}
+
+impl Peer for Sysbench {
+    fn name(&self) -> &'static str {
+        "sysbench"
+    }
+
+    fn checks(&self) -> &'static str {
+        "integer remainders (related to cpu.peak --op div)"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["sysbench"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Debian("sysbench")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["--version"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        version_after(text, "sysbench ")
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        (case.benchmark() == "cpu.peak")
+            .then_some("its events are integer remainders: it stands beside --op div")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        (case.benchmark() == "cpu.peak" && case.word("op") == Some("div")).then_some(())?;
+        let note = "events × 117 526 integer remainders each, as its loops take them";
+        let pairs = Pairing::PAIRS;
+        Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let prime = format!("--cpu-max-prime={LARGEST}");
+        let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
+        let arguments =
+            words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
+        let cpus = ask.offer.cpus.clone();
+        Ok(Invocation { program: "sysbench", arguments, cpus, ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let events = number_after(text, "events per second:")?;
+        let mut reading = Reading::of(events * remainders() as f64)?;
+        for (key, label, wanted) in [
+            ("threads", "Number of threads:", case.threads() as u64),
+            ("largest", "Prime numbers limit:", LARGEST),
+        ] {
+            let used = number_after(text, label)?;
+            reading.achieved.insert(key.to_owned(), used.to_string());
+            if (used - wanted as f64).abs() > 0.5 {
+                reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
+            }
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remainders_are_those_of_its_loops() {
+        let mut count = 0;
+        for number in 3..LARGEST {
+            for divisor in 2..=number.isqrt() {
+                count += 1;
+                if number % divisor == 0 {
+                    break;
+                }
+            }
+        }
+        assert_eq!((remainders(), count), (117_526, 117_526));
+    }
+}

@@ -1,0 +1,139 @@
+//! Intel's Optimized LINPACK Benchmark, `xlinpack_xeon64`: a dense system solved with MKL.
+//!
+//! It takes its parameters from a file that it is given, or asks for them on its standard input when it is given none.
+//! Both are offered to it, because builds differ in which they heed. It counts 2/3·N³ + 2·N² operations, where HPL and
+//! ours count 2/3·N³ + 3/2·N²: the figure is brought to ours.
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
+use super::hpl;
+use crate::case::Case;
+use crate::machine::Machine;
+
+/// The tool.
+pub(super) struct Xlinpack;
+
+/// Its input file.
+const INPUT: &str = "lininput_plimsoll";
+/// KiB that its arrays are aligned to, as in the file that comes with it.
+const ALIGNMENT: u64 = 4;
+/// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
+const COLUMNS: usize = 8;
+
+/// A leading dimension that is a multiple of 8 and not of 16, as its file chooses them.
+fn leading(n: u64) -> u64 {
+    let multiple = n.next_multiple_of(8);
+    if multiple.is_multiple_of(16) { multiple + 8 } else { multiple }
+}
+
+/// What our count of operations is of its own.
+fn factor(n: f64) -> f64 {
+    (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
+}
+
+impl Peer for Xlinpack {
+    fn name(&self) -> &'static str {
+        "xlinpack"
+    }
+
+    fn checks(&self) -> &'static str {
+        "dense linear system (Intel MKL)"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["xlinpack_xeon64"]
+    }
+
+    fn package(&self) -> Package {
+        Package::Source("Intel's oneAPI MKL benchmarks")
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["-v"]
+    }
+
+    fn version(&self, text: &str) -> Option<String> {
+        super::version_after(text, "LINPACK Benchmark version ")
+    }
+
+    fn only_with(&self) -> &'static [&'static str] {
+        hpl::BENCHMARKS
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let pairing = hpl::pairing(case, 10.0 + hpl::factorising(case))?;
+        let note = "× (2/3·N + 3/2) ÷ (2/3·N + 2), its count of operations; it chooses its blocks";
+        Some(Pairing { definition: Match::Scaled, note, ..pairing })
+    }
+
+    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+        let n = ask.case.number("n").ok_or("the case has no n")?;
+        let (lda, threads) = (leading(n), ask.case.threads().to_string());
+        let title = "one case\nIntel(R) Optimized LINPACK Benchmark data\n";
+        let file = format!(
+            "{title}1 # number of tests\n{n} # problem sizes\n{lda} # leading dimensions\n1 # times to run a test\n{ALIGNMENT} # alignment values (in KBytes)\n"
+        );
+        Ok(Invocation {
+            program: "xlinpack_xeon64",
+            arguments: vec![INPUT.to_owned()],
+            files: vec![(INPUT, file)],
+            environment: vec![
+                ("OMP_NUM_THREADS", threads.clone()),
+                ("MKL_NUM_THREADS", threads),
+                ("KMP_AFFINITY", "nowarnings,compact".to_owned()),
+            ],
+            // Its questions: data or help, equations, leading dimension, trials, alignment, and whether to go on.
+            stdin: Some(format!("data\n{n}\n{lda}\n1\n{ALIGNMENT}\nno\n")),
+            cpus: ask.offer.cpus.clone(),
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+        let table = text.split_once("Residual(norm)").map(|(_, rest)| rest);
+        let table = table.ok_or("its output has no table (Size LDA Align. Time(s) GFlops Residual)")?;
+        let wanted = case.number("n");
+        let whole = table.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let rows = whole.map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
+        let of_case = |words: &Vec<&str>| {
+            let n = words.first().and_then(|w| w.parse::<u64>().ok());
+            words.len() == COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
+        };
+        let words = rows.find(of_case).ok_or("its table has no line of this order")?;
+        match words.last() {
+            Some(&"pass") => {}
+            _ => return Err("its residual check failed".to_owned()),
+        }
+        let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
+        let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
+        let mut reading = Reading::of(rate * 1e9 * factor(n))?;
+        reading.achieved.insert("n".to_owned(), n.to_string());
+        if let Ok(threads) = super::number_after(text, "Number of threads:") {
+            reading.achieved.insert("threads".to_owned(), threads.to_string());
+            if (threads - case.threads() as f64).abs() > 0.5 {
+                reading.differs.push(format!("it used {threads} threads"));
+            }
+        }
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leading_dimension_holds_the_matrix_and_avoids_a_power_of_two() {
+        for n in 1..5000 {
+            let lda = leading(n);
+            assert!(lda >= n && lda < n + 16 && lda % 16 == 8, "{n}: {lda}");
+        }
+    }
+
+    #[test]
+    fn its_count_of_operations_is_brought_to_ours() {
+        let n = 7200.0_f64;
+        let (ours, its) = (2.0 / 3.0 * n.powi(3) + 1.5 * n * n, 2.0 / 3.0 * n.powi(3) + 2.0 * n * n);
+        assert!((factor(n) - ours / its).abs() < 1e-12);
+    }
+}

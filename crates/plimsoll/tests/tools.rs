@@ -1,0 +1,266 @@
+//! Every reference tool that a package has, run for real: what plimsoll makes of it is what the tool prints.
+//!
+//! A script stands in the tool's place, keeps what the tool was given and what it printed, and hands both on. The
+//! figure is then looked for in that text by other means than plimsoll's.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch, skipped};
+
+/// A tool with a small case of it.
+struct Small {
+    tool: &'static str,
+    /// Where it may be, beside PATH.
+    program: &'static str,
+    package: &'static str,
+    case: &'static str,
+    /// The figure in our unit, from what it printed.
+    figure: fn(&Printed) -> Option<f64>,
+}
+
+/// What a tool printed.
+struct Printed {
+    out: String,
+    err: String,
+    /// Its `hpccoutf.txt`.
+    file: String,
+}
+
+/// The number behind a mark.
+fn after(text: &str, mark: &str) -> Option<f64> {
+    let (_, rest) = text.split_once(mark)?;
+    let rest = rest.trim_start();
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || ".+-e".contains(c))).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+fn json(printed: &Printed) -> Value {
+    serde_json::from_str(&printed.out[printed.out.find('{').unwrap_or(0)..]).unwrap()
+}
+
+const SMALL: &[Small] = &[
+    Small {
+        tool: "likwid-bench",
+        program: "likwid-bench",
+        package: "likwid",
+        case: "memory --only memory.bandwidth --op copy --size 1M --threads 1",
+        figure: |p| Some(after(&p.out, "MByte/s:")? * 1e6),
+    },
+    Small {
+        tool: "sysbench",
+        program: "sysbench",
+        package: "sysbench",
+        case: "cpu --only cpu.peak --op div --type f64 --threads 1",
+        figure: |p| Some(after(&p.out, "events per second:")? * 117_526.0),
+    },
+    Small {
+        tool: "bw_mem",
+        program: "/usr/lib/lmbench/bin/ARCH/bw_mem",
+        package: "lmbench",
+        case: "memory --only memory.bandwidth --op read --size 1M --threads 1",
+        figure: |p| Some(p.err.split_whitespace().nth(1)?.parse::<f64>().ok()? * 1e6),
+    },
+    Small {
+        tool: "lat_mem_rd",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_mem_rd",
+        package: "lmbench",
+        case: "memory --only memory.latency --size 16K --pages 4k",
+        figure: |p| Some(after(&p.err, "\n0.01562 ")? * 1e-9),
+    },
+    Small {
+        tool: "mbw",
+        program: "mbw",
+        package: "mbw",
+        case: "memory --only memory.bandwidth --op copy --size 16M --threads 1",
+        figure: |p| Some(after(p.out.split_once("AVG")?.1, "Copy:")? * 2_097_152.0),
+    },
+    Small {
+        tool: "fio",
+        program: "fio",
+        package: "fio",
+        case: "disk --only disk.io --op read --pattern random --block 4K --depth 4 --size 16M",
+        figure: |p| json(p)["jobs"][0]["read"]["iops"].as_f64(),
+    },
+    Small {
+        tool: "iozone",
+        program: "iozone",
+        package: "iozone3",
+        case: "disk --only disk.io --op read --pattern random --block 4K --depth 1 --engine psync --size 16M",
+        figure: |p| {
+            // kB, reclen, write, rewrite, and then, with -i 2, the random reads.
+            let row = p.out.lines().find(|line| line.split_whitespace().take(2).eq(["16384", "4"]))?;
+            Some(row.split_whitespace().nth(4)?.parse::<f64>().ok()? * 1024.0)
+        },
+    },
+    Small {
+        tool: "ioping",
+        program: "ioping",
+        package: "ioping",
+        case: "disk --only disk.io --op read --pattern random --block 4K --depth 1 --engine psync --size 16M",
+        figure: |p| Some(p.out.split_whitespace().nth(5)?.parse::<f64>().ok()? * 1e-9),
+    },
+    Small {
+        tool: "iperf3",
+        program: "iperf3",
+        package: "iperf3",
+        case: "network --only network.tcp --message 64K",
+        figure: |p| json(p)["end"]["sum_received"]["bits_per_second"].as_f64(),
+    },
+    Small {
+        tool: "iperf",
+        program: "iperf",
+        package: "iperf",
+        case: "network --only network.tcp --message 64K --direction down",
+        figure: |p| p.out.split_once(" bits/sec")?.0.split_whitespace().last()?.parse().ok(),
+    },
+    Small {
+        tool: "netperf",
+        program: "netperf",
+        package: "netperf",
+        case: "network --only network.latency --protocol tcp --message 1",
+        figure: |p| Some(after(&p.out, "RT_LATENCY=")? * 1e-6),
+    },
+    Small {
+        tool: "sockperf",
+        program: "sockperf",
+        package: "sockperf",
+        case: "network --only network.latency --protocol udp --message 64",
+        figure: |p| Some(after(&p.out, "Round trip is")? * 1e-6),
+    },
+    Small {
+        tool: "ping",
+        program: "ping",
+        package: "iputils-ping",
+        case: "network --only network.latency --protocol icmp --message 56",
+        figure: |p| Some(p.out.split_once("mdev = ")?.1.split('/').nth(1)?.parse::<f64>().ok()? * 1e-3),
+    },
+    Small {
+        tool: "hpcc",
+        program: "hpcc",
+        package: "hpcc",
+        case: "cpu --only cpu.linpack --n 500 --threads 1",
+        figure: |p| Some(after(&p.file, "\nHPL_Tflops=")? * 1e12),
+    },
+];
+
+/// Where a program is, if it is installed.
+fn installed(program: &str) -> Option<PathBuf> {
+    let arch = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).map(|directory| directory.join(program));
+    places
+        .chain([PathBuf::from(program.replace("ARCH", &arch))])
+        .find(|path| path.is_absolute() && path.is_file())
+}
+
+/// A script in the place of `real`: a server is handed on, of anything else arguments and output are kept in `dir`.
+fn overheard(dir: &Path, real: &Path) -> PathBuf {
+    let (script, real, dir) = (dir.join("overheard"), real.display(), dir.display());
+    let text = format!(
+        "#!/bin/sh\ncase \"$1\" in -s|sr) exec {real} \"$@\";; esac\n\
+         printf '%s\\n' \"$@\" > {dir}/args\n{real} \"$@\" > {dir}/out 2> {dir}/err\ncode=$?\n\
+         if [ -f hpccoutf.txt ]; then cp hpccoutf.txt {dir}/file; fi\n\
+         cat {dir}/out; cat {dir}/err >&2; exit $code\n"
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    script
+}
+
+/// Runs the case once with the tool beside it; the tool's part of the document.
+fn beside(small: &Small, dir: &Path, script: &Path) -> Value {
+    let named = format!("{}={}", small.tool, script.display());
+    let mut command = plimsoll(dir);
+    command.args(small.case.split(' ')).args(["--samples", "1", "--sample-time", "20ms"]);
+    command.args(["--against", small.tool, "--peer-path", &named, "--json", "-", "--store", "none"]);
+    command.timeout(std::time::Duration::from_secs(240));
+    let (out, _) = ended(&mut command, 0);
+    let run: Value = serde_json::from_str(&out).unwrap();
+    let metrics = run["measurements"][0]["metrics"].as_array().unwrap().clone();
+    let peers = metrics.iter().flat_map(|metric| metric["peers"].as_array().unwrap().clone());
+    peers.last().unwrap_or_else(|| panic!("{} stands beside nothing: {}", small.tool, run["measurements"][0]))
+}
+
+#[test]
+fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
+    for small in SMALL {
+        let Some(real) = installed(small.program) else {
+            skipped(
+                &format!("tools: {}", small.tool),
+                &format!("needs {}: run packaging/test-setup", small.package),
+            );
+            continue;
+        };
+        let dir = scratch();
+        let script = overheard(dir.path(), &real);
+        let peer = beside(small, dir.path(), &script);
+        assert_eq!(peer["status"], "ok", "{peer}");
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        let printed = Printed { out: read("out"), err: read("err"), file: read("file") };
+        let wanted = (small.figure)(&printed)
+            .unwrap_or_else(|| panic!("{}: {}{}", small.tool, printed.out, printed.err));
+        let told = peer["samples"][0].as_f64().unwrap();
+        // hpcc tells its figure twice, with four digits and with six.
+        assert!((told / wanted - 1.0).abs() < 1e-3, "{}: {told} for {wanted}", small.tool);
+        // It was called as is shown.
+        let shown: Vec<&str> = peer["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let args = read("args");
+        let given: Vec<&str> = args.lines().filter(|arg| !arg.is_empty()).collect();
+        assert!(shown.ends_with(&given), "{}: {shown:?} is not {given:?}", small.tool);
+        assert!(peer["version"].is_string() || small.package == "lmbench", "{peer}");
+    }
+}
+
+#[test]
+fn tools_that_no_package_has_are_named() {
+    for (tool, program) in
+        [("xhpl", "xhpl"), ("xlinpack", "xlinpack_xeon64"), ("stream", "stream"), ("pmbw", "pmbw")]
+    {
+        if installed(program).is_none() {
+            skipped(&format!("tools: {tool}"), "no package has it; its recorded output is read");
+        }
+        let dir = scratch();
+        let (out, _) = ended(plimsoll(dir.path()).arg("peers"), 0);
+        assert!(out.contains(tool), "{out}");
+    }
+}
+
+/// A program that solves nothing and prints as Intel's does; it takes the order where `reads` finds it.
+fn as_intels_prints(dir: &Path, reads: &str) -> PathBuf {
+    let path = dir.join("xlinpack");
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = -v ] && exit\n{reads}\n\
+         echo 'Size   LDA    Align. Time(s)    GFlops   Residual     Residual(norm) Check'\n\
+         echo \"$n $lda  4  0.001 1.5 1e-12 3e-2 pass\"\n"
+    );
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn intels_linpack_is_given_its_file_and_the_answers_to_its_questions() {
+    let from_file = "n=$(sed -n 4p \"$1\" | cut -d' ' -f1); lda=$(sed -n 5p \"$1\" | cut -d' ' -f1)";
+    let from_questions = "read kind; [ $kind = data ] || exit 1; read n; read lda; read trials; read align";
+    for reads in [from_file, from_questions] {
+        let dir = scratch();
+        let script = as_intels_prints(dir.path(), reads);
+        let small = Small {
+            tool: "xlinpack",
+            program: "",
+            package: "",
+            case: "cpu --only cpu.linpack --n 300 --threads 1",
+            figure: |_| None,
+        };
+        let peer = beside(&small, dir.path(), &script);
+        assert_eq!((&peer["status"], &peer["match"]), (&"ok".into(), &"scaled".into()), "{peer}");
+        // 1.5 GFLOP/s of its count, 2/3·N³ + 2·N², brought to ours.
+        let wanted = 1.5e9 * (200.0 + 1.5) / (200.0 + 2.0);
+        assert!((peer["samples"][0].as_f64().unwrap() / wanted - 1.0).abs() < 1e-12, "{peer}");
+        assert!(peer["input"]["stdin"].as_str().unwrap().starts_with("data\n300\n"), "{peer}");
+    }
+}
