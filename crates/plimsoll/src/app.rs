@@ -265,6 +265,7 @@ impl Seat {
             emit,
             maker,
             budget: plan.budget,
+            beside_s: 0.0,
         }
         .run(&self.document.id, &left, before);
         finish(&mut self.document, &ran, maker, now);

@@ -65,7 +65,7 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
         ("kill -SEGV $$", "signal 11"),
         ("echo garbage", "no 'MFlops/s:'"),
         ("echo 'MFlops/s: NaN'", "no figure"),
-        ("printf 'MFlops/s: \\033[31mred'", "no number"),
+        ("printf 'MFlops/s: \\033[31mred\\n'", "no number"),
         ("yes | head -c 40000000", "wrote more than"),
     ] {
         let peer = beside(script);

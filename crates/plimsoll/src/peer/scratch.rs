@@ -2,7 +2,7 @@
 //! killed goes away when the next run starts.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -28,7 +28,8 @@ impl Scratch {
     /// # Errors
     /// The parent cannot be written.
     pub fn new(parent: &Path) -> std::io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let ours_alone = std::fs::Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(ours_alone).tempdir_in(parent)?;
         let lock =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(directory.path().join(LOCK))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -69,6 +70,7 @@ mod tests {
     fn it_goes_away_with_its_owner() {
         let parent = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
+        assert_eq!(scratch.path().metadata().unwrap().mode() & 0o777, 0o700);
         std::fs::write(scratch.path().join("HPL.out"), "x").unwrap();
         drop(scratch);
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);

@@ -94,8 +94,10 @@ pub struct Harness<'a> {
     pub emit: &'a mut dyn FnMut(Event),
     /// Turns outcomes into measurements.
     pub maker: Maker<'a>,
-    /// Seconds for the whole run.
+    /// Seconds for the whole run, reference tools not counted.
     pub budget: Option<f64>,
+    /// Seconds that reference tools have taken.
+    pub beside_s: f64,
 }
 
 /// What became of a run.
@@ -148,7 +150,7 @@ impl Harness<'_> {
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
             let left = plan.len() - index;
-            let allowed = self.budget.map(|b| (b - self.clock.now()) / left as f64);
+            let allowed = self.budget.map(|b| (b + self.beside_s - self.clock.now()) / left as f64);
             let rest = feasible(&plan[index..]);
             let left_s = allowed.map_or(rest, |a| rest.min(a.max(0.0) * left as f64));
             let case = planned.candidate.case.id();
@@ -184,6 +186,7 @@ impl Harness<'_> {
             true => ended,
             false => self.pace.agree(None).map_err(End::Cannot).and(ended),
         };
+        self.beside_s += taken.beside_s;
         let Taken { samples, facts, peers, .. } = taken;
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
@@ -198,10 +201,14 @@ impl Harness<'_> {
         let rule = rule(case, sampling, allowed);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
+        let looking = self.clock.now();
         let mut companions = Companions::new(self.station.beside(planned, &prepared.offer()), seed);
+        companions.seconds = self.clock.now() - looking;
         let ending = loop {
             let named = headline.map(|m| m.name);
-            let own = self.round(prepared.as_mut(), amount, &mut companions, named).map_err(End::Cannot)?;
+            let own = self.round(prepared.as_mut(), amount, &mut companions, named);
+            taken.beside_s = companions.seconds;
+            let own = own.map_err(End::Cannot)?;
             let value = headline.and_then(|m| own.values.get(m.name).copied()).unwrap_or(own.elapsed);
             taken.samples.push(own);
             taken.headline.push(value);
@@ -306,6 +313,8 @@ struct Taken {
     peers: Vec<Beside>,
     /// Whether the other machines were waited for.
     agreed: bool,
+    /// Seconds that reference tools took.
+    beside_s: f64,
 }
 
 impl Taken {

@@ -129,6 +129,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         emit: &mut |e| events.push(e),
         maker,
         budget,
+        beside_s: 0.0,
     }
     .run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
