@@ -128,7 +128,10 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
     let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
     if install == Install::Show {
-        return printed(&format!("{}\n", words.join(" ")));
+        let non_free = missing.iter().any(|package| matches!(package, Package::DebianNonFree(_)));
+        let first =
+            "# iozone3, lmbench and netperf need Debian's section non-free among the sources of apt\n";
+        return printed(&format!("{}\n{}", words.join(" "), if non_free { first } else { "" }));
     }
     let status = Command::new("/usr/bin/apt-get").args(&words[1..]).status();
     match status {

@@ -165,7 +165,7 @@ fn in_lines(text: &str, record: u64, name: &str) -> Option<Figure> {
     const WIDTH: usize = 9;
     text.lines().find(|line| line.trim_start().starts_with("kB  reclen"))?;
     let wanted = COLUMNS.iter().position(|c| c.name == name)?;
-    let rows = text.lines().filter(|line| line.starts_with(' ')).filter_map(|line| {
+    let mut rows = text.lines().filter(|line| line.starts_with(' ')).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |i: usize| words.get(i).and_then(|word| word.parse::<u64>().ok());
         let file_kib = number(0)?;
@@ -178,7 +178,7 @@ fn in_lines(text: &str, record: u64, name: &str) -> Option<Figure> {
         };
         Some(Figure { file_kib, kib_per_second: word.parse().ok()? })
     });
-    rows.last()
+    rows.next_back()
 }
 
 /// The figure of the largest file in a report of `-R`: `"4"  "8" …` above, `"1024"   47339  85304 …` below.

@@ -20,8 +20,10 @@ fn remainders() -> u64 {
     let tried = |number: u64| -> u64 {
         let divisors = (2..).take_while(|divisor| divisor * divisor <= number);
         // It stops behind the first that divides.
-        divisors.clone().position(|divisor| number % divisor == 0).map_or(divisors.count(), |at| at + 1)
-            as u64
+        divisors
+            .clone()
+            .position(|divisor| number.is_multiple_of(divisor))
+            .map_or(divisors.count(), |at| at + 1) as u64
     };
     (3..LARGEST).map(tried).sum()
 }
