@@ -7,6 +7,7 @@
 use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
 use super::bw_mem::{DIRECTORIES, environment};
 use super::iperf3::words;
+use super::last_level_bytes;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -18,8 +19,17 @@ const MIB: f64 = (1 << 20) as f64;
 const FAR_STRIDE: u64 = 256;
 const NEAR_STRIDE: u64 = 128;
 const NEAR: u64 = 1 << 20;
+/// A larger area than this takes it a quarter of a minute to set up, and beyond four times the last cache says the same.
+const LARGE: u64 = 128 << 20;
 /// µs of each of its measurements: it makes some forty, one a size, and starts a process for each.
 const ENOUGH: u64 = 5_000;
+
+/// Bytes of its area: ours, or where that is far beyond the last cache, what is still beyond.
+fn area(case: &Case, machine: &Machine) -> Option<u64> {
+    let size = case.number("size")?;
+    let beyond = last_level_bytes(machine).is_some_and(|last| last.saturating_mul(4) <= LARGE);
+    Some(if beyond { size.min(LARGE) } else { size })
+}
 
 impl Peer for LatMemRd {
     fn name(&self) -> &'static str {
@@ -55,10 +65,10 @@ impl Peer for LatMemRd {
             .then_some("it has one chase, in pages of 4 KiB or transparent huge ones")
     }
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
         (case.benchmark() == "memory.latency" && case.number("chases").unwrap_or(1) == 1).then_some(())?;
         matches!(case.word("pages"), None | Some("4k" | "thp")).then_some(())?;
-        let mib = case.number("size")? as f64 / MIB;
+        let mib = area(case, machine)? as f64 / MIB;
         // It makes and walks every size up to ours.
         let seconds = 1.0 + mib / 40.0;
         let (definition, note) = match case.number("size")? {
@@ -72,7 +82,7 @@ impl Peer for LatMemRd {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let size = ask.case.number("size").ok_or("the case has no size")?;
+        let size = area(ask.case, ask.machine).ok_or("the case has no size")?;
         let stride = if size > NEAR { FAR_STRIDE } else { NEAR_STRIDE };
         // Its areas are whole MiB, and every smaller one is a line of its answer.
         let mib = (size as f64 / MIB).ceil().to_string();
@@ -100,8 +110,9 @@ impl Peer for LatMemRd {
             .filter_map(|(mib, ns)| Some((mib.parse::<f64>().ok()? * MIB, ns.parse::<f64>().ok()?)));
         let near = |bytes: f64| (bytes / wanted - 1.0).abs();
         let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
-        // Its sizes are an eighth to a half apart; that of a cut answer is further away.
-        let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2);
+        // Its sizes are an eighth to a half apart; that of a cut answer is further away, unless it is all of a large area.
+        let large = |bytes: f64| wanted > LARGE as f64 && (bytes / LARGE as f64 - 1.0).abs() < 0.01;
+        let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || large(*bytes));
         let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
         let mut reading = Reading::of(ns * 1e-9)?;
         reading.achieved.insert("size".to_owned(), bytes.round().to_string());
