@@ -120,10 +120,7 @@ fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(130));
     let pids = fs::read_to_string(&mark).unwrap();
-    for pid in pids.split_whitespace() {
-        let alive = fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
-        assert!(!alive, "process {pid} is left");
-    }
+    pids.split_whitespace().for_each(gone);
 }
 
 #[test]
@@ -154,8 +151,15 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("plimsoll-peer-")).collect()
 }
 
-fn alive(pid: &str) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+/// A process that was killed and is nobody's child here takes a moment to go.
+#[track_caller]
+fn gone(pid: &str) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    let alive = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    while alive() {
+        assert!(Instant::now() < patience, "process {pid} is left");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -180,11 +184,7 @@ fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert!(left.iter().all(|path| mode(path) == 0o700), "{left:?}");
     // The tool ends with the run that started it.
-    let pid = fs::read_to_string(&mark).unwrap();
-    while alive(pid.trim()) {
-        assert!(Instant::now() < patience, "process {pid} is left");
-        std::thread::yield_now();
-    }
+    gone(fs::read_to_string(&mark).unwrap().trim());
     let path = tool(dir.path(), "echo 'MFlops/s: 1.0'");
     assert!(hanging(dir.path(), &path).status().unwrap().success());
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
@@ -231,9 +231,7 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     assert_eq!(measurement["status"], "ok");
     let peer = &measurement["metrics"][0]["peers"][0];
     assert!(peer["reason"].as_str().unwrap().contains("was ended after"), "{peer}");
-    for pid in fs::read_to_string(&mark).unwrap().split_whitespace() {
-        assert!(!alive(pid), "process {pid} is left");
-    }
+    fs::read_to_string(&mark).unwrap().split_whitespace().for_each(gone);
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
@@ -257,7 +255,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
         return crate::support::skipped("peers: the server of a tool", "needs iperf3");
     }
     assert!(peer["input"]["server"].as_str().unwrap().contains("iperf3 -s"), "{peer}");
-    assert!(!alive(fs::read_to_string(&mark).unwrap().trim()));
+    gone(fs::read_to_string(&mark).unwrap().trim());
 }
 
 #[test]

@@ -198,6 +198,10 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         let dir = scratch();
         let script = overheard(dir.path(), &real);
         let peer = beside(small, dir.path(), &script);
+        if peer["reason"].as_str().is_some_and(|why| why.contains("too little room")) {
+            skipped(&format!("tools: {}", small.tool), "the disk of the build is nearly full");
+            continue;
+        }
         assert_eq!(peer["status"], "ok", "{peer}");
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
         let printed = Printed { out: read("out"), err: read("err"), file: read("file") };
