@@ -244,15 +244,16 @@ fn libraries(order: &Order, part: &str, launcher: &Launcher, interrupts: &Receiv
     real.map(|path| crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
 }
 
-/// Refuses a tool whose files would leave too little room: a tenth, and a gibibyte.
+/// Refuses a tool whose files would leave too little room, by the rule of our own: a tenth of what is free stays free, and
+/// a gibibyte at least.
 fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     const LEAST: u64 = 1 << 30;
     if bytes == 0 {
         return Ok(());
     }
     let room = rustix::fs::statvfs(directory).map_err(|e| format!("its directory: {e}"))?;
-    let total = room.f_blocks.saturating_mul(room.f_frsize);
-    let free = room.f_bavail.saturating_mul(room.f_frsize).saturating_sub(LEAST.max(total / 10));
+    let available = room.f_bavail.saturating_mul(room.f_frsize);
+    let free = available.saturating_sub(LEAST.max(available / 10));
     if bytes > free {
         return Err(format!(
             "its file of {} would leave too little room on the disk; give --dir a place with more",
