@@ -236,7 +236,7 @@ pub struct Common {
     /// Under mpirun or srun: all machines measure at once, in step
     #[arg(long, conflicts_with = "one_by_one")]
     pub together: bool,
-    /// Under mpirun or srun: the machines measure one after the other [default]
+    /// Under mpirun or srun: the machines measure one after the other (the default)
     #[arg(long)]
     pub one_by_one: bool,
     /// No progress line
