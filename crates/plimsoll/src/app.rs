@@ -1,7 +1,11 @@
 //! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
 
 mod cluster;
+mod compare;
+mod doctor;
+mod export;
 mod far_end;
+mod history;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +23,7 @@ mod plans;
 mod prepared;
 mod replay;
 mod resume;
+mod sides;
 
 use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
@@ -28,7 +33,7 @@ use crate::event::Event;
 use crate::finding;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
-use crate::output::{self, Begins, OutputError, Outputs};
+use crate::output::{Begins, OutputError, Outputs};
 use crate::peer::Companions;
 use crate::plan::write;
 use crate::report;
@@ -36,7 +41,7 @@ use crate::report::{Style, Wishes};
 use crate::resolve;
 use crate::run::{Alone, Harness, Pace, Ran};
 use crate::sample::Cause;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::wire::Key;
 use crate::worker::{self, Workers};
 use prepared::Prepared;
@@ -53,6 +58,8 @@ pub struct Failure {
 
 /// Exit codes, as documented.
 pub mod code {
+    /// A verdict failed.
+    pub const VERDICT: u8 = 1;
     /// Bad usage or input, before anything was measured.
     pub const USAGE: u8 = 2;
     /// Refused for safety.
@@ -88,12 +95,15 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             let key = far_end::key(key.as_deref())?;
             measure(&what, &common, key)
         }
-        Typed::Report { runs, published, store } => replay::print(&runs, published, store.as_deref()),
         Typed::Plan(work) => plans::execute(*work),
         Typed::Serve(typed) => far_end::serve(&typed),
         Typed::NewKey { file } => far_end::new_key(file.as_deref()),
         Typed::Machine { json } => show_machine(json),
-        Typed::History { store, show } => history(store, show),
+        Typed::Compare(typed) => compare::compare(&typed),
+        Typed::Report(typed) => replay::report(&typed),
+        Typed::Export(typed) => export::export(&typed),
+        Typed::Doctor(typed) => doctor::doctor(&typed),
+        Typed::History(typed) => history::history(&typed),
         Typed::Worker => {
             let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
@@ -106,7 +116,12 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
 
 /// Refuses to write two things to one place.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
-    let named = [("--json", &common.json), ("--events", &common.events), ("--store", &common.store)];
+    let named = [
+        ("--json", &common.json),
+        ("--html", &common.html),
+        ("--events", &common.events),
+        ("--store", &common.store),
+    ];
     let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let places: Vec<_> =
         named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect();
@@ -219,7 +234,13 @@ fn run(
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
-    Ok(ExitCode::from(exit_code(&seat.document, interrupted, kept)))
+    let code = match exit_code(&seat.document, interrupted, kept) {
+        0 if !compare::required(&prepared.requirements, &seat.document, prepared.store.as_deref())? => {
+            code::VERDICT
+        }
+        code => code,
+    };
+    Ok(ExitCode::from(code))
 }
 
 /// One machine's part in a run: its workers and its document.
@@ -347,22 +368,6 @@ fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
     let style = Style::detect(Wishes::default());
     printed(&report::machine::text(&sections, style.width))
-}
-
-fn history(named: Option<PathBuf>, show: Option<String>) -> Result<ExitCode, Failure> {
-    let failed = |e: StoreError| store_failure(&e);
-    let Some(location) = output::location(named.as_deref()).map_err(failed)? else {
-        return Err(Failure::usage("--store none names no history"));
-    };
-    let store = Store::read(&location).map_err(failed)?;
-    let style = Style::detect(Wishes::default());
-    let written = match show {
-        Some(run) => report::terminal::print(&store.load(&run).map_err(failed)?, std::io::stdout(), &style),
-        None => report::history::list(&store.list().map_err(failed)?, std::io::stdout(), &style),
-    };
-    written
-        .map(|()| ExitCode::SUCCESS)
-        .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
 }
 
 /// The exit code of what went wrong with the history.

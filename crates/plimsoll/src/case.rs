@@ -3,6 +3,8 @@
 //! Its id is text, round-trips, and is the key in history: `cpu.peak/op=fma/type=f64/isa=avx512/threads=2`.
 //! [`KEYS`] is the one list of parameter names; flags, plan files and ids all read it.
 
+mod pattern;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quantity::{self, Mix, Sizes};
+
+pub use pattern::Pattern;
 
 /// What a parameter's value means, and so how it is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,8 @@ pub mod case;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
+pub mod compare;
+pub mod doctor;
 pub mod document;
 pub mod event;
 pub mod finding;

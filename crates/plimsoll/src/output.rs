@@ -11,6 +11,7 @@ use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
 use crate::measurement::Measurement;
+use crate::report::html;
 use crate::report::json::{self, JsonError, Target};
 use crate::report::terminal::{self, Live};
 use crate::report::{Style, Wishes};
@@ -19,6 +20,7 @@ use crate::store::{Location, Store, StoreError, Surroundings};
 /// All outputs of one run.
 pub struct Outputs {
     json: Option<Document>,
+    html: Option<Target>,
     style: Style,
     table: Option<Live<Stdout, Stderr>>,
     events: Option<Box<dyn Write>>,
@@ -107,10 +109,13 @@ impl Outputs {
         };
         let json = common.json.as_deref().map(Document::new).transpose();
         let json = json.map_err(|e| OutputError::File(e.to_string()))?;
+        let html = common.html.as_deref().map(Target::new).transpose();
+        let html = html.map_err(|e| OutputError::File(e.to_string()))?;
         let events_on_stdout = common.events.as_deref().is_some_and(is_stdout);
         let style = Style::detect(Wishes { no_color: common.no_color, quiet: common.quiet });
         Ok(Self {
             json,
+            html,
             style,
             table: None,
             events: event_lines(common)?,
@@ -194,6 +199,10 @@ impl Outputs {
             self.complaints.push(e);
             self.lost = true;
         }
+        if let Some(Err(e)) = self.html.as_ref().map(|target| page(target, run, self.history.as_ref())) {
+            self.complaints.push(e);
+            self.lost = true;
+        }
         let stored = self.history.as_ref().map(|h| &h.location);
         if let Some(Err(e)) = self.table.as_mut().map(|table| table.finish(run, stored)) {
             self.complaints.push(format!("the table could not be written to stdout: {e}"));
@@ -218,6 +227,18 @@ impl Outputs {
             self.lost = true;
         }
     }
+}
+
+/// Writes the report, with the marks of the last run where the history has one.
+fn page(target: &Target, run: &Run, history: Option<&History>) -> Result<(), String> {
+    let before = history.and_then(|h| {
+        let id = h.store.baseline(run, 1).ok()?.pop()?;
+        h.store.load(&id).ok()
+    });
+    let references = before.iter().flat_map(html::last_run).collect();
+    let page = html::page(std::slice::from_ref(run), &html::Beside { references });
+    let page = page.map_err(|e| format!("--html: {e}"))?;
+    target.put(&page).map_err(|e| format!("--html: {e}"))
 }
 
 /// The history that was asked for; `None` for `--store none`.

@@ -29,6 +29,8 @@ const ORDER: &[&str] = &[
     "published",
     "finding",
     "fixture",
+    "compare",
+    "doctor",
     "event",
     "run",
     "worker",

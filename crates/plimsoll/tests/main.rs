@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod cli;
+mod compare;
 mod cpu;
 mod datagrams;
 mod disk;
 mod faults;
 mod fuzz;
+mod history;
+mod html;
 mod iperf3;
 mod layering;
 mod memory;

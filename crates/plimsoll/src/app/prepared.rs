@@ -9,6 +9,7 @@ use crate::bench::disk::raw::{self, RawError, RawTarget};
 use crate::bench::disk::target::Cache;
 use crate::bench::{Candidate, Options, disk};
 use crate::cli::{Common, What};
+use crate::compare::Requirement;
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::plan::Plan;
@@ -31,12 +32,17 @@ pub(super) struct Prepared {
     pub(super) target: Option<RawTarget>,
     pub(super) key: Option<Key>,
     pub(super) margin: f64,
+    /// What must hold when all is measured.
+    pub(super) requirements: Vec<Requirement>,
+    /// The history that was named.
+    pub(super) store: Option<PathBuf>,
 }
 
 impl Prepared {
     pub(super) fn new(what: &What, common: &Common) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
         super::peers::against(common)?;
+        let requirements = super::compare::requirements(&common.require)?;
         let usage = |e: UsageError| Failure::usage(e.to_string());
         let mut plan = resolve::plan(what, common).map_err(usage)?;
         let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
@@ -54,7 +60,17 @@ impl Prepared {
             None => {}
         }
         let margin = plan.margin.unwrap_or(MARGIN);
-        Ok(Self { margin, plan, machine, planned, user_limits, target: common.target.clone(), key: None })
+        Ok(Self {
+            margin,
+            plan,
+            machine,
+            planned,
+            user_limits,
+            target: common.target.clone(),
+            key: None,
+            requirements,
+            store: common.store.clone(),
+        })
     }
 
     pub(super) fn options(&self) -> Options {

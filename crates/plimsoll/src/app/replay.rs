@@ -1,30 +1,42 @@
-//! `plimsoll report`: stored runs again, or in the tables of the report that their plan replays.
+//! `plimsoll report`: stored runs again, on the terminal, as a page, or in the tables of the report that they replay.
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Failure, store_failure};
+use super::Failure;
+use super::sides::History;
+use crate::cli::Report;
 use crate::document::Run;
-use crate::output;
 use crate::published::{self, Baseline};
+use crate::report::html::{self, Beside};
+use crate::report::json::Target;
 use crate::report::{Style, Wishes, published as tables, terminal};
-use crate::store::Store;
 
-/// Prints the runs.
+/// Prints or writes the runs.
 ///
 /// # Errors
-/// There is no such run, or no report that it replays.
-pub(super) fn print(runs: &[String], published: bool, store: Option<&Path>) -> Result<ExitCode, Failure> {
-    let location = output::location(store).map_err(|e| store_failure(&e))?;
-    let location = location.ok_or_else(|| Failure::usage("report: --store none names no history"))?;
-    let store = Store::read(&location).map_err(|e| store_failure(&e))?;
+/// A run that is not there, no report that it replays, or a file that cannot be written.
+pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
+    let mut history = History::new(typed.store.as_deref());
+    let target =
+        typed.html.as_deref().map(Target::new).transpose().map_err(|e| Failure::usage(e.to_string()))?;
+    let runs = history.runs(&typed.runs)?;
+    let Some(target) = target else {
+        return print(&runs, typed.tables.is_some());
+    };
+    let before = runs.first().and_then(|run| history.before_run(run));
+    let beside = Beside { references: before.iter().flat_map(html::last_run).collect() };
+    let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
+    target.put(&page).map_err(|e| Failure::environment(e.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(runs: &[Run], published: bool) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes::default());
-    for wanted in runs {
-        let run = store.load(wanted).map_err(|e| store_failure(&e))?;
+    for run in runs {
         let out = std::io::stdout();
         let written = match published {
-            true => tables::print(&replayed(&run)?, &run, out, &style),
-            false => terminal::print(&run, out, &style),
+            true => tables::print(&replayed(run)?, run, out, &style),
+            false => terminal::print(run, out, &style),
         };
         written.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
     }

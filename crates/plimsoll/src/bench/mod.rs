@@ -114,6 +114,12 @@ pub trait Benchmark: Sync {
         false
     }
 
+    /// The share by which two runs of the same case differ on a quiet machine at most, where the method allows to promise
+    /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
+    fn noise(&self, _: &str) -> Option<f64> {
+        None
+    }
+
     /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 //!
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
+mod history;
+mod look;
 mod plans;
-mod report;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+pub use history::{Asked, History};
+pub use look::{Compare, Doctor, Export, Report};
 pub use plans::PlanWork;
 pub use serve::Serve;
 
@@ -49,22 +52,16 @@ pub enum Typed {
         /// Also as a JSON document on stdout.
         json: bool,
     },
-    /// Read the history.
-    History {
-        /// Where it is.
-        store: Option<PathBuf>,
-        /// A run to show; none lists them.
-        show: Option<String>,
-    },
-    /// Print stored runs.
-    Report {
-        /// Which.
-        runs: Vec<String>,
-        /// In the tables of the report that they replay.
-        published: bool,
-        /// Where the history is.
-        store: Option<PathBuf>,
-    },
+    /// Compare two sides.
+    Compare(Box<Compare>),
+    /// Print runs again, or as a page.
+    Report(Box<Report>),
+    /// Write a run for other programs.
+    Export(Box<Export>),
+    /// Look whether the machine is quiet.
+    Doctor(Box<Doctor>),
+    /// Look into the history.
+    History(Box<History>),
     /// List the reference tools.
     Peers {
         /// Where some of them are.
@@ -221,12 +218,19 @@ pub struct Common {
     /// Where a tool's server listens on another host, such as iperf3=HOST:PORT
     #[arg(long, value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub peer_server: Vec<(String, String)>,
+    /// End with exit code 1 unless this holds: 'memory.bandwidth/* program >= 80% of limit' (or of baseline: the last 10
+    /// runs of the plan; or a figure such as 10 GB/s)
+    #[arg(long, value_name = "EXPR")]
+    pub require: Vec<String>,
     /// Seed of all that is random [default: another one each time]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Write the run document to FILE, or alone to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
+    /// Write a report to FILE: one HTML file that opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write events as JSON lines to FILE, or to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub events: Option<PathBuf>,
@@ -324,19 +328,6 @@ pub fn command() -> Command {
     let run = Common::augment_args(Command::new("run").arg(plan).allow_negative_numbers(true))
         .about("Measure a plan [default: quick]")
         .after_help(plans::built_in_help());
-    let store = Arg::new("store")
-        .long("store")
-        .value_name("FILE")
-        .global(true)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("The history file");
-    let history = Command::new("history")
-        .about("List stored runs, or show one")
-        .arg(store)
-        .subcommand(Command::new("list").about("List the runs [default]"))
-        .subcommand(Command::new("show").about("Print a stored run").arg(
-            Arg::new("run").required(true).value_name("RUN").help("Its id, or the beginning of it; or last"),
-        ));
     let machine = Command::new("machine")
         .about("Print what was discovered, and each limit with its derivation")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"));
@@ -348,21 +339,38 @@ pub fn command() -> Command {
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
     root.subcommand(run)
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
-        .subcommands([
-            far_end(),
-            key(),
-            machine,
-            peers(),
-            plans::command(),
-            history,
-            report::command(),
-            launch(),
-        ])
+        .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
+        .subcommands([report(), export(), compare(), doctor(), launch()])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
 }
 
 fn far_end() -> Command {
     Serve::augment_args(Command::new("serve")).about("Serve network benchmarks to those who know the key")
+}
+
+fn compare() -> Command {
+    Compare::augment_args(Command::new("compare"))
+        .about("Say what differs between two runs, and whether it is real")
+}
+
+fn history() -> Command {
+    History::augment_args(Command::new("history"))
+        .about("List stored runs, show one or figures over time; tags, notes, imports")
+}
+
+fn report() -> Command {
+    Report::augment_args(Command::new("report"))
+        .about("Print stored runs again, or write them as one HTML file")
+}
+
+fn export() -> Command {
+    Export::augment_args(Command::new("export")).about("Write a stored run for other programs")
+}
+
+fn doctor() -> Command {
+    Doctor::augment_args(Command::new("doctor")).about(
+        "Look whether this machine is quiet enough: noise between runs, clocks, rights and what each costs",
+    )
 }
 
 fn key() -> Command {
@@ -424,13 +432,13 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
             };
             Ok(Typed::Measure { what, common: Box::new(common), key: None })
         }
-        Some(("report", m)) => Ok(report::parse(m)),
         Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
         Some(("machine", m)) => Ok(Typed::Machine { json: m.get_flag("json") }),
-        Some(("history", m)) => Ok(Typed::History {
-            store: m.get_one::<PathBuf>("store").cloned(),
-            show: m.subcommand_matches("show").and_then(|m| m.get_one::<String>("run").cloned()),
-        }),
+        Some(("history", m)) => Ok(Typed::History(Box::new(History::from_arg_matches(m)?))),
+        Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
+        Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
+        Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
+        Some(("doctor", m)) => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
         Some(("serve", m)) => Ok(Typed::Serve(Box::new(Serve::from_arg_matches(m)?))),
         Some(("key", m)) => Ok(Typed::NewKey {
             file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),

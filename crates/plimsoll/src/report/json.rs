@@ -77,14 +77,26 @@ impl Target {
     /// # Errors
     /// The disk is full, or anything else that the system says.
     pub fn write(&self, run: &Run) -> Result<(), JsonError> {
+        self.fill(|file| write(run, file))
+    }
+
+    /// As [`Target::write`], for any text.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, text: &str) -> Result<(), JsonError> {
+        self.fill(|mut file| file.write_all(text.as_bytes()))
+    }
+
+    fn fill(&self, fill: impl Fn(&File) -> io::Result<()>) -> Result<(), JsonError> {
         let written = match self.how {
-            How::Replace => self.replace(run),
-            How::Into => OpenOptions::new().write(true).open(&self.path).and_then(|file| write(run, file)),
+            How::Replace => self.replace(fill),
+            How::Into => OpenOptions::new().write(true).open(&self.path).and_then(|file| fill(&file)),
         };
         written.map_err(|cause| JsonError { path: name(&self.path), cause })
     }
 
-    fn replace(&self, run: &Run) -> io::Result<()> {
+    fn replace(&self, fill: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
         let directory = directory_of(&self.path);
         // The mode of an ordinary new file, less what the umask takes.
         let mode = fs::metadata(&self.path).map_or(0o666, |old| old.permissions().mode() & 0o777);
@@ -92,7 +104,7 @@ impl Target {
             .prefix(".plimsoll-")
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(directory)?;
-        write(run, new.as_file())?;
+        fill(new.as_file())?;
         new.as_file().sync_all()?;
         new.persist(&self.path).map_err(|e| e.error)?;
         File::open(directory)?.sync_all()

@@ -1,13 +1,19 @@
 //! What a person or a program sees of a run: one format a file, nothing is measured or decided here.
 
+pub mod compare;
 mod context;
+pub mod doctor;
 mod group;
 pub mod history;
+pub mod html;
 pub mod json;
+pub mod junit;
 pub mod kernels;
 mod label;
 pub mod machine;
 mod machines;
+pub mod markdown;
+pub mod openmetrics;
 mod out;
 pub mod peers;
 mod progress;
@@ -20,6 +26,21 @@ mod table;
 pub mod terminal;
 #[cfg(test)]
 mod terminal_tests;
+pub mod tidy;
+pub mod trend;
 mod wrap;
 
 pub use style::{Style, Wishes};
+
+use progress::span;
+
+/// The subsystems that a run has cases of, in its order.
+fn subsystems(run: &crate::document::Run) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for measurement in &run.measurements {
+        if !found.contains(&measurement.case.subsystem()) {
+            found.push(measurement.case.subsystem());
+        }
+    }
+    found
+}

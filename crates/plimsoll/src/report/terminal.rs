@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::row::Row;
 use super::style::{Role, Style};
 use super::table::{Heading, Table};
-use super::wrap::flowed;
+use super::wrap::paragraph;
 use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::machine::Machine;
@@ -194,16 +194,7 @@ impl Sheet {
 
     /// A text in lines, after `lead`.
     fn paragraph(&self, role: Role, lead: &str, text: &str) -> String {
-        let lead = self.style.say(lead);
-        let indent = lead.chars().count();
-        let room = self.style.width.saturating_sub(indent).max(1);
-        let lines = flowed(&self.style.say(text), room).into_iter().enumerate();
-        lines
-            .map(|(index, line)| {
-                let lead = if index == 0 { lead.clone() } else { " ".repeat(indent) };
-                format!("{lead}{}\n", self.style.paint(role, &line))
-            })
-            .collect()
+        paragraph(&self.style, role, lead, text)
     }
 }
 

@@ -2,6 +2,22 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::style::{Role, Style};
+
+/// A text in lines, after `lead`; the lines after the first are indented by it.
+pub(super) fn paragraph(style: &Style, role: Role, lead: &str, text: &str) -> String {
+    let lead = style.say(lead);
+    let indent = lead.width();
+    let room = style.width.saturating_sub(indent).max(1);
+    let lines = flowed(&style.say(text), room).into_iter().enumerate();
+    lines
+        .map(|(index, line)| {
+            let lead = if index == 0 { lead.clone() } else { " ".repeat(indent) };
+            format!("{lead}{}\n", style.paint(role, &line))
+        })
+        .collect()
+}
+
 /// As [`wrapped`], for sentences: a number stays with its unit and a sign with its number.
 pub(super) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());

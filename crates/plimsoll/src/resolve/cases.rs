@@ -1,11 +1,10 @@
 //! From a plan to the list of its cases.
 
-use globset::{GlobBuilder, GlobMatcher};
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, other, scale, subsystem_of};
 use crate::bench::{self, Benchmark, Candidate};
-use crate::case::SWEEP;
+use crate::case::{Pattern, SWEEP};
 use crate::machine::Machine;
 use crate::peer::Against;
 use crate::plan::{Group, Plan, Sampling, write};
@@ -34,7 +33,8 @@ pub struct Planned {
 /// A value that no machine could measure, or nothing left.
 pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
     let only = &plan.only;
-    let filters = only.iter().map(|o| Only::parse(o)).collect::<Result<Vec<_>, _>>()?;
+    let read = |o: &String| Pattern::parse(o).map_err(|e| other(format!("--only: {e}")));
+    let filters = only.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let mut all: Vec<Planned> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (index, group) in plan.groups.iter().enumerate() {
@@ -90,12 +90,12 @@ pub fn hash(plan: &Plan, planned: &[Planned]) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
-fn of_group(group: &Group, machine: &Machine, filters: &[Only]) -> Result<Vec<Candidate>, UsageError> {
+fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec<Candidate>, UsageError> {
     let mut candidates = Vec::new();
     for name in &group.benchmarks {
         let Some(benchmark) = bench::find(name) else { continue };
         // What is not asked for may not take the typed values, and must not refuse them.
-        if !filters.is_empty() && !filters.iter().any(|f| f.may_keep(name)) {
+        if !filters.is_empty() && !filters.iter().any(|f| f.may_match(name)) {
             continue;
         }
         // Before they are multiplied out: the product of what was named is the least that there will be.
@@ -108,8 +108,10 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Only]) -> Result<Vec<Ca
             return Err(in_group(&group.places, "size", None, why));
         }
         let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, &e))?;
-        candidates
-            .extend(more.into_iter().filter(|c| filters.is_empty() || filters.iter().any(|f| f.keeps(c))));
+        candidates.extend(
+            more.into_iter()
+                .filter(|c| filters.is_empty() || filters.iter().any(|f| f.matches(c.case.id().as_str()))),
+        );
     }
     Ok(candidates)
 }
@@ -162,39 +164,4 @@ const MOST_CASES: u64 = 10_000;
 
 fn too_many(cases: u64) -> UsageError {
     other(format!("the lists multiply to {cases} cases; {MOST_CASES} is the most, shorten them"))
-}
-
-/// One `--only`: whole dotted components of a benchmark's name, or a glob on case ids.
-enum Only {
-    Name(String),
-    Glob(GlobMatcher),
-}
-
-impl Only {
-    fn parse(text: &str) -> Result<Self, UsageError> {
-        if !text.contains(['*', '?', '[', '{', '/', '=']) {
-            return Ok(Only::Name(text.to_owned()));
-        }
-        let glob = GlobBuilder::new(text).literal_separator(false).build();
-        let glob = glob.map_err(|e| other(format!("--only: {}", crate::text::shown(&e.to_string()))))?;
-        Ok(Only::Glob(glob.compile_matcher()))
-    }
-
-    fn keeps(&self, candidate: &Candidate) -> bool {
-        match self {
-            Only::Glob(glob) => glob.is_match(candidate.case.id().as_str()),
-            Only::Name(_) => self.may_keep(candidate.case.benchmark()),
-        }
-    }
-
-    /// Whether a case of this benchmark might be kept.
-    fn may_keep(&self, benchmark: &str) -> bool {
-        match self {
-            Only::Glob(_) => true,
-            Only::Name(name) => {
-                let rest = benchmark.strip_prefix(name.as_str());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            }
-        }
-    }
 }

@@ -6,6 +6,9 @@
 
 mod error;
 mod place;
+mod query;
+#[cfg(test)]
+mod query_tests;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -14,11 +17,13 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
+use crate::bench::Better;
 use crate::document::{Run, RunStatus};
 use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
 pub use place::{Location, Surroundings};
+pub use query::{Asked, Figure, MOST_BASELINE};
 
 /// An open history.
 #[derive(Debug)]
@@ -196,13 +201,14 @@ impl Store {
         lines().map_err(|e| self.failed(&e))
     }
 
-    /// The run whose id is or begins with `wanted`, or the latest for `last`. One that was killed before
+    /// The run whose id is or begins with `wanted`, the latest for `last`, the one before it
+    /// for `last~1`. One that was killed before
     /// [`Store::finish`] is partial and holds what was added.
     ///
     /// # Errors
     /// There is none, there are several, or the file cannot be read.
     pub fn load(&self, wanted: &str) -> Result<Run, StoreError> {
-        let number = if wanted == "last" { self.latest()? } else { self.matching(wanted)? };
+        let number = self.wanted(wanted)?;
         let (header, state) = self
             .connection
             .query_row("SELECT header, state FROM run WHERE number = ?1", [number], |row| {
@@ -221,10 +227,23 @@ impl Store {
         Ok(run)
     }
 
-    fn latest(&self) -> Result<i64, StoreError> {
-        let found = self.connection.query_row("SELECT max(number) FROM run", [], |row| row.get(0));
-        let number: Option<i64> = found.map_err(|e| self.failed(&e))?;
-        number.ok_or_else(|| self.no_such("last"))
+    fn wanted(&self, wanted: &str) -> Result<i64, StoreError> {
+        match wanted.strip_prefix("last") {
+            Some("") => self.back(0),
+            Some(rest) => match rest.strip_prefix('~').and_then(|n| n.parse().ok()) {
+                Some(back) => self.back(back),
+                None => Err(self.no_such(wanted)),
+            },
+            None => self.matching(wanted),
+        }
+    }
+
+    /// The run so many before the latest.
+    fn back(&self, runs: u32) -> Result<i64, StoreError> {
+        const SELECT: &str = "SELECT number FROM run ORDER BY number DESC LIMIT 1 OFFSET ?1";
+        let found = self.connection.query_row(SELECT, [runs], |row| row.get(0)).optional();
+        let wanted = || if runs == 0 { "last".to_owned() } else { format!("last~{runs}") };
+        found.map_err(|e| self.failed(&e))?.ok_or_else(|| self.no_such(&wanted()))
     }
 
     fn matching(&self, wanted: &str) -> Result<i64, StoreError> {
@@ -302,6 +321,43 @@ fn insert(
     const INSERT: &str =
         "INSERT INTO measurement (run, position, case_id, status, document) VALUES (?1, ?2, ?3, ?4, ?5)";
     connection.prepare_cached(INSERT)?.execute(values)?;
+    if measurement.status == Status::Ok {
+        insert_figures(connection, run, index, measurement)?;
+    }
+    Ok(())
+}
+
+fn insert_figures(
+    connection: &Connection,
+    run: i64,
+    index: usize,
+    measurement: &Measurement,
+) -> rusqlite::Result<()> {
+    const INSERT: &str = "
+        INSERT INTO figure (run, position, rank, case_id, metric, unit, better, median, low, high, of_limit)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let id = measurement.case.id();
+    for (rank, metric) in measurement.metrics.iter().enumerate() {
+        let better = match metric.better {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        };
+        let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
+        let values = params![
+            run,
+            index as i64,
+            rank as i64,
+            id.as_str(),
+            metric.name,
+            metric.unit.name(),
+            better,
+            metric.summary.median,
+            low,
+            high,
+            metric.of_limit
+        ];
+        connection.prepare_cached(INSERT)?.execute(values)?;
+    }
     Ok(())
 }
 
@@ -315,6 +371,7 @@ fn replace(transaction: Transaction<'_>, number: i64, header: &str, run: &Run) -
         params![number, header, state, run.elapsed_s],
     )?;
     transaction.execute("DELETE FROM measurement WHERE run = ?1", [number])?;
+    transaction.execute("DELETE FROM figure WHERE run = ?1", [number])?;
     for (index, measurement) in run.measurements.iter().enumerate() {
         insert(&transaction, number, index, measurement)?;
     }

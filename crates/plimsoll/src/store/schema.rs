@@ -49,8 +49,49 @@ const FIRST: &str = "
     CREATE INDEX measurement_case ON measurement (case_id, run);
 ";
 
+/// Figures by case and metric, so that no document is read to see how one went; where a run comes from; what the user
+/// and doctor said. `rank` 0 is a case's headline; low and high are its 95 % interval.
+const SECOND: &str = "
+    ALTER TABLE run ADD COLUMN origin TEXT NOT NULL DEFAULT 'own' CHECK (origin IN ('own', 'imported'));
+    ALTER TABLE run ADD COLUMN note TEXT;
+    CREATE INDEX run_machine ON run (machine, plan, number);
+    CREATE TABLE tag (
+        name TEXT NOT NULL,
+        run  INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
+        PRIMARY KEY (name, run)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tag_run ON tag (run);
+    CREATE TABLE floor (
+        number   INTEGER PRIMARY KEY AUTOINCREMENT,
+        machine  TEXT NOT NULL,
+        document TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX floor_machine ON floor (machine, number);
+    CREATE TABLE figure (
+        run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        rank     INTEGER NOT NULL,
+        case_id  TEXT NOT NULL,
+        metric   TEXT NOT NULL,
+        unit     TEXT NOT NULL,
+        better   TEXT NOT NULL,
+        median   REAL NOT NULL,
+        low      REAL,
+        high     REAL,
+        of_limit REAL
+    ) STRICT;
+    INSERT INTO figure
+        SELECT run, position, each.key, case_id, each.value ->> '$.name', each.value ->> '$.unit',
+               each.value ->> '$.better', each.value ->> '$.summary.median', each.value ->> '$.summary.ci95[0]',
+               each.value ->> '$.summary.ci95[1]', each.value ->> '$.of_limit'
+        FROM measurement, json_each(document, '$.metrics') AS each
+        WHERE status = 'ok';
+    CREATE INDEX figure_case ON figure (case_id, metric, run);
+    CREATE INDEX figure_run ON figure (run);
+";
+
 /// Step n leads from version n to n + 1.
-pub(super) const STEPS: &[&str] = &[FIRST];
+pub(super) const STEPS: &[&str] = &[FIRST, SECOND];
 
 /// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
 pub(super) fn create(file: &Path) -> Result<(), StoreError> {

@@ -1,0 +1,119 @@
+//! `plimsoll compare`, and `--require` after a run.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::sides::History;
+use super::{Failure, code, printed};
+use crate::cli::Compare;
+use crate::compare::{self, Comparison, Holds, Requirement, Side};
+use crate::document::Run;
+use crate::limit::median;
+use crate::report::compare::{Shown, failed, markdown, table};
+use crate::report::{Style, Wishes};
+
+/// Compares, prints, and says by the exit code whether it holds.
+///
+/// # Errors
+/// A side that is not there, or a requirement that cannot be read.
+pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
+    let requirements = requirements(&typed.require)?;
+    let mut history = History::new(typed.store.as_deref());
+    let [a, b] = history.sides(&typed.a, &typed.b)?;
+    let floors = history.floors([&a, &b])?;
+    let comparison = compare::compare(&a, &b, &floors);
+    let held: Vec<Holds> = b.runs.last().map(|run| held(&requirements, run, &a)).unwrap_or_default();
+    let shown = if typed.all { Shown::All } else { Shown::Telling };
+    let text = match typed.format.as_str() {
+        "markdown" => markdown(&comparison, &held, shown),
+        "json" => json(&comparison, &held)?,
+        _ => table(&comparison, &held, shown, &Style::detect(Wishes::default())),
+    };
+    printed(&text)?;
+    Ok(ExitCode::from(verdict(&comparison, &held, typed.fail_on)))
+}
+
+/// The requirements, read.
+///
+/// # Errors
+/// What is wrong with one.
+pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure> {
+    let read = |text: &String| Requirement::parse(text).map_err(|e| Failure::usage(format!("--require {e}")));
+    typed.iter().map(read).collect()
+}
+
+/// Every requirement against every figure of a run; `a` is the baseline.
+fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
+    let baseline = |id: &crate::case::CaseId, metric: &str| {
+        let same = a.runs.iter().flat_map(|run| &run.measurements).filter(|m| m.case.id() == *id);
+        let figures = same.filter_map(|m| m.metrics.iter().find(|m| m.name == metric));
+        median(figures.map(|m| m.summary.median).collect())
+    };
+    requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
+}
+
+/// The requirements of a run, against the last runs before it where one needs a baseline. Unmet ones are told on
+/// stderr; whether all are met.
+///
+/// # Errors
+/// The history cannot be read.
+pub(super) fn required(
+    requirements: &[Requirement],
+    run: &Run,
+    store: Option<&Path>,
+) -> Result<bool, Failure> {
+    if requirements.is_empty() {
+        return Ok(true);
+    }
+    const BEFORE: usize = 10;
+    let mut baseline = Side { name: "baseline".to_owned(), runs: Vec::new() };
+    if requirements.iter().any(Requirement::needs_baseline) {
+        let mut history = History::new(store);
+        let store = history.open()?;
+        let failed = |e| super::store_failure(&e);
+        let ids = store.baseline(run, BEFORE).map_err(failed)?;
+        baseline.runs = ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>().map_err(failed)?;
+    }
+    let held = held(requirements, run, &baseline);
+    for unmet in held.iter().filter(|h| !h.met) {
+        let case = unmet.case.as_deref().map(|case| format!(" {case}:")).unwrap_or_default();
+        complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
+    }
+    Ok(held.iter().all(|h| h.met))
+}
+
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "plimsoll: {}", crate::text::shown_within(line, 600));
+}
+
+fn json(comparison: &Comparison, held: &[Holds]) -> Result<String, Failure> {
+    #[derive(serde::Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        #[serde(flatten)]
+        comparison: &'a Comparison,
+        requirements: &'a [Holds],
+    }
+    let document = Document { schema: "plimsoll.comparison/1", comparison, requirements: held };
+    let text = serde_json::to_string_pretty(&document);
+    Ok(text.map_err(|e| Failure::environment(e.to_string()))? + "\n")
+}
+
+/// The exit code; what failed, and what could not be decided, is told on stderr.
+fn verdict(comparison: &Comparison, held: &[Holds], fail_on: Option<f64>) -> u8 {
+    let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
+    let Some(share) = fail_on else { return code };
+    for line in failed(comparison, share) {
+        complain(&line);
+        code = code::VERDICT;
+    }
+    let undecided = comparison.count(compare::Verdict::Undecided);
+    if undecided > 0 {
+        complain(&format!(
+            "--fail-on ignores {undecided} undecided of {} metrics; plimsoll doctor measures the noise between runs",
+            comparison.compared.len()
+        ));
+    }
+    code
+}

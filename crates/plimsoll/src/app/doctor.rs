@@ -1,0 +1,114 @@
+//! `plimsoll doctor`: the facts, then the same runs one after the other, and what they differ by.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crossbeam_channel::Receiver;
+
+use super::prepared::Prepared;
+use super::{Failure, Seat, code, document, interrupts, printed, store_failure};
+use crate::cli::{Common, Doctor, What};
+use crate::compare::Floors;
+use crate::doctor;
+use crate::document::Run;
+use crate::event::Event;
+use crate::machine::Root;
+use crate::output;
+use crate::report::{self, Style, Wishes};
+use crate::run::Alone;
+use crate::store::Store;
+
+/// Samples of each case in a round: the fewest of an ordinary run.
+const SAMPLES: u32 = 6;
+
+/// Looks, measures, keeps the noise in the history.
+///
+/// # Errors
+/// Nothing can be measured, or the history cannot be written.
+pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
+    let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+    let common = Common {
+        only: typed.only.clone(),
+        dir: typed.dir.clone(),
+        samples: Some(SAMPLES),
+        quiet: typed.quiet,
+        ..Common::default()
+    };
+    let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common)?;
+    // Every round measures every case.
+    prepared.plan.budget = None;
+    let mut store = match location.filter(|_| typed.rounds > 0) {
+        Some(location) => Some(Store::open(&location).map_err(|e| store_failure(&e))?),
+        None => None,
+    };
+    let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
+    let mut facts = doctor::proof::clock(&prepared.machine.cpu.allowed);
+    facts.extend(doctor::checks(&Root::live(), &prepared.machine));
+    printed(&report::doctor::checks(&facts, &style))?;
+    if typed.rounds == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let interrupts = interrupts()?;
+    let mut runs = Vec::new();
+    for round in 1..=typed.rounds {
+        let mut progress = Progress { style: &style, round, rounds: typed.rounds };
+        let (run, ended) = once(&prepared, &interrupts, &mut |event| progress.event(&event))?;
+        progress.clear();
+        if ended == Ended::Interrupted {
+            let _ = writeln!(
+                std::io::stderr(),
+                "plimsoll: interrupted: {} rounds are too few, nothing is kept",
+                runs.len()
+            );
+            return Ok(ExitCode::from(code::INTERRUPTED));
+        }
+        runs.push(run);
+    }
+    let floors = Floors::of(&runs);
+    if let Some(store) = &mut store {
+        store.keep_floors(&floors).map_err(|e| store_failure(&e))?;
+    }
+    printed(&report::doctor::floors(&floors, &style))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Wholly,
+    Interrupted,
+}
+
+/// One round: a run of its own, with workers of its own.
+fn once(
+    prepared: &Prepared,
+    interrupts: &Receiver<()>,
+    emit: &mut dyn FnMut(Event),
+) -> Result<(Run, Ended), Failure> {
+    let run = document(prepared, &uuid::Uuid::now_v7().to_string(), None);
+    let mut seat = Seat::new(prepared, run, interrupts.clone(), None)?;
+    let interrupted = seat.carry_out(prepared, &mut Alone, emit);
+    Ok((seat.document, if interrupted { Ended::Interrupted } else { Ended::Wholly }))
+}
+
+/// Which case of which round is at hand, on stderr.
+struct Progress<'a> {
+    style: &'a Style,
+    round: u32,
+    rounds: u32,
+}
+
+impl Progress<'_> {
+    fn event(&mut self, event: &Event) {
+        let (Some(width), Event::Preparing { case, index, cases, .. }) = (self.style.progress, event) else {
+            return;
+        };
+        let line = format!("round {} of {}, case {} of {cases}: {case}", self.round, self.rounds, index + 1);
+        let line: String = line.chars().take(width.saturating_sub(1)).collect();
+        let _ = write!(std::io::stderr(), "\r\u{1b}[2K{line}");
+    }
+
+    fn clear(&self) {
+        if self.style.progress.is_some() {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[2K");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `plimsoll export`: a stored run for other programs.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use super::sides::History;
+use super::{Failure, code};
+use crate::cli::Export;
+use crate::document::Run;
+use crate::limit::median;
+use crate::report::{json, junit, markdown, openmetrics, tidy};
+
+/// Writes the runs to stdout, or to a file.
+///
+/// # Errors
+/// A run that is not there, or a place that cannot be written.
+pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
+    let requirements = super::compare::requirements(&typed.require)?;
+    let target = typed.output.as_deref().map(json::Target::new).transpose();
+    let target = target.map_err(|e| Failure::usage(e.to_string()))?;
+    let mut history = History::new(typed.store.as_deref());
+    let runs = history.runs(std::slice::from_ref(&typed.run))?;
+    let [run] = runs.as_slice() else {
+        return Err(Failure::usage(format!("{} runs bear this tag; name one by its id", runs.len())));
+    };
+    let before = history.before_run(run);
+    let held: Vec<_> = requirements
+        .iter()
+        .flat_map(|r| r.check(run, |id, metric| baseline(before.as_ref(), id.as_str(), metric)))
+        .collect();
+    let mut text = Vec::new();
+    let made = match typed.format.as_str() {
+        "csv" => tidy::csv(run, &mut text),
+        "ndjson" => tidy::ndjson(run, &mut text),
+        "markdown" => text.write_all(markdown::run(run).as_bytes()),
+        "openmetrics" => text.write_all(openmetrics::text(run).as_bytes()),
+        "junit" => text.write_all(junit::text(run, &held).as_bytes()),
+        _ => json::write(run, &mut text),
+    };
+    made.map_err(|e| Failure::environment(e.to_string()))?;
+    match target {
+        Some(target) => {
+            let text = String::from_utf8(text).map_err(|e| Failure::environment(e.to_string()))?;
+            target.put(&text).map_err(|e| Failure::environment(e.to_string()))?;
+        }
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            match out.write_all(&text).and_then(|()| out.flush()) {
+                Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                    return Err(Failure::environment(format!("cannot write to stdout: {e}")));
+                }
+                _ => {}
+            }
+        }
+    }
+    let unmet = held.iter().any(|h| !h.met);
+    Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
+}
+
+fn baseline(before: Option<&Run>, id: &str, metric: &str) -> Option<f64> {
+    let same = before?.measurements.iter().filter(|m| m.case.id().as_str() == id);
+    let figures = same.filter_map(|m| m.metrics.iter().find(|m| m.name == metric));
+    median(figures.map(|m| m.summary.median).collect())
+}

@@ -1,0 +1,109 @@
+//! `plimsoll history`: lists, shows, tags, notes, imports.
+
+use std::process::ExitCode;
+
+use super::sides::History as Open;
+use super::{Failure, printed, store_failure};
+use crate::case::Pattern;
+use crate::cli::{Asked, History};
+use crate::document::Run;
+use crate::output;
+use crate::report::{self, Style, Wishes};
+use crate::store::{self, Store, StoreError};
+
+/// Does what is asked.
+///
+/// # Errors
+/// There is no history, no such run, or the file cannot be written.
+pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
+    let style = Style::detect(Wishes::default());
+    match typed.asked() {
+        Asked::List => {
+            let mut open = Open::new(typed.store.as_deref());
+            let lines = open.open()?.list().map_err(|e| store_failure(&e))?;
+            let written = report::history::list(&lines, std::io::stdout(), &style);
+            written
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
+        }
+        Asked::Show { what, since, metric, machine } => {
+            let began = since.map(|age| jiff::Timestamp::now() - age).map(|t| t.to_string());
+            let asked = |cases| store::Asked {
+                cases,
+                metric: metric.clone(),
+                since: began.clone(),
+                machine: machine.clone(),
+            };
+            let filtered = since.is_some() || metric.is_some() || machine.is_some();
+            show(typed, &what, if filtered { Wanted::Figures } else { Wanted::Either }, asked, &style)
+        }
+        Asked::Tag { run, tag, remove } => {
+            let mut store = writable(typed)?;
+            let done = match remove {
+                true => store.untag(&run, &tag),
+                false => store.tag(&run, &tag).map(|()| true),
+            };
+            match done.map_err(|e| store_failure(&e))? {
+                true => Ok(ExitCode::SUCCESS),
+                false => Err(Failure::usage(format!("the run does not bear the tag {tag}"))),
+            }
+        }
+        Asked::Note { run, text } => {
+            writable(typed)?.note(&run, &text).map_err(|e| store_failure(&e))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Asked::Import { files } => {
+            // All are read before the first is entered.
+            let runs: Vec<Run> =
+                files.iter().map(|f| Run::read(f).map_err(Failure::usage)).collect::<Result<_, _>>()?;
+            let mut store = writable(typed)?;
+            let mut entered = 0;
+            for run in &runs {
+                entered += usize::from(store.import(run).map_err(|e| store_failure(&e))?);
+            }
+            let known = runs.len() - entered;
+            let here = if known > 0 { format!(", {known} here already") } else { String::new() };
+            printed(&format!("{entered} entered{here}\n"))
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// A run, or figures where there is no such run.
+    Either,
+    /// Figures over time.
+    Figures,
+}
+
+fn show(
+    typed: &History,
+    what: &str,
+    wanted: Wanted,
+    asked: impl Fn(Pattern) -> store::Asked,
+    style: &Style,
+) -> Result<ExitCode, Failure> {
+    let mut open = Open::new(typed.store.as_deref());
+    open.open()?;
+    let names = [what.to_owned()];
+    let glob = what.contains(['*', '?', '[', '{', '/', '=']);
+    let subsystem = what.split('.').next().unwrap_or_default();
+    let benchmark = crate::cli::SUBSYSTEMS.contains(&subsystem) || subsystem == "null";
+    if wanted == Wanted::Either && !glob && !benchmark {
+        for run in open.runs(&names)? {
+            let written = report::terminal::print(&run, std::io::stdout(), style);
+            written.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let cases = Pattern::parse(what).map_err(Failure::usage)?;
+    let figures = open.open()?.figures(&asked(cases)).map_err(|e| store_failure(&e))?;
+    printed(&report::trend::text(&figures, style))
+}
+
+fn writable(typed: &History) -> Result<Store, Failure> {
+    let failed = |e: StoreError| store_failure(&e);
+    let location = output::location(typed.store.as_deref()).map_err(failed)?;
+    let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
+    Store::open(&location).map_err(failed)
+}

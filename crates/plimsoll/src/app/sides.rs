@@ -1,0 +1,189 @@
+//! The sides of a comparison by name: a run, a tag, a file, a baseline, a published table.
+
+use std::path::Path;
+
+use super::{Failure, store_failure};
+use crate::compare::{Floors, Side};
+use crate::document::Run;
+use crate::output;
+use crate::published;
+use crate::store::{MOST_BASELINE, Store, StoreError};
+
+/// The history, opened when it is needed: files can be compared without one.
+pub(super) struct History<'a> {
+    named: Option<&'a Path>,
+    store: Option<Store>,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn new(named: Option<&'a Path>) -> Self {
+        Self { named, store: None }
+    }
+
+    /// The history.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub(super) fn open(&mut self) -> Result<&Store, Failure> {
+        let store = match self.store.take() {
+            Some(open) => open,
+            None => {
+                let location = output::location(self.named).map_err(|e| store_failure(&e))?;
+                let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
+                Store::read(&location).map_err(|e| store_failure(&e))?
+            }
+        };
+        Ok(self.store.insert(store))
+    }
+
+    /// What doctor measured on the machines of these sides; nothing where there is no history.
+    pub(super) fn floors(&mut self, sides: [&Side; 2]) -> Result<Vec<Floors>, Failure> {
+        let is_named = self.named.is_some();
+        let store = match self.open() {
+            Ok(store) => store,
+            Err(e) if is_named => return Err(e),
+            // Files can be compared where there is no history.
+            Err(_) => return Ok(Vec::new()),
+        };
+        let mut machines: Vec<&str> =
+            sides.iter().flat_map(|side| &side.runs).map(|run| run.machine.id.as_str()).collect();
+        machines.sort_unstable();
+        machines.dedup();
+        let found = machines.into_iter().filter_map(|id| store.floors(id).transpose());
+        found.collect::<Result<_, _>>().map_err(|e| store_failure(&e))
+    }
+
+    /// Both sides. A baseline is that of the other side's last run.
+    ///
+    /// # Errors
+    /// A name that stands for nothing.
+    pub(super) fn sides(&mut self, a: &str, b: &str) -> Result<[Side; 2], Failure> {
+        if let (Some(_), Some(_)) = (baseline(a)?, baseline(b)?) {
+            return Err(Failure::usage("two baselines: name a run on one side, such as last"));
+        }
+        match (baseline(a)?, baseline(b)?) {
+            (Some(count), _) => {
+                let b = self.side(b)?;
+                Ok([self.before(a, &b, count)?, b])
+            }
+            (_, Some(count)) => {
+                let a = self.side(a)?;
+                let b = self.before(b, &a, count)?;
+                Ok([a, b])
+            }
+            _ => self.measured_or_published(a, b),
+        }
+    }
+
+    /// Two sides of which one may be a published table: it is brought to the cases of the other.
+    fn measured_or_published(&mut self, a: &str, b: &str) -> Result<[Side; 2], Failure> {
+        match (published_name(a), published_name(b)) {
+            (Some(_), Some(_)) => {
+                Err(Failure::usage("two published tables: name a run on one side, such as last"))
+            }
+            (Some(table), None) => {
+                let b = self.side(b)?;
+                Ok([published_side(a, table, &b)?, b])
+            }
+            (None, Some(table)) => {
+                let a = self.side(a)?;
+                let b = published_side(b, table, &a)?;
+                Ok([a, b])
+            }
+            (None, None) => Ok([self.side(a)?, self.side(b)?]),
+        }
+    }
+
+    fn before(&mut self, name: &str, other: &Side, count: usize) -> Result<Side, Failure> {
+        let store = self.open()?;
+        let Some(run) = other.runs.last() else {
+            return Err(Failure::usage("an empty side has no baseline"));
+        };
+        let ids = store.baseline(run, count).map_err(|e| store_failure(&e))?;
+        if ids.is_empty() {
+            return Err(Failure::usage(format!(
+                "{name}: no complete run of plan {} on this kind of machine came before; the first run has no baseline",
+                crate::text::shown(&run.plan.name)
+            )));
+        }
+        loaded(store, name, &ids)
+    }
+
+    /// One side that is no baseline.
+    fn side(&mut self, name: &str) -> Result<Side, Failure> {
+        if name.contains('/') || name.ends_with(".json") {
+            let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
+            return Ok(Side { name: shown(name), runs: vec![run] });
+        }
+        let store = self.open()?;
+        let tagged = store.tagged(name).map_err(|e| store_failure(&e))?;
+        if !tagged.is_empty() {
+            return loaded(store, name, &tagged);
+        }
+        let run = store.load(name).map_err(|e| match e {
+            StoreError::NoSuchRun { .. } if Path::new(name).exists() => Failure::usage(format!(
+                "{}: a file is named with its directory: ./{}",
+                shown(name),
+                shown(name)
+            )),
+            e => store_failure(&e),
+        })?;
+        Ok(Side { name: shown(name), runs: vec![run] })
+    }
+
+    /// The runs that are named: of a tag all that bear it.
+    ///
+    /// # Errors
+    /// A name that stands for nothing.
+    pub(super) fn runs(&mut self, names: &[String]) -> Result<Vec<Run>, Failure> {
+        let mut runs = Vec::new();
+        for name in names {
+            runs.extend(self.side(name)?.runs);
+        }
+        Ok(runs)
+    }
+
+    /// The last own run before this one, where there is a history with one.
+    pub(super) fn before_run(&mut self, run: &Run) -> Option<Run> {
+        let store = self.open().ok()?;
+        let id = store.baseline(run, 1).ok()?.pop()?;
+        store.load(&id).ok()
+    }
+}
+
+fn published_name(name: &str) -> Option<&str> {
+    name.strip_prefix("published:")
+}
+
+/// The published figures for the cases of the other side.
+fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure> {
+    let found = published::find(table).ok_or_else(|| {
+        Failure::usage(format!(
+            "published:{}: no such published table; there are {}",
+            crate::text::shown_within(table, 60),
+            published::names().join(", ")
+        ))
+    })?;
+    let like =
+        other.runs.last().ok_or_else(|| Failure::usage("an empty side has nothing to compare with"))?;
+    Ok(Side { name: shown(name), runs: vec![found.as_run(like)] })
+}
+
+fn shown(name: &str) -> String {
+    crate::text::shown_within(name, 120)
+}
+
+fn loaded(store: &Store, name: &str, ids: &[String]) -> Result<Side, Failure> {
+    let runs = ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>();
+    Ok(Side { name: shown(name), runs: runs.map_err(|e| store_failure(&e))? })
+}
+
+/// How many runs `baseline:lastN` names.
+fn baseline(name: &str) -> Result<Option<usize>, Failure> {
+    let Some(rest) = name.strip_prefix("baseline:") else { return Ok(None) };
+    let count =
+        rest.strip_prefix("last").and_then(|n| n.parse().ok()).filter(|n| (1..=MOST_BASELINE).contains(n));
+    count.map(Some).ok_or_else(|| {
+        Failure::usage(format!("{}: write baseline:last10 (1 to {MOST_BASELINE})", shown(name)))
+    })
+}

@@ -1,0 +1,60 @@
+//! What names cases: whole dotted components of a benchmark's name (`memory`, `network.udp`), or a glob on case ids.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A set of cases by name.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// A benchmark, or all whose names begin with these components.
+    Name(String),
+    /// A glob on case ids; `*` also matches `/`.
+    Glob(GlobMatcher),
+}
+
+impl Pattern {
+    /// Reads a pattern; one that holds any of `* ? [ { / =` is a glob.
+    ///
+    /// # Errors
+    /// What is wrong with the glob, safe to print.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if !text.contains(['*', '?', '[', '{', '/', '=']) {
+            return Ok(Self::Name(text.to_owned()));
+        }
+        let glob = GlobBuilder::new(text).literal_separator(false).build();
+        glob.map(|glob| Self::Glob(glob.compile_matcher())).map_err(|e| crate::text::shown(&e.to_string()))
+    }
+
+    /// Whether the case is meant.
+    pub fn matches(&self, id: &str) -> bool {
+        match self {
+            Self::Glob(glob) => glob.is_match(id),
+            Self::Name(_) => self.may_match(id.split('/').next().unwrap_or_default()),
+        }
+    }
+
+    /// Whether a case of this benchmark might be meant.
+    pub fn may_match(&self, benchmark: &str) -> bool {
+        match self {
+            Self::Glob(_) => true,
+            Self::Name(name) => {
+                let rest = benchmark.strip_prefix(name.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+
+    #[test]
+    fn names_are_whole_components_and_globs_see_the_whole_id() {
+        let id = "memory.bandwidth/op=read/threads=2".parse::<Case>().unwrap().id();
+        let fits = |text: &str| Pattern::parse(text).unwrap().matches(id.as_str());
+        assert!(fits("memory") && fits("memory.bandwidth") && fits("memory.*") && fits("*/op=read/*"));
+        assert!(!fits("mem") && !fits("memory.band") && !fits("bandwidth") && !fits("*/op=write/*"));
+        assert!(Pattern::parse("a[").is_err());
+    }
+}

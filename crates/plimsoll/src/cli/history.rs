@@ -1,0 +1,125 @@
+//! `plimsoll history`: what is asked of the stored runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+/// `plimsoll history`.
+#[derive(Args, Clone, Debug)]
+pub struct History {
+    /// The history file
+    #[arg(long, value_name = "FILE", global = true)]
+    pub store: Option<PathBuf>,
+    #[command(subcommand)]
+    what: Option<Asked>,
+}
+
+impl History {
+    /// What is asked; the list where nothing was typed.
+    pub fn asked(&self) -> Asked {
+        self.what.clone().unwrap_or(Asked::List)
+    }
+}
+
+/// What is asked of the history.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Asked {
+    /// List the runs [default]
+    List,
+    /// Print a stored run, or figures over time: 'memory.*'
+    Show {
+        /// A run (its id, the beginning of it, last, last~1, a tag), a benchmark (memory, network.tcp) or a glob on case
+        /// ids
+        #[arg(value_name = "RUN|CASES")]
+        what: String,
+        /// Figures of runs that began so long ago at most
+        #[arg(long, value_name = "TIME", value_parser = age)]
+        since: Option<Duration>,
+        /// Of this metric [default: the headline]
+        #[arg(long, value_name = "NAME")]
+        metric: Option<String>,
+        /// Of this machine: its name or fingerprint
+        #[arg(long, value_name = "MACHINE")]
+        machine: Option<String>,
+    },
+    /// Give a run a tag, such as before-upgrade
+    Tag {
+        /// The run
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Letters, digits, '.', '_' and '-', the first a letter
+        #[arg(value_name = "TAG", value_parser = tag)]
+        tag: String,
+        /// Take it away instead
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Write a note beside a run
+    Note {
+        /// The run
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// At most 2000 characters; empty removes it
+        #[arg(value_name = "TEXT", value_parser = note)]
+        text: String,
+    },
+    /// Enter runs from run documents; those that are here already stay as they are
+    Import {
+        /// As --json or export wrote them
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// `30d`, `2w`, or a duration such as `12h`.
+fn age(text: &str) -> Result<Duration, String> {
+    const DAY: u64 = 24 * 3600;
+    let days = |unit: char, each: u64| {
+        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        (count > 0 && count <= 36_500).then(|| Duration::from_secs(count * each))
+    };
+    let long = days('d', DAY).or_else(|| days('w', 7 * DAY));
+    long.map_or_else(|| super::duration(text).map_err(|_| "a time such as 30d, 2w or 12h".to_owned()), Ok)
+}
+
+/// A tag is neither an id nor a file's name.
+fn tag(text: &str) -> Result<String, String> {
+    let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let hex = text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    match first && plain && !hex && text.len() <= 64 && !text.ends_with(".json") && !text.starts_with("last") {
+        true => Ok(text.to_owned()),
+        false => Err("at most 64 letters, digits, '.', '_' and '-', the first a letter, and not like an id, a file or 'last'".to_owned()),
+    }
+}
+
+fn note(text: &str) -> Result<String, String> {
+    match text.chars().count() <= 2000 {
+        true => Ok(text.to_owned()),
+        false => Err("at most 2000 characters".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_days_weeks_or_durations() {
+        assert_eq!(age("30d").unwrap(), Duration::from_secs(30 * 86_400));
+        assert_eq!(age("2w").unwrap(), Duration::from_secs(14 * 86_400));
+        assert_eq!(age("12h").unwrap(), Duration::from_secs(43_200));
+        for wrong in ["", "0d", "-1d", "99999999999999999999d", "d", "soon"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tags_are_not_taken_for_anything_else() {
+        assert!(tag("before-upgrade").is_ok() && tag("v1.2_x").is_ok());
+        for wrong in ["", "cafe", "last", "last~1", "1st", "a b", "../x", "x.json", "é", "019aa5c3"] {
+            assert!(tag(wrong).is_err(), "{wrong}");
+        }
+    }
+}

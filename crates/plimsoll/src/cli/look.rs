@@ -1,0 +1,95 @@
+//! Commands that look at stored runs and at the machine: compare, doctor, report, export.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `plimsoll compare`.
+#[derive(Args, Clone, Debug)]
+pub struct Compare {
+    /// What is compared with: a run (its id, the beginning of it, last, last~1), a tag, a file, baseline:lastN,
+    /// published:NAME
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// What is compared: likewise
+    #[arg(value_name = "B")]
+    pub b: String,
+    /// End with exit code 1 if anything is worse by more than this share
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub fail_on: Option<f64>,
+    /// End with exit code 1 unless B meets this: 'memory.bandwidth/* program >= 80% of limit' (or of baseline, or a
+    /// figure such as 10 GB/s)
+    #[arg(long, value_name = "EXPR")]
+    pub require: Vec<String>,
+    /// Show every metric, not headlines and changes alone
+    #[arg(long)]
+    pub all: bool,
+    /// How it is printed
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "markdown", "json"])]
+    pub format: String,
+    /// The history file
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+}
+
+/// `plimsoll doctor`.
+#[derive(Args, Clone, Debug)]
+pub struct Doctor {
+    /// Runs that are compared with each other; 0 measures nothing
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub rounds: u32,
+    /// Measure only these: dotted names (memory, network.tcp) or globs on case ids
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Directory for test files [default: .]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keep the noise floors in this history file, or nowhere (none)
+    #[arg(long, value_name = "FILE|none")]
+    pub store: Option<PathBuf>,
+    /// No progress line
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `plimsoll report`.
+#[derive(Args, Clone, Debug)]
+pub struct Report {
+    /// The runs: an id, the beginning of one, last, last~1, a tag, or a file
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
+    /// Write one HTML file that needs no other, instead of a table
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// published: the tables of the report that the run's plan replays, with today's figures
+    #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
+    pub tables: Option<String>,
+    /// The history file
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+}
+
+/// `plimsoll export`.
+#[derive(Args, Clone, Debug)]
+pub struct Export {
+    /// The run: an id, the beginning of one, last, last~1, a tag, or a file
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// What is written: csv and ndjson have a row for each sample
+    #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = ["json", "csv", "ndjson", "markdown", "openmetrics", "junit"])]
+    pub format: String,
+    /// Requirements that stand in JUnit's document as tests; exit code 1 unless they hold
+    #[arg(long, value_name = "EXPR")]
+    pub require: Vec<String>,
+    /// To this file, replaced whole, instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The history file
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+}
+
+/// A share that is not negative.
+fn share(text: &str) -> Result<f64, String> {
+    crate::quantity::parse_share(text).map_err(|e| e.to_string())
+}

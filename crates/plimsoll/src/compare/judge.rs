@@ -1,0 +1,113 @@
+//! From two figures, their uncertainty and the noise between runs to a verdict.
+
+use super::{Compared, Noise, Verdict};
+use crate::bench::Better;
+use crate::limit::median;
+use crate::measurement::MetricResult;
+use crate::stats::holm;
+
+/// The chance that a comparison of two alike runs calls anything real, over all its metrics.
+pub const FAMILY: f64 = 0.01;
+
+/// The two-sided 95 % point of the normal distribution.
+const NORMAL_95: f64 = 1.96;
+
+/// One side's figure as a logarithm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    /// Median over its runs; `None` where one is not above zero.
+    centre: Option<f64>,
+    /// Standard error within a run, from the interval of its samples.
+    error: f64,
+    runs: f64,
+}
+
+impl Evidence {
+    pub(super) fn of(metrics: &[&MetricResult]) -> Self {
+        let logs: Option<Vec<f64>> = metrics
+            .iter()
+            .map(|m| (m.summary.median > 0.0 && m.summary.median.is_finite()).then(|| m.summary.median.ln()))
+            .collect();
+        let error = |m: &&MetricResult| {
+            let [low, high] = m.summary.ci95.filter(|[low, _]| *low > 0.0)?;
+            Some((high / low).ln() / (2.0 * NORMAL_95))
+        };
+        let errors: Vec<f64> = metrics.iter().filter_map(error).collect();
+        Self {
+            centre: logs.and_then(median),
+            error: median(errors).unwrap_or(0.0),
+            runs: metrics.len().max(1) as f64,
+        }
+    }
+}
+
+/// All that a verdict rests on.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged {
+    pub(super) a: Evidence,
+    pub(super) b: Evidence,
+    pub(super) noise: Option<Noise>,
+    /// Share of the time that something else took on the worse side.
+    pub(super) disturbed: f64,
+}
+
+impl Judged {
+    /// Enters difference, interval and the uncorrected probability.
+    pub(super) fn enter(self, mut blank: Compared) -> Compared {
+        let (Some(a), Some(b)) = (self.a.centre, self.b.centre) else {
+            let same = blank.a == blank.b;
+            blank.verdict = if same { Verdict::Same } else { Verdict::Undecided };
+            blank.why = (!same).then(|| "there is no ratio to zero".to_owned());
+            return blank;
+        };
+        let difference = b - a;
+        blank.difference = Some(difference.exp_m1());
+        let Some(noise) = self.noise else {
+            blank.why = Some("the noise between runs is unknown: see plimsoll doctor".to_owned());
+            return blank;
+        };
+        let within = (self.a.error.powi(2) / self.a.runs + self.b.error.powi(2) / self.b.runs).sqrt();
+        let between = noise.deviation * (1.0 / self.a.runs + 1.0 / self.b.runs).sqrt();
+        let error = within.hypot(between);
+        let half = noise.quantile(0.975) * error;
+        blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
+        let smallest = noise.smallest() + self.disturbed;
+        blank.smallest = Some(smallest.exp_m1());
+        blank.p = Some(match error > 0.0 {
+            true => noise.probability(difference / error),
+            false => f64::from(u8::from(difference == 0.0)),
+        });
+        blank.verdict = match () {
+            // To be confirmed when all are known.
+            () if difference.abs() > smallest => direction(blank.better, difference),
+            () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
+            () => Verdict::Undecided,
+        };
+        if blank.verdict == Verdict::Undecided {
+            blank.why =
+                Some("the interval reaches beyond the noise between runs: take more samples".to_owned());
+        }
+        blank
+    }
+}
+
+fn direction(better: Better, difference: f64) -> Verdict {
+    match (better, difference > 0.0) {
+        (Better::Higher, true) | (Better::Lower, false) => Verdict::Better,
+        _ => Verdict::Worse,
+    }
+}
+
+/// Corrects the probabilities for their number; what is no longer unlikely is undecided.
+pub(super) fn correct(compared: &mut [Compared]) {
+    let known: Vec<f64> = compared.iter().filter_map(|c| c.p).collect();
+    let mut corrected = holm(&known).into_iter();
+    for one in compared.iter_mut().filter(|c| c.p.is_some()) {
+        one.p = corrected.next();
+        let real = matches!(one.verdict, Verdict::Better | Verdict::Worse);
+        if real && one.p.is_none_or(|p| p >= FAMILY) {
+            one.verdict = Verdict::Undecided;
+            one.why = Some("not certain among so many metrics: compare more runs".to_owned());
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Two sides, one or more runs each: per metric the difference, its interval, and whether it is real.
+//!
+//! Real is what goes beyond the noise between runs and is still unlikely after Holm's correction over all metrics.
+//! Where the noise is not known nothing is called real. Pure: no file is read and nothing is printed here.
+
+mod alike;
+mod judge;
+mod noise;
+mod require;
+
+use serde::Serialize;
+
+pub use alike::{Flag, flags};
+pub use judge::{FAMILY, Judged};
+pub use noise::{Floor, Floors, Noise};
+pub use require::{Holds, Requirement};
+
+use crate::bench::{self, Better};
+use crate::case::Case;
+use crate::document::Run;
+use crate::limit::median;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::quantity::Unit;
+use crate::sample::WAITED;
+
+/// One side.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// As the user named it.
+    pub name: String,
+    /// Its runs, the oldest first.
+    pub runs: Vec<Run>,
+}
+
+/// What a difference is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Real, and in the metric's good direction.
+    Better,
+    /// Real, and in its bad one.
+    Worse,
+    /// Within the noise between runs.
+    Same,
+    /// Not known; `why` says why.
+    Undecided,
+}
+
+/// One metric of one case on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// The case, as the second side has it.
+    pub case: Case,
+    /// Name of the metric.
+    pub metric: String,
+    /// Whether it is the case's headline.
+    pub headline: bool,
+    /// Unit of both figures.
+    pub unit: Unit,
+    /// Direction.
+    pub better: Better,
+    /// The first side's figure: the median over its runs.
+    pub a: f64,
+    /// The second side's.
+    pub b: f64,
+    /// b ÷ a − 1; null where there is no ratio.
+    pub difference: Option<f64>,
+    /// 95 % interval of the difference, noise between runs included; null where that is unknown.
+    pub interval: Option<[f64; 2]>,
+    /// The smallest difference that would be called real; null where the noise is unknown.
+    pub smallest: Option<f64>,
+    /// Where the noise between runs is known from.
+    pub noise: Option<Origin>,
+    /// Probability of such a difference without a cause, corrected for the number of metrics.
+    pub p: Option<f64>,
+    /// What it is.
+    pub verdict: Verdict,
+    /// Why it is undecided.
+    pub why: Option<String>,
+    /// Parameters that differ: `threads 2 → 1`.
+    pub differs: Vec<String>,
+}
+
+/// Where a noise is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The spread of the runs of one side.
+    Runs,
+    /// `plimsoll doctor` on this machine.
+    Doctor,
+    /// The benchmark's own word.
+    Declared,
+}
+
+/// The comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Name of the first side, the one that is compared with.
+    pub a: String,
+    /// Name of the second.
+    pub b: String,
+    /// Runs on each side.
+    pub runs: [usize; 2],
+    /// What else is different than what was to be compared.
+    pub flags: Vec<Flag>,
+    /// All metrics that both sides have.
+    pub compared: Vec<Compared>,
+    /// Cases with figures on the first side alone.
+    pub only_a: Vec<String>,
+    /// Cases with figures on the second side alone.
+    pub only_b: Vec<String>,
+}
+
+/// Runs of a side from which on their own spread tells the noise.
+const ENOUGH_RUNS: usize = 5;
+
+/// Compares two sides. `floors` has what doctor measured on the machines at hand.
+pub fn compare(a: &Side, b: &Side, floors: &[Floors]) -> Comparison {
+    let (cases_a, cases_b) = (Figures::of(a), Figures::of(b));
+    let pairs = paired(&cases_a, &cases_b);
+    let mut compared: Vec<Compared> = pairs.iter().flat_map(|pair| metrics(pair, floors)).collect();
+    judge::correct(&mut compared);
+    let unpaired = |all: &[Figures<'_>], has: &dyn Fn(&Pair<'_, '_>) -> String| -> Vec<String> {
+        let used: Vec<String> = pairs.iter().map(has).collect();
+        all.iter().map(|f| f.case.id().as_str().to_owned()).filter(|id| !used.contains(id)).collect()
+    };
+    Comparison {
+        a: a.name.clone(),
+        b: b.name.clone(),
+        runs: [a.runs.len(), b.runs.len()],
+        flags: flags(a, b),
+        only_a: unpaired(&cases_a, &|pair| pair.a.case.id().as_str().to_owned()),
+        only_b: unpaired(&cases_b, &|pair| pair.b.case.id().as_str().to_owned()),
+        compared,
+    }
+}
+
+impl Comparison {
+    /// How many metrics have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.compared.iter().filter(|c| c.verdict == verdict).count()
+    }
+
+    /// What is worse by more than this share.
+    pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &Compared> {
+        self.compared.iter().filter(move |c| c.verdict == Verdict::Worse && c.loss() > share)
+    }
+}
+
+impl Compared {
+    /// The share that is lost, whatever direction is good: 0.1 is a tenth less work in the same time.
+    pub fn loss(&self) -> f64 {
+        match (self.difference, self.better) {
+            (None, _) => 0.0,
+            (Some(difference), Better::Higher) => -difference,
+            (Some(difference), Better::Lower) => difference,
+        }
+    }
+}
+
+/// The measurements of one case in the runs of one side; each has figures.
+struct Figures<'a> {
+    case: &'a Case,
+    all: Vec<Taken<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct Taken<'a> {
+    run: &'a Run,
+    measurement: &'a Measurement,
+}
+
+impl<'a> Figures<'a> {
+    fn of(side: &'a Side) -> Vec<Self> {
+        let mut found: Vec<Self> = Vec::new();
+        let mut places = std::collections::HashMap::new();
+        for run in &side.runs {
+            for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
+                let id = measurement.case.id().as_str().to_owned();
+                let place = *places.entry(id).or_insert_with(|| {
+                    found.push(Self { case: &measurement.case, all: Vec::new() });
+                    found.len() - 1
+                });
+                found[place].all.push(Taken { run, measurement });
+            }
+        }
+        found
+    }
+
+    fn metric(&self, name: &str) -> Vec<&'a MetricResult> {
+        self.all.iter().filter_map(|t| t.measurement.metrics.iter().find(|m| m.name == name)).collect()
+    }
+
+    /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
+    fn disturbed(&self) -> f64 {
+        let share = |t: &Taken<'_>| {
+            let conditions = &t.measurement.conditions;
+            let waited = conditions.more.get(WAITED).copied().unwrap_or(0.0);
+            // What a quota stops waits as well, and is a cause of its own.
+            let waited = waited - conditions.throttled.unwrap_or(0.0);
+            conditions.steal.unwrap_or(0.0).max(waited).clamp(0.0, 1.0)
+        };
+        median(self.all.iter().map(share).collect()).unwrap_or(0.0)
+    }
+}
+
+/// The same case on both sides, or the one that comes nearest.
+struct Pair<'f, 'r> {
+    a: &'f Figures<'r>,
+    b: &'f Figures<'r>,
+    differs: Vec<String>,
+}
+
+fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r>> {
+    let same = |f: &'f Figures<'r>| a.iter().find(|other| other.case == f.case);
+    let lone: Vec<&Figures<'r>> = a.iter().filter(|f| b.iter().all(|other| other.case != f.case)).collect();
+    let mut taken: Vec<&Case> = Vec::new();
+    let mut pairs = Vec::new();
+    for this in b {
+        let found = same(this).map(|a| Pair { a, b: this, differs: Vec::new() });
+        let nearest = || {
+            let one = |other: &&&Figures<'r>| {
+                !taken.contains(&other.case) && alike::difference(other.case, this.case).len() == 1
+            };
+            let mut candidates = lone.iter().filter(one);
+            let a = *candidates.next()?;
+            // Two that are as near: neither is it.
+            candidates.next().is_none().then(|| Pair {
+                a,
+                b: this,
+                differs: alike::difference(a.case, this.case),
+            })
+        };
+        if let Some(pair) = found.or_else(nearest) {
+            taken.push(pair.a.case);
+            pairs.push(pair);
+        }
+    }
+    pairs
+}
+
+fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
+    let Some(first) = pair.b.all.first() else { return Vec::new() };
+    let names = first.measurement.metrics.iter().enumerate();
+    names
+        .filter_map(|(index, metric)| {
+            let (a, b) = (pair.a.metric(&metric.name), pair.b.metric(&metric.name));
+            let figure = |all: &[&MetricResult]| median(all.iter().map(|m| m.summary.median).collect());
+            let (noise, origin) = noise_of(pair, &metric.name, [&a, &b], floors).unzip();
+            let judged = Judged {
+                a: judge::Evidence::of(&a),
+                b: judge::Evidence::of(&b),
+                noise,
+                disturbed: pair.a.disturbed().max(pair.b.disturbed()),
+            };
+            let same_unit = a.iter().chain(&b).all(|m| m.unit == metric.unit);
+            let blank = Compared {
+                case: pair.b.case.clone(),
+                metric: metric.name.clone(),
+                headline: index == 0,
+                unit: metric.unit,
+                better: metric.better,
+                a: figure(&a)?,
+                b: figure(&b)?,
+                difference: None,
+                interval: None,
+                smallest: None,
+                noise: origin,
+                p: None,
+                verdict: Verdict::Undecided,
+                why: None,
+                differs: pair.differs.clone(),
+            };
+            same_unit.then(|| judged.enter(blank))
+        })
+        .collect()
+}
+
+/// The noise between runs for this metric, the best source first.
+fn noise_of(
+    pair: &Pair<'_, '_>,
+    metric: &str,
+    sides: [&[&MetricResult]; 2],
+    floors: &[Floors],
+) -> Option<(Noise, Origin)> {
+    let spread = |all: &[&MetricResult]| {
+        let values: Vec<f64> = all.iter().map(|m| m.summary.median).collect();
+        (values.len() >= ENOUGH_RUNS).then(|| Noise::of([values.as_slice()])).flatten()
+    };
+    let of_runs = sides.into_iter().filter_map(spread).reduce(Noise::worse);
+    if let Some(noise) = of_runs {
+        return Some((noise, Origin::Runs));
+    }
+    let benchmark = pair.b.case.benchmark();
+    let machines = pair.a.all.iter().chain(&pair.b.all).map(|t| t.run.machine.id.as_str());
+    let measured = |id: &str| floors.iter().find(|f| f.machine == id)?.find(benchmark, metric);
+    let of_doctor: Option<Vec<Noise>> = machines.map(measured).collect();
+    if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(Noise::worse)) {
+        return Some((noise, Origin::Doctor));
+    }
+    let declared = bench::find(benchmark).and_then(|b| b.noise(metric));
+    declared.map(|share| (Noise::declared(share), Origin::Declared))
+}
+
+#[cfg(test)]
+mod tests;

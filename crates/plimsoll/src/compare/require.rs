@@ -1,0 +1,298 @@
+//! Requirements on figures: `memory.bandwidth/* program >= 80% of limit`, `disk.io/* latency <= 200us`,
+//! `cpu rate >= 95% of baseline`.
+//!
+//! A requirement that nothing can be held against (no such figure, no known limit) is not met: what cannot be checked
+//! must not pass for checked.
+
+use serde::Serialize;
+
+use crate::case::{CaseId, Pattern};
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::quantity::{Quantity, Unit, percent};
+
+/// A requirement, read.
+#[derive(Clone, Debug)]
+pub struct Requirement {
+    /// As typed, safe to print.
+    pub text: String,
+    pattern: Pattern,
+    metric: String,
+    relation: Relation,
+    bound: Bound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+}
+
+/// What a figure is held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    /// A share of the limit, where 1 is best for ceilings and floors alike.
+    OfLimit(f64),
+    /// A share of the baseline's figure.
+    OfBaseline(f64),
+    /// A figure; without a unit it is in the metric's own.
+    Figure(f64, Option<Unit>),
+}
+
+/// A requirement held against one figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Holds {
+    /// The requirement.
+    pub requirement: String,
+    /// The case; null where no figure was found.
+    pub case: Option<String>,
+    /// Whether it is met.
+    pub met: bool,
+    /// What was found, in words.
+    pub found: String,
+}
+
+const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* program >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
+
+impl Requirement {
+    /// Reads a requirement.
+    ///
+    /// # Errors
+    /// One line on what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let shown = crate::text::shown_within(text, 200);
+        let wrong = |why: &str| format!("'{shown}': {why}; {GRAMMAR}");
+        let mut words = text.split_whitespace();
+        let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
+            return Err(wrong("not a requirement"));
+        };
+        let relation = match relation {
+            ">=" => Relation::AtLeast,
+            "<=" => Relation::AtMost,
+            ">" => Relation::Above,
+            "<" => Relation::Below,
+            _ => return Err(wrong("'>=', '<=', '>' or '<' is missing")),
+        };
+        let rest: Vec<&str> = words.collect();
+        let bound = bound(&rest.join(" ")).map_err(|why| wrong(&why))?;
+        Ok(Self {
+            pattern: Pattern::parse(pattern).map_err(|why| wrong(&why))?,
+            metric: metric.to_owned(),
+            text: shown.clone(),
+            relation,
+            bound,
+        })
+    }
+
+    /// Whether it needs a baseline.
+    pub fn needs_baseline(&self) -> bool {
+        matches!(self.bound, Bound::OfBaseline(_))
+    }
+
+    /// Holds it against every figure of the run that it names. `baseline` knows the figure to compare with.
+    pub fn check(&self, run: &Run, baseline: impl Fn(&CaseId, &str) -> Option<f64>) -> Vec<Holds> {
+        let meant: Vec<&Measurement> =
+            run.measurements.iter().filter(|m| self.pattern.matches(m.case.id().as_str())).collect();
+        let mut held: Vec<Holds> = meant.iter().filter_map(|m| self.held(m, &baseline)).collect();
+        if held.is_empty() {
+            let found = match meant.len() {
+                0 => "no case of the run has such a name".to_owned(),
+                _ => format!("none of these cases has a metric '{}'", crate::text::shown(&self.metric)),
+            };
+            held.push(Holds { requirement: self.text.clone(), case: None, met: false, found });
+        }
+        held
+    }
+
+    fn held(
+        &self,
+        measurement: &Measurement,
+        baseline: &impl Fn(&CaseId, &str) -> Option<f64>,
+    ) -> Option<Holds> {
+        let id = measurement.case.id();
+        let holds = |met: bool, found: String| Holds {
+            requirement: self.text.clone(),
+            case: Some(id.as_str().to_owned()),
+            met,
+            found,
+        };
+        if measurement.status != Status::Ok {
+            let reason = measurement.reason.as_deref().unwrap_or("no reason given");
+            return Some(holds(false, format!("not measured: {reason}")));
+        }
+        let metric = measurement.metrics.iter().find(|m| m.name == self.metric)?;
+        let value = metric.summary.median;
+        let shown = Quantity::new(value, metric.unit).to_string();
+        Some(match self.bound {
+            Bound::OfLimit(bound) => match metric.of_limit {
+                Some(share) => holds(
+                    self.relation.holds(share, bound),
+                    format!("{shown}, {} of limit", percent(share, 3)),
+                ),
+                None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
+            },
+            Bound::OfBaseline(bound) => match baseline(&id, &metric.name).filter(|base| *base > 0.0) {
+                Some(base) => {
+                    let found = format!("{shown}, {} of the baseline's", percent(value / base, 3));
+                    holds(self.relation.holds(value / base, bound), found)
+                }
+                None => holds(false, format!("{shown}, and no baseline has this figure")),
+            },
+            Bound::Figure(_, Some(unit)) if unit != metric.unit => {
+                holds(false, format!("{shown}, which is not in {unit}"))
+            }
+            Bound::Figure(bound, _) => holds(self.relation.holds(value, bound), shown),
+        })
+    }
+}
+
+fn unknown_limit(metric: &MetricResult) -> String {
+    let reason = metric.limit.as_ref().and_then(|limit| limit.reason.clone());
+    reason.map_or("no limit is known".to_owned(), |why| format!("its limit is unknown: {why}"))
+}
+
+impl Relation {
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::AtLeast => value >= bound,
+            Self::AtMost => value <= bound,
+            Self::Above => value > bound,
+            Self::Below => value < bound,
+        }
+    }
+}
+
+fn bound(text: &str) -> Result<Bound, String> {
+    let (number, rest) = split_number(text);
+    let value: f64 = number.parse().map_err(|_| "no number to compare with".to_owned())?;
+    if !value.is_finite() {
+        return Err("the number is not finite".to_owned());
+    }
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    match words.as_slice() {
+        [] => Ok(Bound::Figure(value, None)),
+        ["%", "of", "limit"] => Ok(Bound::OfLimit(value / 100.0)),
+        ["%", "of", "baseline"] => Ok(Bound::OfBaseline(value / 100.0)),
+        ["%"] => Err("of what? write 'of limit' or 'of baseline'".to_owned()),
+        [unit] => {
+            let (factor, unit) =
+                scaled_unit(unit).ok_or_else(|| format!("no unit '{}'", crate::text::shown(unit)))?;
+            Ok(Bound::Figure(value * factor, Some(unit)))
+        }
+        _ => Err("too many words after the number".to_owned()),
+    }
+}
+
+/// The number at the head and the rest. An `e` is the number's only with digits after it.
+fn split_number(text: &str) -> (&str, &str) {
+    let bytes = text.as_bytes();
+    let exponent = |at: usize| {
+        let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        bytes.get(at + 1 + sign).is_some_and(u8::is_ascii_digit)
+    };
+    let part = |at: usize| match bytes[at] {
+        b'0'..=b'9' | b'.' => true,
+        b'+' | b'-' => at == 0 || matches!(bytes[at - 1], b'e' | b'E'),
+        b'e' | b'E' => at > 0 && exponent(at),
+        _ => false,
+    };
+    let end = (0..bytes.len()).find(|&at| !part(at)).unwrap_or(bytes.len());
+    text.split_at(end)
+}
+
+/// `Gbit/s` is (10⁹, bit/s).
+fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
+    const PREFIXES: &[(&str, f64)] = &[
+        ("n", 1e-9),
+        ("u", 1e-6),
+        ("µ", 1e-6),
+        ("m", 1e-3),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+    ];
+    let plain = Unit::from_name(text).map(|unit| (1.0, unit));
+    let prefixed = || {
+        PREFIXES
+            .iter()
+            .find_map(|(prefix, factor)| Some((*factor, Unit::from_name(text.strip_prefix(prefix)?)?)))
+    };
+    plain.or_else(prefixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fixture;
+
+    fn held(requirement: &str) -> Vec<(bool, String)> {
+        let run = fixture::run();
+        let check = Requirement::parse(requirement)
+            .unwrap()
+            .check(&run, |id, _| id.as_str().starts_with("cpu.peak/op=fma/type=f64").then_some(110e9));
+        check.into_iter().map(|h| (h.met, h.found)).collect()
+    }
+
+    #[test]
+    fn figures_are_held_against_limit_baseline_and_number() {
+        assert!(held("cpu.peak/*f64* rate >= 99% of limit").iter().all(|(met, _)| *met));
+        assert!(held("cpu.peak/*f64* rate > 99.9% of limit").iter().any(|(met, _)| !*met));
+        let of_baseline = held("cpu.peak/*f64* rate >= 107% of baseline");
+        assert_eq!(of_baseline.iter().map(|h| h.0).collect::<Vec<_>>(), [false, true]);
+        assert!(of_baseline[1].1.contains("107 % of the baseline's"), "{of_baseline:?}");
+        assert_eq!(held("network.tcp goodput >= 31 Gbit/s"), [(true, "31.4 Gbit/s".to_owned())]);
+        assert!(!held("network.tcp goodput >= 32Gbit/s")[0].0);
+        assert!(held("network.latency rtt < 13us")[0].0 && !held("network.latency rtt < 1.2e-5")[0].0);
+    }
+
+    #[test]
+    fn what_cannot_be_checked_is_not_met() {
+        let only = |requirement: &str, word: &str| {
+            let held = held(requirement);
+            assert!(held.iter().all(|(met, found)| !met && found.contains(word)), "{held:?}");
+        };
+        only("memory.bandwidth program >= 1% of limit", "limit is unknown");
+        only("network.tcp goodput >= 1% of baseline", "no baseline");
+        only("network.tcp goodput >= 1 B/s", "not in B/s");
+        only("gpu rate >= 1", "no case");
+        only("network.tcp rate >= 1", "none of these cases");
+        only("disk.io/op=write/* rate >= 1", "not measured: no space");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_the_grammar() {
+        for (wrong, word) in [
+            ("", "not a requirement"),
+            ("cpu rate", "not a requirement"),
+            ("cpu rate = 3", "missing"),
+            ("cpu rate >= fast", "no number"),
+            ("cpu rate >= 80%", "of what"),
+            ("cpu rate >= 80% of hope", "too many words"),
+            ("cpu rate >= 8 parsec", "no unit 'parsec'"),
+            ("cpu rate >= 1e999", "not finite"),
+            ("cpu/[ rate >= 1", "such as"),
+        ] {
+            let error = Requirement::parse(wrong).unwrap_err();
+            assert!(error.contains(word) && !error.contains('\n'), "{wrong}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,60}") {
+            let _ = Requirement::parse(&text);
+        }
+
+        #[test]
+        fn numbers_come_through(value in 1e-12f64..1e15) {
+            let read = |text: String| bound(&text).unwrap();
+            prop_assert_eq!(read(format!("{value}")), Bound::Figure(value, None));
+            prop_assert_eq!(read(format!("{value:e} s")), Bound::Figure(value, Some(Unit::Second)));
+        }
+    }
+}

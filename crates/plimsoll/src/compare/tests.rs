@@ -1,0 +1,171 @@
+//! Two sides in all states: alike, changed, noisy, unknown.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::document::RunStatus;
+use crate::fixture;
+use crate::stats::{Samples, Seed, Summary};
+
+const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
+
+/// A run whose only figure has this median, and samples within ± 0.2 %.
+fn run(value: f64) -> Run {
+    of_case(CASE, value)
+}
+
+fn of_case(case: &str, value: f64) -> Run {
+    let mut made = fixture::measured(case, "program", Unit::BytePerSecond, value);
+    made.metrics = vec![fixture::metric("program", Unit::BytePerSecond, value, 0.002)];
+    fixture::run_of(vec![made])
+}
+
+fn side(runs: Vec<Run>) -> Side {
+    Side { name: "side".to_owned(), runs }
+}
+
+fn floors(deviation: f64) -> Vec<Floors> {
+    let noise = Noise { deviation, freedom: 12.0, largest: 2.0 * deviation };
+    let floor = Floor { benchmark: "memory.bandwidth".to_owned(), metric: "program".to_owned(), noise };
+    vec![Floors { machine: "m-1".to_owned(), floors: vec![floor], ..Floors::default() }]
+}
+
+fn only(a: f64, b: f64, deviation: f64) -> Compared {
+    let comparison = compare(&side(vec![run(a)]), &side(vec![run(b)]), &floors(deviation));
+    comparison.compared.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
+    let worse = only(10e9, 9e9, 0.004);
+    assert_eq!((worse.verdict, worse.noise), (Verdict::Worse, Some(Origin::Doctor)));
+    assert!((worse.difference.unwrap() + 0.1).abs() < 0.01);
+    let [low, high] = worse.interval.unwrap();
+    assert!(low < -0.1 && high > -0.1 && high < 0.0, "{low} {high}");
+    assert!((worse.loss() - 0.1).abs() < 0.01);
+    assert_eq!(only(9e9, 10e9, 0.004).verdict, Verdict::Better);
+    assert_eq!(only(10e9, 10.05e9, 0.004).verdict, Verdict::Same);
+    assert_eq!(only(10e9, 9e9, 0.05).verdict, Verdict::Same, "a tenth is within such noise");
+}
+
+#[test]
+fn without_a_known_noise_nothing_is_called_real() {
+    let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[]);
+    let one = &comparison.compared[0];
+    assert_eq!((one.verdict, one.smallest, one.interval), (Verdict::Undecided, None, None));
+    assert!(one.why.as_ref().unwrap().contains("plimsoll doctor"));
+    assert_eq!(comparison.worse_than(0.05).count(), 0);
+    let elsewhere = [Floors { machine: "another".to_owned(), ..floors(0.004)[0].clone() }];
+    let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &elsewhere);
+    assert_eq!(comparison.compared[0].verdict, Verdict::Undecided);
+}
+
+#[test]
+fn many_runs_tell_their_own_noise() {
+    let baseline: Vec<Run> = [10.0, 10.02, 9.98, 10.01, 9.99, 10.0].map(|g| run(g * 1e9)).to_vec();
+    let found = compare(&side(baseline), &side(vec![run(9.5e9)]), &[]);
+    assert_eq!((found.compared[0].verdict, found.compared[0].noise), (Verdict::Worse, Some(Origin::Runs)));
+}
+
+#[test]
+fn a_benchmark_may_declare_its_noise() {
+    let peak = |rate: f64| side(vec![fixture::run_of(vec![fixture::cpu("f64", 2, rate, 200e9)])]);
+    let found = compare(&peak(117e9), &peak(117e9 * 0.9), &[]);
+    assert_eq!(
+        (found.compared[0].verdict, found.compared[0].noise),
+        (Verdict::Worse, Some(Origin::Declared))
+    );
+    assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[]).compared[0].verdict, Verdict::Same);
+}
+
+#[test]
+fn what_was_taken_away_is_no_change_of_the_machine() {
+    let disturbed = |value: f64, waited: f64, throttled: f64| {
+        let mut run = run(value);
+        run.measurements[0].conditions.more.insert(WAITED.to_owned(), waited);
+        run.measurements[0].conditions.throttled = Some(throttled);
+        side(vec![run])
+    };
+    let verdict = |b: Side| compare(&side(vec![run(10e9)]), &b, &floors(0.004)).compared[0].verdict;
+    assert_eq!(verdict(disturbed(9e9, 0.12, 0.0)), Verdict::Same);
+    assert_eq!(verdict(disturbed(5e9, 0.12, 0.0)), Verdict::Worse);
+    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Verdict::Worse, "a quota is a cause");
+}
+
+#[test]
+fn a_thread_fewer_is_paired_and_said() {
+    let (two, one) = (of_case(CASE, 20e9), of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9));
+    let found = compare(&side(vec![two]), &side(vec![one.clone()]), &floors(0.004));
+    assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
+    assert_eq!(found.compared[0].verdict, Verdict::Worse);
+    assert!(found.only_a.is_empty() && found.only_b.is_empty());
+    // Two that are as near: nobody can say which is meant.
+    let mut both = of_case(CASE, 20e9);
+    both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
+    let found = compare(&side(vec![both]), &side(vec![one]), &floors(0.004));
+    assert!(found.compared.is_empty());
+    assert_eq!((found.only_a.len(), found.only_b.len()), (2, 1));
+}
+
+#[test]
+fn other_surroundings_are_flagged() {
+    let mut other = run(10e9);
+    other.machine.id = "m-2".to_owned();
+    other.version = "0.2.0".to_owned();
+    other.machine.kernel.release = Some("6.99".to_owned());
+    other.status = RunStatus::Partial;
+    let found = flags(&side(vec![run(10e9)]), &side(vec![other]));
+    let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
+    assert_eq!(codes, ["machine", "version", "kernel", "partial"]);
+    assert!(flags(&side(vec![run(1.0)]), &side(vec![run(2.0)])).is_empty());
+}
+
+#[test]
+fn nothing_is_divided_by_zero() {
+    let lossy = |loss: f64| {
+        let mut run = run(10e9);
+        run.measurements[0].metrics[0].samples = vec![loss; 5];
+        let samples = Samples::new(vec![loss; 5]).unwrap();
+        run.measurements[0].metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
+        side(vec![run])
+    };
+    let verdict = |a, b| compare(&lossy(a), &lossy(b), &floors(0.0)).compared[0].verdict;
+    assert_eq!(verdict(0.0, 0.0), Verdict::Same);
+    assert_eq!(verdict(0.0, 0.1), Verdict::Undecided);
+    assert_eq!(verdict(1.0, 1.0), Verdict::Same);
+    assert_eq!(verdict(1.0, 2.0), Verdict::Better, "without any noise every change is real");
+}
+
+/// Runs of one machine that differ by normal noise: a thousand comparisons of 40 metrics each call next to nothing real.
+#[test]
+fn alike_runs_are_hardly_ever_called_different() {
+    use rand::RngExt;
+    let mut random = Seed::new(7, "compare", "alike").generator();
+    let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+    let deviation = 0.01;
+    let mut wrong = 0;
+    for _ in 0..1000 {
+        let judged = |_| {
+            let difference = deviation * std::f64::consts::SQRT_2 * normal();
+            let spread: Vec<f64> = (0..13).map(|_| (deviation * normal()).exp()).collect();
+            let noise = Noise::of([spread.as_slice()]).unwrap();
+            difference.abs() > noise.smallest()
+        };
+        wrong += usize::from((0..40).any(judged));
+    }
+    assert!(wrong <= 40, "{wrong} of 1000");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn turned_round_the_verdict_turns(a in 0.5f64..2.0, b in 0.5f64..2.0, deviation in 0.0f64..0.05) {
+        let (there, back) = (only(a * 1e9, b * 1e9, deviation), only(b * 1e9, a * 1e9, deviation));
+        let turned = match there.verdict {
+            Verdict::Better => Verdict::Worse,
+            Verdict::Worse => Verdict::Better,
+            other => other,
+        };
+        prop_assert_eq!(turned, back.verdict);
+    }
+}

@@ -1,0 +1,117 @@
+//! `plimsoll doctor` on a terminal: facts with their cost, then the noise between runs.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::style::{Role, Style};
+use super::wrap::paragraph;
+use crate::compare::Floors;
+use crate::doctor::{Check, Smallest, State, by_subsystem, smallest};
+use crate::quantity::percent;
+
+/// The facts, a line each; below those that cost something, what.
+pub fn checks(checks: &[Check], style: &Style) -> String {
+    let room = checks.iter().map(|c| c.name.width()).max().unwrap_or(0);
+    checks.iter().map(|check| one(check, room, style)).collect()
+}
+
+fn one(check: &Check, room: usize, style: &Style) -> String {
+    let (mark, role) = match check.state {
+        State::Good => ("ok", Role::Good),
+        State::Costs => ("!!", Role::Warning),
+        State::Unknown => ("??", Role::Dim),
+    };
+    let pad = " ".repeat(room - check.name.width());
+    let lead = format!("{mark}  {}{pad}  ", check.name);
+    let text = paragraph(style, Role::Plain, &lead, &check.found);
+    let painted = text.replacen(mark, &style.paint(role, mark), 1);
+    let cost = check.cost.as_deref().map(|cost| paragraph(style, Role::Dim, &" ".repeat(lead.width()), cost));
+    painted + &cost.unwrap_or_default()
+}
+
+/// The noise between runs: the smallest real difference by benchmark, and by subsystem the largest of them.
+pub fn floors(floors: &Floors, style: &Style) -> String {
+    let all = smallest(floors);
+    if all.is_empty() {
+        return paragraph(
+            style,
+            Role::Warning,
+            "",
+            "no case was measured twice: no noise between runs is known",
+        );
+    }
+    let title = format!("Noise between {} runs of the same, one after the other", floors.rounds);
+    let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
+    let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
+    for worst in by_subsystem(&all) {
+        let says = format!("{:<room$}  {:>7}", worst.benchmark, percent(worst.share, 2));
+        text += &format!("{}\n", style.paint(role(worst.share), &style.say(&says)));
+        for one in all.iter().filter(|s| s.benchmark.split('.').next() == Some(&worst.benchmark)) {
+            let says = format!("  {:<width$}  {:>7}", name(one), percent(one.share, 2), width = room - 2);
+            text += &format!("{}\n", style.paint(Role::Dim, &style.say(&says)));
+        }
+    }
+    text + &paragraph(
+        style,
+        Role::Plain,
+        "",
+        "plimsoll compare calls a difference real only beyond these: Student's t at 99.9 % of two runs' deviations, half as much again as the largest difference seen here, and never less than 1 %",
+    )
+}
+
+fn name(of: &Smallest) -> String {
+    format!("  {} {}", of.benchmark, of.metric)
+}
+
+/// From which noise on a tenth cannot be told from chance.
+fn role(share: f64) -> Role {
+    match share {
+        s if s < 0.03 => Role::Good,
+        s if s < 0.1 => Role::Plain,
+        _ => Role::Poor,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Floor, Noise};
+
+    #[test]
+    fn facts_and_noise_at_80_columns() {
+        let check = |name, state, found: &str, cost: Option<&str>| Check {
+            name,
+            state,
+            found: found.to_owned(),
+            cost: cost.map(str::to_owned),
+        };
+        let facts = [
+            check("governor", State::Good, "performance", None),
+            check(
+                "turbo",
+                State::Costs,
+                "on",
+                Some(
+                    "the clock depends on temperature and on how many cores work; limits follow the clock that was held",
+                ),
+            ),
+            check("SMT", State::Unknown, "none seen \u{1b}[2J", Some("a guest may not be told")),
+        ];
+        let floor = |benchmark: &str, metric: &str, deviation| Floor {
+            benchmark: benchmark.to_owned(),
+            metric: metric.to_owned(),
+            noise: Noise { deviation, freedom: 10.0, largest: 0.0 },
+        };
+        let noise = Floors {
+            rounds: 6,
+            floors: vec![
+                floor("cpu.peak", "rate", 0.001),
+                floor("disk.io", "throughput", 0.01),
+                floor("disk.fsync", "latency", 0.08),
+            ],
+            ..Floors::default()
+        };
+        let style = Style::plain(80);
+        insta::assert_snapshot!(checks(&facts, &style) + &floors(&noise, &style));
+        assert!(floors(&Floors::default(), &style).contains("no case was measured twice"));
+    }
+}

@@ -1,0 +1,164 @@
+// One figure of the page: the drawing, buttons to show and hide lines, to zoom and to keep it, and its numbers as a table.
+// All that comes from the data is set as text, never as markup.
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function button(text, label, act) {
+  const made = element("button", "", text);
+  made.type = "button";
+  made.setAttribute("aria-label", label);
+  made.title = label;
+  made.addEventListener("click", act);
+  return made;
+}
+
+class Figure {
+  constructor(place, chart) {
+    this.place = place;
+    this.chart = chart;
+    this.drawing = null;
+    this.zoom = [0, 100];
+    this.cursor = -1;
+    this.hidden = new Set();
+  }
+
+  // Makes the drawing; once.
+  draw() {
+    if (this.drawing) return;
+    const canvas = element("div", "drawing");
+    const rows = this.chart.kind === "forest" ? this.chart.series[0].points.length : 0;
+    canvas.style.height = (rows ? Math.max(160, 70 + 22 * rows) : this.chart.kind === "heat" ? 380 : 300) + "px";
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", this.chart.title + ". Arrow keys go through the points, plus and minus zoom, 0 resets.");
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    this.place.append(this.legend(), canvas, this.tools(), this.table());
+    this.drawing = echarts.init(canvas, null, { renderer: "svg" });
+    this.drawing.setOption(options(this.chart));
+    this.canvas = canvas;
+  }
+
+  redraw() {
+    if (!this.drawing) return;
+    this.drawing.setOption(options(this.chart), true);
+    this.hidden.forEach((name) => this.drawing.dispatchAction({ type: "legendUnSelect", name }));
+  }
+
+  legend() {
+    const list = element("div", "series");
+    if (this.chart.series.length < 2) return list;
+    const looks = coloured(this.chart.series);
+    this.chart.series.forEach((one, index) => {
+      const toggle = button("", `show or hide ${one.name}`, () => {
+        const shown = this.hidden.delete(one.name) || (this.hidden.add(one.name), false);
+        toggle.setAttribute("aria-pressed", String(shown));
+        this.drawing.setOption({ legend: { selected: Object.fromEntries(this.chart.series.map((s) => [s.name, !this.hidden.has(s.name)])) } });
+      });
+      toggle.setAttribute("aria-pressed", "true");
+      const dot = element("span", "dot " + one.role);
+      dot.style.color = looks[index].colour;
+      toggle.append(dot, element("span", "", one.name));
+      list.append(toggle);
+    });
+    return list;
+  }
+
+  tools() {
+    const list = element("div", "tools");
+    const zoomable = this.chart.kind === "lines" || this.chart.kind === "bars";
+    if (zoomable) {
+      list.append(
+        button("+", "zoom in", () => this.zoomBy(0.5)),
+        button("−", "zoom out", () => this.zoomBy(2)),
+        button("0", "whole range", () => this.zoomTo(0, 100)),
+      );
+    }
+    list.append(
+      button("SVG", "keep as SVG", () => this.keep("svg")),
+      button("PNG", "keep as PNG", () => this.keep("png")),
+    );
+    return list;
+  }
+
+  zoomTo(from, to) {
+    this.zoom = [Math.max(0, from), Math.min(100, to)];
+    this.drawing.dispatchAction({ type: "dataZoom", start: this.zoom[0], end: this.zoom[1] });
+  }
+
+  zoomBy(factor) {
+    const middle = (this.zoom[0] + this.zoom[1]) / 2;
+    const half = Math.min(50, ((this.zoom[1] - this.zoom[0]) / 2) * factor);
+    this.zoomTo(middle - half, middle + half);
+  }
+
+  // Goes through the points of the lines that are shown.
+  step(by) {
+    const points = this.chart.series.flatMap((one, series) =>
+      this.hidden.has(one.name) ? [] : one.points.map((_, dataIndex) => ({ name: one.name, series, dataIndex })));
+    if (!points.length) return;
+    this.cursor = (this.cursor + by + points.length) % points.length;
+    const at = points[this.cursor];
+    // Intervals come after the line that they belong to.
+    const drawn = this.drawing.getOption().series;
+    const seriesIndex = drawn.findIndex((s) => s.name === at.name);
+    this.drawing.dispatchAction({ type: "showTip", seriesIndex, dataIndex: at.dataIndex });
+  }
+
+  key(event) {
+    const acts = {
+      ArrowRight: () => this.step(1), ArrowLeft: () => this.step(-1),
+      "+": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), 0: () => this.zoomTo(0, 100),
+      Escape: () => this.drawing.dispatchAction({ type: "hideTip" }),
+    };
+    const act = acts[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  }
+
+  keep(format) {
+    const name = this.chart.title.replace(/[^A-Za-z0-9.]+/g, "-").slice(0, 80) + "." + format;
+    const svg = this.drawing.renderToSVGString();
+    const source = new Blob([svg], { type: "image/svg+xml" });
+    if (format === "svg") return save(source, name);
+    const image = new Image();
+    image.onload = () => {
+      const picture = document.createElement("canvas");
+      picture.width = this.canvas.clientWidth * 2;
+      picture.height = this.canvas.clientHeight * 2;
+      const context = picture.getContext("2d");
+      context.fillStyle = theme().page;
+      context.fillRect(0, 0, picture.width, picture.height);
+      context.drawImage(image, 0, 0, picture.width, picture.height);
+      picture.toBlob((blob) => save(blob, name), "image/png");
+    };
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg);
+  }
+
+  // The numbers, made when they are asked for.
+  table() {
+    const details = element("details", "numbers");
+    details.append(element("summary", "", "numbers"));
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.childElementCount > 1) return;
+      const list = element("ul");
+      const points = this.chart.series.flatMap((one) => one.points.map((p) => told(this.chart, one.name, p)));
+      points.slice(0, 2000).forEach((text) => list.append(element("li", "", text)));
+      details.append(list);
+    });
+    return details;
+  }
+}
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

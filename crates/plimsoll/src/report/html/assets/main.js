@@ -1,0 +1,43 @@
+// Draws each figure when it comes into view, or all of them before printing.
+
+const data = new Map(JSON.parse(document.getElementById("charts").textContent).map((chart) => [chart.id, chart]));
+const figures = [...document.querySelectorAll("[data-chart]")].map((place) => new Figure(place, data.get(place.dataset.chart)));
+const byPlace = new Map(figures.map((figure) => [figure.place, figure]));
+
+const seen = new IntersectionObserver((entries) => {
+  entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
+    seen.unobserve(entry.target);
+    byPlace.get(entry.target).draw();
+  });
+}, { rootMargin: "200px" });
+
+// What is in view is drawn at once, the rest when it comes near.
+figures.forEach((figure) => {
+  if (figure.place.getBoundingClientRect().top < innerHeight) figure.draw();
+  else seen.observe(figure.place);
+});
+
+function drawAll() {
+  figures.forEach((figure) => figure.draw());
+}
+
+addEventListener("beforeprint", drawAll);
+addEventListener("resize", () => figures.forEach((figure) => figure.drawing && figure.drawing.resize()));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((figure) => figure.redraw()));
+
+document.querySelectorAll("button.theme").forEach((toggle) => {
+  toggle.hidden = false;
+  toggle.addEventListener("click", () => {
+    const root = document.documentElement;
+    const dark = getComputedStyle(root).getPropertyValue("--dark").trim() === "1";
+    root.dataset.theme = dark ? "light" : "dark";
+    figures.forEach((figure) => figure.redraw());
+  });
+});
+
+// "#all" draws everything at once and opens the numbers: for who saves or searches the page, and for tests.
+if (location.hash === "#all") {
+  drawAll();
+  document.querySelectorAll("details.numbers").forEach((details) => { details.open = true; });
+  document.documentElement.dataset.drawn = String(figures.filter((figure) => figure.drawing).length);
+}

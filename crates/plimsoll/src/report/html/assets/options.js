@@ -1,0 +1,211 @@
+// From a chart's data to what the library draws. Colours are Okabe and Ito's, told apart also by the colour-blind;
+// marks and dashes say the same again.
+
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6fd6", "#8a8a00"];
+const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin"];
+
+function theme() {
+  const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return { text: of("--text"), dim: of("--dim"), line: of("--line"), page: of("--page"), band: of("--band") };
+}
+
+function axis(spec, colours) {
+  const type = spec.scale === "log" ? "log" : spec.scale === "category" ? "category" : "value";
+  const made = {
+    type,
+    name: spec.name,
+    nameLocation: "middle",
+    nameGap: 28,
+    nameTextStyle: { color: colours.dim },
+    axisLine: { show: true, lineStyle: { color: colours.dim } },
+    axisLabel: { color: colours.text, hideOverlap: true },
+    splitLine: { lineStyle: { color: colours.line } },
+    scale: type === "value" && spec.unit !== "%",
+  };
+  if (type === "category") made.data = spec.categories;
+  else made.axisLabel.formatter = (value) => human(value, spec.unit);
+  // Sizes are powers of two.
+  if (type === "log" && spec.unit === "B") made.logBase = 2;
+  return made;
+}
+
+// Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
+function coloured(series) {
+  let used = -1;
+  let ours = 0;
+  return series.map((one) => {
+    const solid = one.role === "own" || one.role === "peer";
+    if (solid) used += 1;
+    if (one.role === "own") ours = used;
+    const index = solid ? used : ours;
+    return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
+  });
+}
+
+// A bar's middle and half its width, as the library laid it out.
+function laidOut(api, count, bar) {
+  const place = api.barLayout({ barMaxWidth: 46, count })[bar];
+  return place ? { middle: place.offsetCenter, half: place.width / 2 } : { middle: 0, half: 20 };
+}
+
+// A limit over its bar.
+function loadLine(one, look, count) {
+  return {
+    type: "custom", name: one.name, data: one.points, encode: { x: 0, y: 1 }, z: 6, itemStyle: { color: look.colour },
+    renderItem(_, api) {
+      const at = api.coord([api.value(0), api.value(1)]);
+      const { middle, half } = laidOut(api, count, look.bar);
+      const shape = { x1: at[0] + middle - half - 3, x2: at[0] + middle + half + 3, y1: at[1], y2: at[1] };
+      return { type: "line", shape, style: { stroke: theme().text, lineWidth: 3 } };
+    },
+  };
+}
+
+function intervals(one, colour, bars, count, index) {
+  const points = one.points.filter((p) => p.length > 3 && p[2] !== null);
+  if (!points.length) return [];
+  return [{
+    type: "custom", name: one.name, silent: true, itemStyle: { color: colour }, z: 5,
+    data: points.map((p) => [p[0], p[2], p[3]]),
+    renderItem(_, api) {
+      const x = api.value(0);
+      const low = api.coord([x, api.value(1)]);
+      const high = api.coord([x, api.value(2)]);
+      const shift = bars ? laidOut(api, count, index).middle : 0;
+      const at = (y) => ({ x1: low[0] + shift - 3, x2: low[0] + shift + 3, y1: y, y2: y });
+      const style = { stroke: bars ? theme().text : colour, lineWidth: 1.3 };
+      const line = (shape) => ({ type: "line", shape, style });
+      const stem = { x1: low[0] + shift, x2: low[0] + shift, y1: low[1], y2: high[1] };
+      return { type: "group", children: [line(stem), line(at(low[1])), line(at(high[1]))] };
+    },
+    encode: { x: 0, y: [1, 2] }, tooltip: { show: false },
+  }];
+}
+
+function lines(chart, colours) {
+  const bars = chart.kind === "bars";
+  const looks = coloured(chart.series);
+  const count = chart.series.filter((s) => bars && (s.role === "own" || s.role === "peer")).length;
+  const made = [];
+  let index = -1;
+  chart.series.forEach((one, i) => {
+    const { colour, symbol } = looks[i];
+    const solid = one.role === "own" || one.role === "peer";
+    const many = one.points.length > 60;
+    const data = one.points;
+    const common = { name: one.name, data, itemStyle: { color: colour }, encode: { x: 0, y: 1 } };
+    if (bars && solid) {
+      index += 1;
+      const decal = one.role === "peer" ? { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [3, 4], rotation: -0.7, color: "rgba(255,255,255,.45)" } : undefined;
+      made.push({ ...common, type: "bar", barMaxWidth: 46, itemStyle: { color: colour, decal } });
+    } else if (bars) {
+      made.push(loadLine(one, looks[i], count));
+    } else {
+      const dash = { own: "solid", peer: [6, 3], limit: [2, 3], ideal: [8, 5], fit: [3, 2] }[one.role];
+      made.push({
+        ...common, type: "line", symbol, symbolSize: many ? 3 : 7, showSymbol: solid && (!many || one.points.length > 1),
+        lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: dash },
+        connectNulls: false, animation: false,
+      });
+    }
+    if (one.role === "own") made.push(...intervals(one, colour, bars, count, index));
+  });
+  const marks = chart.bands.map((band) => [
+    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: band.name, label: { show: true, color: colours.dim, position: "insideTop" } },
+    { xAxis: band.to === null ? highest(chart) : band.to },
+  ]);
+  if (marks.length && made.length) {
+    const shade = (i) => ({ itemStyle: { color: colours.band, opacity: i % 2 ? 0.35 : 0.8 } });
+    made[0].markArea = { silent: true, data: marks.map((m, i) => [{ ...m[0], ...shade(i) }, m[1]]) };
+  }
+  return made;
+}
+
+const places = (chart) => chart.series.flatMap((s) => s.points.map((p) => p[0])).filter((x) => x !== null);
+const lowest = (chart) => Math.min(...places(chart));
+const highest = (chart) => Math.max(...places(chart));
+
+function heat(chart, colours) {
+  const values = chart.series[0].points.map((p) => p[2]);
+  return {
+    series: [{
+      type: "heatmap", name: chart.series[0].name, data: chart.series[0].points,
+      label: { show: values.length <= 400, formatter: (p) => human(p.value[2], chart.y.unit), fontSize: 10 },
+    }],
+    visualMap: {
+      min: Math.min(...values), max: Math.max(...values), orient: "vertical", right: 0, top: "middle",
+      text: [human(Math.max(...values), chart.y.unit), human(Math.min(...values), chart.y.unit)],
+      inRange: { color: ["#fde725", "#5ec962", "#21918c", "#3b528b", "#440154"] },
+      textStyle: { color: colours.text },
+    },
+  };
+}
+
+function forest(chart, colours) {
+  const points = chart.series[0].points;
+  const band = chart.bands[0];
+  return {
+    series: [
+      {
+        type: "custom", name: "interval", silent: true, z: 1, data: points.filter((p) => p[2] !== null).map((p) => [p[2], p[3], p[1]]),
+        renderItem(_, api) {
+          const low = api.coord([api.value(0), api.value(2)]);
+          const high = api.coord([api.value(1), api.value(2)]);
+          return { type: "line", shape: { x1: low[0], y1: low[1], x2: high[0], y2: high[1] }, style: { stroke: COLOURS[0], lineWidth: 3 } };
+        },
+        encode: { x: [0, 1], y: 2 }, tooltip: { show: false },
+      },
+      {
+        type: "scatter", name: "ratio", symbol: "diamond", symbolSize: 11, data: points.map((p) => [p[0], p[1], p[2], p[3]]),
+        itemStyle: { color: COLOURS[1] },
+        markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: colours.text, type: "solid" }, data: [{ xAxis: 1 }] },
+        markArea: { silent: true, itemStyle: { color: colours.band }, data: [[{ xAxis: band.from }, { xAxis: band.to }]] },
+      },
+    ],
+  };
+}
+
+// What stands at a point, in words: also the hover text.
+function told(chart, name, value) {
+  if (chart.kind === "heat") {
+    return `${chart.x.categories[value[0]]} ← ${chart.y.categories[value[1]]}: ${human(value[2], chart.y.unit)}`;
+  }
+  const interval = (low, high, unit) => (low === null || low === undefined ? "" : ` [${human(low, unit)}, ${human(high, unit)}]`);
+  if (chart.kind === "forest") {
+    return `${chart.y.categories[value[1]]}: ${digits(value[0])}${interval(value[2], value[3], "")}`;
+  }
+  const x = chart.x.scale === "category" ? chart.x.categories[value[0]] : human(value[0], chart.x.unit);
+  return `${name} · ${chart.x.name} ${x}: ${human(value[1], chart.y.unit)}${interval(value[2], value[3], chart.y.unit)}`;
+}
+
+function options(chart) {
+  const colours = theme();
+  const x = axis(chart.x, colours);
+  const y = axis(chart.y, colours);
+  y.nameGap = 64;
+  if (chart.kind === "forest") {
+    y.inverse = true;
+    y.axisLabel.hideOverlap = false;
+    y.axisLabel.width = 230;
+    y.axisLabel.overflow = "truncate";
+  }
+  if (chart.kind === "bars" && chart.y.unit !== "s") y.min = 0;
+  if (chart.kind === "bars") y.scale = false;
+  const body = chart.kind === "heat" ? heat(chart, colours) : chart.kind === "forest" ? forest(chart, colours) : { series: lines(chart, colours) };
+  return {
+    animation: false,
+    textStyle: { fontFamily: "system-ui, sans-serif" },
+    aria: { enabled: true, label: { description: chart.title } },
+    grid: { left: chart.kind === "forest" ? 250 : 84, right: chart.kind === "heat" ? 90 : 18, top: 14, bottom: 48 },
+    legend: { show: false },
+    tooltip: {
+      trigger: "item", renderMode: "richText", confine: true,
+      backgroundColor: colours.page, borderColor: colours.dim, textStyle: { color: colours.text, fontSize: 12 },
+      formatter: (at) => told(chart, at.seriesName, at.value),
+    },
+    xAxis: x,
+    yAxis: y,
+    dataZoom: chart.kind === "heat" || chart.kind === "forest" ? [] : [{ type: "inside", xAxisIndex: 0, filterMode: "none", zoomOnMouseWheel: "ctrl" }],
+    ...body,
+  };
+}

@@ -1,0 +1,382 @@
+//! From a run to its charts: a curve for every parameter of which there are several values, then what stands in single
+//! measurements (series, distributions, curves, matrices), then the roofline and the tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
+use crate::case::{Case, Value};
+use crate::document::Run;
+use crate::machine::Machine;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::report::label::label;
+
+/// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
+const AXES: &[Along] = &[
+    Along { key: "threads", name: "threads", scale: Scale::Linear },
+    Along { key: "streams", name: "streams", scale: Scale::Linear },
+    Along { key: "size", name: "size", scale: Scale::Log },
+    Along { key: "block", name: "block", scale: Scale::Log },
+    Along { key: "depth", name: "queue depth", scale: Scale::Log },
+    Along { key: "message", name: "message", scale: Scale::Log },
+    Along { key: "n", name: "n", scale: Scale::Log },
+    Along { key: "chases", name: "chases at once", scale: Scale::Linear },
+];
+
+#[derive(Clone, Copy)]
+struct Along {
+    key: &'static str,
+    name: &'static str,
+    scale: Scale,
+}
+
+/// Parameters whose values are laid over each other in one chart; all others part charts.
+const OVERLAID: &[&str] = &[
+    "op",
+    "pattern",
+    "type",
+    "isa",
+    "variant",
+    "protocol",
+    "direction",
+    "threads",
+    "streams",
+    "depth",
+    "sync",
+];
+
+/// Of a benchmark: further metrics that are drawn beside the headline.
+const BESIDE: &[(&str, &str)] =
+    &[("disk.io", "latency"), ("memory.block", "latency"), ("network.latency", "rate")];
+
+/// All sweeps of the measurements of one subsystem.
+pub(super) fn sweeps(run: &Run, subsystem: &str) -> Vec<Chart> {
+    let usable: Vec<&Measurement> = run
+        .measurements
+        .iter()
+        .filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok)
+        .collect();
+    let mut charts = Vec::new();
+    for along in AXES {
+        for facet in facets(&usable, along) {
+            charts.extend(facet.charts(run, along));
+        }
+    }
+    for (index, chart) in charts.iter_mut().enumerate() {
+        chart.id = format!("{subsystem}-{index}");
+    }
+    charts
+}
+
+/// The measurements of one chart.
+struct Facet<'a> {
+    benchmark: &'a str,
+    metric: String,
+    /// What all of them share and others have not.
+    fixed: String,
+    all: Vec<&'a Measurement>,
+}
+
+fn facets<'a>(all: &[&'a Measurement], along: &Along) -> Vec<Facet<'a>> {
+    let mut found: Vec<Facet<'a>> = Vec::new();
+    for measurement in all.iter().filter(|m| place(&m.case, along.key).is_some()) {
+        let mut metrics: Vec<&str> =
+            measurement.metrics.first().map(|m| m.name.as_str()).into_iter().collect();
+        let beside =
+            BESIDE.iter().filter(|(b, _)| *b == measurement.case.benchmark()).map(|(_, metric)| *metric);
+        metrics.extend(beside.filter(|name| measurement.metrics.iter().skip(1).any(|m| m.name == **name)));
+        let fixed = others(&measurement.case, |key| key != along.key && !OVERLAID.contains(&key));
+        for metric in metrics {
+            let benchmark = measurement.case.benchmark();
+            let same =
+                |f: &&mut Facet<'a>| f.benchmark == benchmark && f.metric == metric && f.fixed == fixed;
+            match found.iter_mut().find(same) {
+                Some(facet) => facet.all.push(measurement),
+                None => {
+                    found.push(Facet {
+                        benchmark,
+                        metric: metric.to_owned(),
+                        fixed: fixed.clone(),
+                        all: vec![measurement],
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Parameters that are kept, as text.
+fn others(case: &Case, keep: impl Fn(&str) -> bool) -> String {
+    let kept = case.params().iter().filter(|(name, _)| keep(name));
+    kept.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" · ")
+}
+
+/// The parameter as a place on an axis.
+fn place(case: &Case, key: &str) -> Option<f64> {
+    match case.get(key)? {
+        Value::Size(n) | Value::Count(n) => Some(*n as f64),
+        _ => None,
+    }
+}
+
+/// The figures of one metric along the axis.
+struct Lines<'a> {
+    name: String,
+    points: Vec<(f64, &'a MetricResult)>,
+}
+
+impl Facet<'_> {
+    fn charts(&self, run: &Run, along: &Along) -> Vec<Chart> {
+        let lines = self.lines(along);
+        let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
+        let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
+        let threads = along.key == "threads" || along.key == "streams";
+        if places.len() < 2 || longest < 2 || (!threads && longest < 3) {
+            return Vec::new();
+        }
+        let mut charts = vec![self.rates(&lines, along, run)];
+        let shares = self.shares(&lines, along);
+        charts.extend(shares.filter(|_| threads));
+        charts
+    }
+
+    /// The lines of the overlaid parameters, named by what differs among them.
+    fn lines(&self, along: &Along) -> Vec<Lines<'_>> {
+        let varying: Vec<&str> = OVERLAID
+            .iter()
+            .copied()
+            .filter(|key| *key != along.key)
+            .filter(|key| {
+                let values: BTreeSet<String> = self
+                    .all
+                    .iter()
+                    .map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default())
+                    .collect();
+                values.len() > 1
+            })
+            .collect();
+        let mut found: BTreeMap<String, Vec<(f64, &MetricResult)>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for measurement in &self.all {
+            let named = |key: &&str| {
+                let value = measurement.case.get(key)?;
+                Some(if ["threads", "streams", "depth"].contains(key) {
+                    format!("{key} {value}")
+                } else {
+                    value.to_string()
+                })
+            };
+            let name = varying.iter().filter_map(named).collect::<Vec<_>>().join(" ");
+            let name = if name.is_empty() { "plimsoll".to_owned() } else { name };
+            let metric = measurement.metrics.iter().find(|m| m.name == self.metric);
+            if let (Some(x), Some(metric)) = (place(&measurement.case, along.key), metric) {
+                if !order.contains(&name) {
+                    order.push(name.clone());
+                }
+                found.entry(name).or_default().push((x, metric));
+            }
+        }
+        let mut lines: Vec<Lines<'_>> =
+            order.into_iter().filter_map(|name| Some(Lines { points: found.remove(&name)?, name })).collect();
+        lines.iter_mut().for_each(|l| l.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        lines
+    }
+
+    fn title(&self, along: &Along) -> String {
+        let fixed = if self.fixed.is_empty() { String::new() } else { format!(" · {}", self.fixed) };
+        format!("{} {} by {}{fixed}", self.benchmark, self.metric, along.name)
+    }
+
+    /// The figures themselves, with limits, tools, and for threads what perfect scaling would give.
+    fn rates(&self, lines: &[Lines<'_>], along: &Along, run: &Run) -> Chart {
+        let mut series = Vec::new();
+        for line in lines {
+            series.push(Series::new(
+                line.name.clone(),
+                Role::Own,
+                line.points.iter().map(|(x, m)| own(*x, m)).collect(),
+            ));
+            series.extend(peers(line));
+            let limits: Vec<Vec<Option<f64>>> = line
+                .points
+                .iter()
+                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]))
+                .collect();
+            if !limits.is_empty() {
+                series.push(Series::new(format!("{} limit", line.name), Role::Limit, limits));
+            }
+            if along.key == "threads" && line.points.len() >= 3 {
+                series.extend(ideal(line));
+            }
+        }
+        let unit = lines.iter().flat_map(|l| &l.points).map(|(_, m)| m.unit).next();
+        let unit = unit.map_or("", |unit| unit.name());
+        let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
+        let scale = match unit {
+            // Latencies of caches and of memory are two orders apart.
+            "s" if along.scale == Scale::Log => Scale::Log,
+            _ => Scale::Linear,
+        };
+        let bytes = ["size", "block", "message"].contains(&along.key);
+        let mut chart = Chart {
+            id: String::new(),
+            title: self.title(along),
+            note: String::new(),
+            kind: Kind::Lines,
+            x: Axis { scale: along.scale, ..Axis::linear(along.name, if bytes { "B" } else { "" }) },
+            y: Axis { scale, ..Axis::linear(&self.metric, unit) },
+            series,
+            bands: if along.key == "size" { caches(&run.machine) } else { Vec::new() },
+        };
+        if longest <= 3 && ["threads", "streams"].contains(&along.key) {
+            as_bars(&mut chart);
+        }
+        chart
+    }
+
+    /// The same as shares of the limit, ours and the tools'.
+    fn shares(&self, lines: &[Lines<'_>], along: &Along) -> Option<Chart> {
+        let mut series = Vec::new();
+        for line in lines {
+            let of = |value: f64, m: &MetricResult| {
+                let limit = m.limit.as_ref()?;
+                Some(limit.share(value, limit.value?) * 100.0)
+            };
+            let own: Vec<Vec<Option<f64>>> = line
+                .points
+                .iter()
+                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.of_limit? * 100.0)]))
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            series.push(Series::new(line.name.clone(), Role::Own, own));
+            let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
+            for (x, m) in &line.points {
+                for peer in &m.peers {
+                    if let Some(share) = peer.median.and_then(|value| of(value, m)) {
+                        tools.entry(&peer.peer).or_default().push(vec![Some(*x), Some(share)]);
+                    }
+                }
+            }
+            let named =
+                |tool: &str| if lines.len() > 1 { format!("{tool} {}", line.name) } else { tool.to_owned() };
+            series
+                .extend(tools.into_iter().map(|(tool, points)| Series::new(named(tool), Role::Peer, points)));
+        }
+        if series.is_empty() {
+            return None;
+        }
+        let mut chart = Chart {
+            id: String::new(),
+            title: format!("{}, share of limit", self.title(along)),
+            note: "100 % is the limit, for rates and latencies alike".to_owned(),
+            kind: Kind::Lines,
+            x: Axis { scale: along.scale, ..Axis::linear(along.name, "") },
+            y: Axis::linear("share of limit", "%"),
+            series,
+            bands: Vec::new(),
+        };
+        if lines.iter().all(|l| l.points.len() <= 3) {
+            as_bars(&mut chart);
+        }
+        Some(chart)
+    }
+}
+
+fn own(x: f64, metric: &MetricResult) -> Vec<Option<f64>> {
+    let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
+    vec![Some(x), Some(metric.summary.median), low, high]
+}
+
+fn peers(line: &Lines<'_>) -> Vec<Series> {
+    let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
+    for (x, metric) in &line.points {
+        for peer in &metric.peers {
+            if let Some(median) = peer.median {
+                tools.entry(&peer.peer).or_default().push(vec![Some(*x), Some(median)]);
+            }
+        }
+    }
+    let named =
+        |tool: &str| if line.name == "plimsoll" { tool.to_owned() } else { format!("{tool} {}", line.name) };
+    tools.into_iter().map(|(tool, points)| Series::new(named(tool), Role::Peer, points)).collect()
+}
+
+/// The rate of the fewest threads, multiplied; and the Universal Scalability Law where there is enough to fit it.
+fn ideal(line: &Lines<'_>) -> Vec<Series> {
+    use crate::bench::Better;
+    use crate::stats::{Load, Samples, Seed, Usl};
+    let Some((first, metric)) = line.points.first().filter(|(_, m)| m.better == Better::Higher) else {
+        return Vec::new();
+    };
+    let one = metric.summary.median / first;
+    let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(one * x)]).collect();
+    let mut series = vec![Series::new(format!("{} ideal", line.name), Role::Ideal, points)];
+    let loads = line
+        .points
+        .iter()
+        .filter_map(|(x, m)| Some(Load { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? }));
+    let loads: Vec<Load> = loads.collect();
+    if loads.len() >= 4
+        && let Some(law) = Usl::fit(&loads, Seed::new(1, &line.name, &metric.name))
+    {
+        let at = |n: f64| {
+            let (l, s, k) = (law.lambda.value, law.sigma.value, law.kappa.value);
+            l * n / (1.0 + s * (n - 1.0) + k * n * (n - 1.0))
+        };
+        let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
+        series.push(Series::new(format!("{} fitted", line.name), Role::Fit, points));
+    }
+    series
+}
+
+/// Few places read better as bars than as lines.
+fn as_bars(chart: &mut Chart) {
+    let places: BTreeSet<u64> = chart
+        .series
+        .iter()
+        .flat_map(|s| &s.points)
+        .filter_map(|p| p.first().copied().flatten())
+        .map(|x| x as u64)
+        .collect();
+    let index = |x: f64| places.iter().position(|p| *p == x as u64).map(|i| i as f64);
+    for series in &mut chart.series {
+        for point in &mut series.points {
+            if let Some(x) = point.first_mut() {
+                *x = x.and_then(index);
+            }
+        }
+    }
+    chart.kind = Kind::Bars;
+    chart.x = Axis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
+}
+
+/// The sizes of the data caches that one CPU sees, as ranges of the size axis.
+fn caches(machine: &Machine) -> Vec<Band> {
+    let mut sizes: Vec<(String, u64)> = machine
+        .cpu
+        .caches
+        .iter()
+        .filter(|c| c.kind != crate::machine::cpu::CacheKind::Instruction)
+        .filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?)))
+        .collect();
+    sizes.sort_by_key(|(_, bytes)| *bytes);
+    sizes.dedup_by(|a, b| a.0 == b.0);
+    let mut from = None;
+    let mut bands: Vec<Band> = Vec::new();
+    for (name, bytes) in sizes {
+        let to = Some(bytes as f64);
+        bands.push(Band { name, from, to });
+        from = to;
+    }
+    if from.is_some() {
+        bands.push(Band { name: "memory".to_owned(), from, to: None });
+    }
+    bands
+}
+
+/// The name of a measurement in a chart.
+pub(super) fn name(measurement: &Measurement) -> String {
+    label(&measurement.case)
+}

@@ -1,0 +1,144 @@
+//! What the page's script draws: charts as plain data, four kinds of them. How they look is the script's affair.
+
+use serde::Serialize;
+
+use crate::quantity::Unit;
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Chart {
+    /// Unique on the page.
+    pub(super) id: String,
+    pub(super) title: String,
+    /// One line on how to read it; empty where there is nothing to say.
+    pub(super) note: String,
+    pub(super) kind: Kind,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) series: Vec<Series>,
+    /// Shaded ranges of x.
+    pub(super) bands: Vec<Band>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    /// Points joined by lines.
+    Lines,
+    /// Bars side by side; x is a category.
+    Bars,
+    /// A value for each pair: points are [column, row, value].
+    Heat,
+    /// Ratios with intervals, a row each: points are [ratio, row, low, high].
+    Forest,
+}
+
+/// What an axis counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Axis {
+    pub(super) name: String,
+    /// Machine name of the unit; `%` for shares, empty for counts.
+    pub(super) unit: &'static str,
+    pub(super) scale: Scale,
+    /// Names of the places of a category axis.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) categories: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Scale {
+    #[default]
+    Linear,
+    Log,
+    Category,
+}
+
+/// One line or colour of bars.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) role: Role,
+    /// [x, y] or [x, y, low, high]; null where there is none.
+    pub(super) points: Vec<Vec<Option<f64>>>,
+}
+
+/// Whose figures they are: it decides line and mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Role {
+    Own,
+    Peer,
+    Limit,
+    /// What perfect scaling would give.
+    Ideal,
+    /// A law fitted, or the level of a segment.
+    Fit,
+}
+
+/// A range of x with a name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Band {
+    pub(super) name: String,
+    pub(super) from: Option<f64>,
+    pub(super) to: Option<f64>,
+}
+
+impl Axis {
+    pub(super) fn linear(name: &str, unit: &'static str) -> Self {
+        Self { name: name.to_owned(), unit, ..Self::default() }
+    }
+
+    pub(super) fn log(name: &str, unit: &'static str) -> Self {
+        Self { scale: Scale::Log, ..Self::linear(name, unit) }
+    }
+
+    pub(super) fn categories(name: &str, categories: Vec<String>) -> Self {
+        Self { name: name.to_owned(), scale: Scale::Category, categories, ..Self::default() }
+    }
+
+    pub(super) fn of(unit: Unit, name: &str) -> Self {
+        Self::linear(name, unit.name())
+    }
+}
+
+impl Series {
+    pub(super) fn new(name: impl Into<String>, role: Role, points: Vec<Vec<Option<f64>>>) -> Self {
+        Self { name: name.into(), role, points }
+    }
+}
+
+/// JSON that may stand in a `<script>` element: nothing in it can end the element or start markup, and no line
+/// separator of JavaScript is in it.
+pub(super) fn island(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string(value)?;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out += "\\u003c",
+            '>' => out += "\\u003e",
+            '&' => out += "\\u0026",
+            '\u{2028}' => out += "\\u2028",
+            '\u{2029}' => out += "\\u2029",
+            _ => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_island_ends_no_script_and_comes_back(text in "(<[/!]?|script|>|&|\u{2028}|\\PC){0,60}") {
+            let island = island(&text).unwrap();
+            let bare = island.contains(['<', '>', '&', '\u{2028}', '\u{2029}']);
+            prop_assert!(!bare, "{}", island);
+            prop_assert_eq!(serde_json::from_str::<String>(&island).unwrap(), text);
+        }
+    }
+}

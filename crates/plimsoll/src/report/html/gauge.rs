@@ -1,0 +1,149 @@
+//! The first picture: every headline as a load line. Full is the limit, for rates and latencies alike; tools, published
+//! figures and the last run are marks on the same line.
+
+use maud::{Markup, html};
+
+use super::Reference;
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::quantity::{Quantity, percent};
+use crate::report::label::label;
+
+/// How far beyond the limit the line is drawn.
+const BEYOND: f64 = 1.08;
+
+/// One line.
+struct Line<'a> {
+    measurement: &'a Measurement,
+    metric: &'a MetricResult,
+    marks: Vec<Mark>,
+    /// The figure that stands at full.
+    full: f64,
+}
+
+/// Another figure on the line.
+struct Mark {
+    kind: &'static str,
+    name: String,
+    value: f64,
+}
+
+/// All lines, by subsystem.
+pub(super) fn gauges(run: &Run, references: &[Reference]) -> Markup {
+    let parts = crate::report::subsystems(run);
+    html! {
+        div.gauges {
+            @for part in &parts {
+                section.part {
+                    h3 { (crate::report::context::title(part)) }
+                    @for measurement in run.measurements.iter().filter(|m| m.case.subsystem() == *part) {
+                        (row(measurement, references))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
+    let name = label(&measurement.case);
+    let Some(metric) = measurement.metrics.first() else {
+        let reason = measurement.reason.as_deref().unwrap_or("no reason given");
+        let word = if measurement.status == Status::Failed { "failed" } else { "skipped" };
+        return html! {
+            div.gauge { span.what { (name) } span.none title=(reason) { (word) ": " (reason) } }
+        };
+    };
+    let line = Line::new(measurement, metric, references);
+    let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
+    let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / BEYOND);
+    let own = format!("width:{:.2}%", line.at(metric.summary.median) * 100.0 / BEYOND);
+    let known = metric.limit.as_ref().and_then(|l| l.value).is_some();
+    let limit = limit_text(metric);
+    html! {
+        div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&name)) {
+            span.what title=(measurement.case.id()) { (name) }
+            span.value { (figure(metric.summary.median)) }
+            span.track title=(limit) {
+                span.fill.(grade(metric.of_limit)) style=(own) {}
+                @if known { span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {} }
+                @for mark in &line.marks {
+                    span.mark.(mark.kind) style=(at(mark.value)) title=(format!("{}: {}", mark.name, figure(mark.value))) {}
+                }
+            }
+            span.share {
+                @match (measurement.status, metric.of_limit) {
+                    (Status::Invalid, _) => { "invalid" }
+                    (_, Some(share)) => { (percent(share, 3)) }
+                    (_, None) => { span.unknown title=(limit) { "no limit" } }
+                }
+            }
+        }
+    }
+}
+
+fn limit_text(metric: &MetricResult) -> String {
+    match &metric.limit {
+        None => "no limit has a meaning here".to_owned(),
+        Some(limit) => match limit.quantity(metric.unit) {
+            Some(value) => format!("limit {value} = {}", limit.formula),
+            None => format!("limit unknown: {}", limit.reason.as_deref().unwrap_or("no reason given")),
+        },
+    }
+}
+
+fn grade(share: Option<f64>) -> &'static str {
+    match share {
+        None => "unknown",
+        Some(s) if s >= 0.9 => "good",
+        Some(s) if s < 0.6 => "poor",
+        Some(_) => "fair",
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(measurement: &'a Measurement, metric: &'a MetricResult, references: &[Reference]) -> Self {
+        let mut marks: Vec<Mark> = metric
+            .peers
+            .iter()
+            .filter_map(|p| Some(Mark { kind: "peer", name: p.peer.clone(), value: p.median? }))
+            .collect();
+        let id = measurement.case.id();
+        let same = references.iter().filter(|r| r.case == id.as_str() && r.metric == metric.name);
+        marks.extend(same.map(|r| Mark { kind: r.kind.class(), name: r.name.clone(), value: r.value }));
+        marks.retain(|m| m.value.is_finite() && m.value > 0.0);
+        let own = metric.summary.median;
+        let limit = metric.limit.as_ref().and_then(|l| l.value).filter(|v| *v > 0.0);
+        let best = |a: f64, b: f64| match metric.better {
+            crate::bench::Better::Higher => a.max(b),
+            crate::bench::Better::Lower => a.min(b),
+        };
+        // Without a limit the best of the figures stands at nine tenths, so that no line looks full.
+        let best = marks.iter().map(|m| m.value).fold(own, best);
+        let full = limit.unwrap_or(match metric.better {
+            crate::bench::Better::Higher => best / 0.9,
+            crate::bench::Better::Lower => best * 0.9,
+        });
+        Self { measurement, metric, marks, full }
+    }
+
+    /// Where a figure stands: 1 is full. Beyond the line's end is its end.
+    fn at(&self, value: f64) -> f64 {
+        let share = match self.metric.better {
+            crate::bench::Better::Higher => value / self.full,
+            crate::bench::Better::Lower => self.full / value,
+        };
+        if share.is_finite() { share.clamp(0.0, BEYOND) } else { 0.0 }
+    }
+
+    /// The line in words, for who cannot see it.
+    fn spoken(&self, name: &str) -> String {
+        let figure = |value: f64| Quantity::new(value, self.metric.unit).to_string();
+        let share =
+            self.metric.of_limit.map(|s| format!(", {} of its limit", percent(s, 3))).unwrap_or_default();
+        let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
+        let reason =
+            self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();
+        format!("{name}: {}{share}{marks}{reason}", figure(self.metric.summary.median))
+    }
+}

@@ -1,0 +1,151 @@
+//! The report as one HTML file that opens anywhere: no network, no other file.
+//!
+//! Text, tables and the first picture are made here, by templates that escape all that they are given; the charts are
+//! data ([`data::Chart`]) in one island of JSON, drawn by Apache ECharts and the script in `assets`. A
+//! Content-Security-Policy with the hashes of exactly these two scripts forbids everything else.
+
+mod charts;
+mod data;
+mod gauge;
+mod page;
+mod parts;
+mod single;
+#[cfg(test)]
+mod tests;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use crate::document::Run;
+use crate::measurement::{Measurement, Status};
+
+/// A figure that was not measured in this run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// Whose it is.
+    pub kind: ReferenceKind,
+    /// Its name: of the table, or of the run.
+    pub name: String,
+    /// Id of the case.
+    pub case: String,
+    /// The metric.
+    pub metric: String,
+    /// In the metric's unit.
+    pub value: f64,
+}
+
+/// Whose a reference is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferenceKind {
+    /// The run before, on this machine.
+    LastRun,
+    /// A published table.
+    Published,
+}
+
+impl ReferenceKind {
+    fn class(self) -> &'static str {
+        match self {
+            Self::LastRun => "before",
+            Self::Published => "published",
+        }
+    }
+}
+
+/// The headlines of an earlier run, as marks.
+pub fn last_run(run: &Run) -> Vec<Reference> {
+    let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));
+    let of = |m: &Measurement| {
+        let metric = m.metrics.first().filter(|_| m.status == Status::Ok)?;
+        Some(Reference {
+            kind: ReferenceKind::LastRun,
+            name: name.clone(),
+            case: m.case.id().as_str().to_owned(),
+            metric: metric.name.clone(),
+            value: metric.summary.median,
+        })
+    };
+    run.measurements.iter().filter_map(of).collect()
+}
+
+/// Apache ECharts 6.1.0, unchanged (`vendor/`, with its licence and notices).
+const LIBRARY: &str = include_str!("vendor/echarts.min.js");
+
+/// Our own, in the order in which it is put together; each file is a part of one function body.
+const SCRIPT: &[&str] = &[
+    include_str!("assets/units.js"),
+    include_str!("assets/options.js"),
+    include_str!("assets/figure.js"),
+    include_str!("assets/main.js"),
+];
+
+const STYLE: &str = include_str!("assets/report.css");
+
+/// What the page shows beside a run.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Figures for the marks on the load lines.
+    pub references: Vec<Reference>,
+}
+
+/// The page of these runs; the first has the gauges, the others follow.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> {
+    let script = script();
+    let mut charts = Vec::new();
+    let mut bodies = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        let (body, mut drawn) = page::body(run, beside, index);
+        charts.append(&mut drawn);
+        bodies.push(body);
+    }
+    let island = data::island(&charts)?;
+    Ok(document(&bodies, &island, &script, &title(runs)).into_string())
+}
+
+fn title(runs: &[Run]) -> String {
+    let host = runs.first().and_then(|run| run.machine.host.as_deref()).unwrap_or("this machine");
+    format!("plimsoll: {}", crate::text::shown_within(host, 80))
+}
+
+/// Our script as one function, so that nothing of it is global.
+fn script() -> String {
+    format!("(() => {{\n\"use strict\";\n{}\n}})();\n", SCRIPT.join("\n"))
+}
+
+fn hash(script: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
+}
+
+fn document(bodies: &[Markup], island: &str, script: &str, title: &str) -> Markup {
+    let policy = format!(
+        "default-src 'none'; script-src {} {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        hash(LIBRARY),
+        hash(script)
+    );
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                @for body in bodies { (body) }
+                noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
+                script type="application/json" id="charts" { (PreEscaped(island)) }
+                script { (PreEscaped(LIBRARY)) }
+                script { (PreEscaped(script)) }
+            }
+        }
+    }
+}

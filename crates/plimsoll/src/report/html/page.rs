@@ -1,0 +1,85 @@
+//! The body of the page: what machine, what figures, how far from the limit, do the tools agree, was it quiet; then the
+//! charts by subsystem, and the tables with every figure.
+
+use maud::{Markup, html};
+
+use super::data::Chart;
+use super::{Beside, charts, gauge, parts, single};
+use crate::document::Run;
+use crate::report::context::title;
+
+/// The body of one run, and its charts.
+pub(super) fn body(run: &Run, beside: &Beside, index: usize) -> (Markup, Vec<Chart>) {
+    let mut all: Vec<Chart> = Vec::new();
+    let mut sections = Vec::new();
+    let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
+        let named = found.into_iter().map(|c| Chart { id: format!("r{index}-{}", c.id), ..c });
+        let named: Vec<Chart> = named.collect();
+        all.extend(named.iter().cloned());
+        named
+    };
+    let roofline = keep(single::roofline(run).into_iter().collect());
+    for part in crate::report::subsystems(run) {
+        let mut found = charts::sweeps(run, part);
+        found.extend(single::of(run, part));
+        let mut found = keep(found);
+        if part == "cpu" {
+            found.extend(roofline.clone());
+        }
+        sections.push(section(run, part, &found));
+    }
+    let forest = keep(single::forest(run).into_iter().collect());
+    let markup = html! {
+        (parts::header(run))
+        main {
+            (parts::findings(run))
+            section.first aria-label="Figures and their limits" {
+                (gauge::gauges(run, &beside.references))
+                (legend(run, beside))
+            }
+            @for section in &sections { (section) }
+            @if !forest.is_empty() || parts::has_peers(run) {
+                section {
+                    h2 { "Beside trusted tools" }
+                    @for chart in &forest { (figure(chart)) }
+                    (parts::peers(run))
+                }
+            }
+            (parts::machine(run))
+        }
+    };
+    (markup, all)
+}
+
+fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
+    html! {
+        section {
+            h2 { (title(part)) }
+            div.charts { @for chart in found { (figure(chart)) } }
+            (parts::figures(run, part))
+        }
+    }
+}
+
+/// The place of a chart; the script fills it.
+fn figure(chart: &Chart) -> Markup {
+    html! {
+        figure.chart data-chart=(chart.id) {
+            figcaption { strong { (chart.title) } @if !chart.note.is_empty() { span.note { (chart.note) } } }
+        }
+    }
+}
+
+fn legend(run: &Run, beside: &Beside) -> Markup {
+    let has = |class: &str| beside.references.iter().any(|r| r.kind.class() == class);
+    html! {
+        p.legend {
+            span.key.own {} "this run, full is the limit "
+            span.key.load {} "limit "
+            @if parts::has_peers(run) { span.key.peer {} "tools " }
+            @if has("before") { span.key.before {} "last run " }
+            @if has("published") { span.key.published {} "published " }
+            span.key.open {} "limit unknown: the line's length is the best figure's"
+        }
+    }
+}

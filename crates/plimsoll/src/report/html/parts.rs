@@ -1,0 +1,302 @@
+//! Parts of the page that are text: header, findings, tables, machine.
+
+use maud::{Markup, html};
+
+use crate::document::{Run, RunStatus};
+use crate::measurement::{Availability, Measurement, MetricResult, PeerResult, Status};
+use crate::quantity::{Quantity, Unit, format_size, percent, significant};
+use crate::report::label::label;
+use crate::report::row::Row;
+use crate::sample::WAITED;
+use crate::stats::Verdict;
+use crate::store::Counts;
+
+/// Findings that stand open; the others wait behind a click.
+const OPEN_FINDINGS: usize = 4;
+
+/// A share of lost time from which a case counts as disturbed.
+const DISTURBED: f64 = 0.05;
+
+/// What machine, which run, was it quiet, do the tools agree.
+pub(super) fn header(run: &Run) -> Markup {
+    let host = run.machine.host.as_deref().unwrap_or("this machine");
+    html! {
+        header {
+            div.name {
+                h1 { (host) }
+                p.machine { (machine_line(run)) }
+            }
+            div.verdicts {
+                (quiet(run))
+                (agreement(run))
+                (counts(run))
+            }
+            p.run {
+                "plan " (run.plan.name) " · " (run.started.get(..16).unwrap_or(&run.started).replace('T', " ")) " UTC · plimsoll "
+                (run.version)
+                @if run.status == RunStatus::Partial { " · " strong { "partial" } }
+                button.theme type="button" hidden { "dark / light" }
+            }
+        }
+    }
+}
+
+/// The machine in a line.
+fn machine_line(run: &Run) -> String {
+    let machine = &run.machine;
+    let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
+    said.push(format!("{} CPUs", machine.cpu.threads));
+    said.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
+    said.extend(machine.virtualisation.hypervisor.clone());
+    said.extend(machine.kernel.release.as_ref().map(|r| format!("Linux {r}")));
+    said.join(" · ")
+}
+
+struct Loss<'a> {
+    what: &'static str,
+    share: f64,
+    case: &'a Measurement,
+}
+
+/// The largest loss of time in any case.
+fn worst(run: &Run) -> Option<Loss<'_>> {
+    let losses = run.measurements.iter().flat_map(|m| {
+        let c = &m.conditions;
+        [
+            ("stolen by the host", c.steal),
+            ("throttled by a quota", c.throttled),
+            ("waiting for a CPU", c.more.get(WAITED).copied()),
+            ("in interrupted slices", c.set_aside),
+        ]
+        .into_iter()
+        .filter_map(move |(what, share)| Some(Loss { what, share: share?, case: m }))
+    });
+    losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+fn quiet(run: &Run) -> Markup {
+    let disturbed =
+        run.measurements.iter().filter(|m| m.warnings.iter().any(|w| w.code == "disturbed")).count();
+    let worst = worst(run);
+    let told = worst
+        .as_ref()
+        .map(|l| format!("at most {} of the time {} ({})", percent(l.share, 2), l.what, label(&l.case.case)));
+    let (class, word) = match (&worst, disturbed) {
+        (None, _) => ("unknown", "not known whether quiet".to_owned()),
+        (Some(l), 0) if l.share < DISTURBED => ("good", "quiet".to_owned()),
+        (Some(_), n) => {
+            ("poor", format!("not quiet: {} of {} cases disturbed", n.max(1), run.measurements.len()))
+        }
+    };
+    html! { div.verdict.(class) { span.word { "Machine: " (word) } @if let Some(told) = told { span.why { (told) } } } }
+}
+
+fn results(run: &Run) -> Vec<&PeerResult> {
+    run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers).collect()
+}
+
+/// Whether tools stood beside any figure.
+pub(super) fn has_peers(run: &Run) -> bool {
+    !results(run).is_empty()
+}
+
+fn agreement(run: &Run) -> Markup {
+    let all = results(run);
+    let given: Vec<&&PeerResult> = all.iter().filter(|p| p.ratio.is_some()).collect();
+    let within = |p: &PeerResult| {
+        p.ratio.is_some_and(|r| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(&r.median))
+    };
+    let equivalent = given.iter().filter(|p| p.verdict == Verdict::Equivalent).count();
+    let near = given.iter().filter(|p| within(p)).count();
+    let (class, word, why) = match (all.len(), given.len()) {
+        (0, _) => {
+            ("unknown", "not asked".to_owned(), "--against installed runs them beside each figure".to_owned())
+        }
+        (_, 0) => ("unknown", "none gave a figure".to_owned(), String::new()),
+        (_, n) => {
+            let class = if equivalent == n {
+                "good"
+            } else if near * 2 >= n {
+                "fair"
+            } else {
+                "poor"
+            };
+            let why = format!("{equivalent} shown equivalent; {near} with a ratio within the margin");
+            (class, format!("{near} of {n} figures agree"), why)
+        }
+    };
+    html! { div.verdict.(class) { span.word { "Tools: " (word) } span.why { (why) } } }
+}
+
+fn counts(run: &Run) -> Markup {
+    let counts = Counts::of(&run.measurements);
+    let class = if counts.failed + counts.invalid > 0 { "poor" } else { "good" };
+    let warned = run.measurements.iter().filter(|m| !m.warnings.is_empty()).count();
+    html! {
+        div.verdict.(class) {
+            span.word { (counts.total()) " cases: " (counts.said().join(" · ")) }
+            span.why { (warned) " with warnings" }
+        }
+    }
+}
+
+/// What the figures say.
+pub(super) fn findings(run: &Run) -> Markup {
+    if run.findings.is_empty() {
+        return html! {};
+    }
+    let (open, more) = run.findings.split_at(run.findings.len().min(OPEN_FINDINGS));
+    html! {
+        section.findings aria-label="Findings" {
+            ul { @for finding in open { li { (finding.text) } } }
+            @if !more.is_empty() {
+                details { summary { (more.len()) " more findings" } ul { @for finding in more { li { (finding.text) } } } }
+            }
+        }
+    }
+}
+
+/// Every metric of a subsystem: value, interval, limit with its derivation, conditions, warnings.
+pub(super) fn figures(run: &Run, part: &str) -> Markup {
+    let all = run.measurements.iter().filter(|m| m.case.subsystem() == part);
+    html! {
+        details.figures {
+            summary { "All figures, limits, conditions and warnings" }
+            div.wide { table {
+                thead { tr { th { "case" } th { "metric" } th.n { "median" } th.n { "95 % interval" } th.n { "n" } th.n { "limit" } th.n { "of limit" } th { "conditions" } } }
+                tbody { @for measurement in all { (rows(measurement)) } }
+            } }
+        }
+    }
+}
+
+fn rows(measurement: &Measurement) -> Markup {
+    let row = Row::of(measurement);
+    html! {
+        @if measurement.metrics.is_empty() {
+            tr { td { (row.label) } td colspan="7" { (measurement.reason.as_deref().unwrap_or("not measured")) } }
+        }
+        @for (index, metric) in measurement.metrics.iter().enumerate() {
+            tr {
+                td title=(measurement.case.id()) { @if index == 0 { (row.label) " " span.note { (row.chosen) } } }
+                td { (metric.name) }
+                (numbers(metric))
+                td { @if index == 0 { (conditions(measurement)) } }
+            }
+        }
+        @if measurement.status == Status::Invalid {
+            tr.warn { td {} td colspan="7" { "invalid: " (measurement.reason.as_deref().unwrap_or_default()) } }
+        }
+        @for warning in &measurement.warnings { tr.warn { td {} td colspan="7" { "! " (warning.text) } } }
+    }
+}
+
+fn numbers(metric: &MetricResult) -> Markup {
+    let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
+    let interval = metric.summary.ci95.map(|[low, high]| format!("{} … {}", figure(low), figure(high)));
+    html! {
+        td.n { (figure(metric.summary.median)) }
+        td.n { (interval.unwrap_or_else(|| "–".to_owned())) }
+        td.n { (metric.summary.n) }
+        td.n {
+            @match &metric.limit {
+                None => { "–" }
+                Some(limit) => {
+                    details.limit {
+                        summary { (limit.quantity(metric.unit).map_or("unknown".to_owned(), |q| q.to_string())) }
+                        @if !limit.formula.is_empty() { p { code { (limit.formula) } } }
+                        @for input in &limit.inputs { p { (input.name) " = " (significant(input.value, 5)) " " (input.unit) ": " (input.from) } }
+                        @if let Some(reason) = &limit.reason { p { (reason) } }
+                    }
+                }
+            }
+        }
+        td.n { (metric.of_limit.map_or("–".to_owned(), |s| percent(s, 3))) }
+    }
+}
+
+fn conditions(measurement: &Measurement) -> String {
+    let c = &measurement.conditions;
+    let mut said: Vec<String> = Vec::new();
+    said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
+    let shares = [
+        ("steal", c.steal),
+        ("set aside", c.set_aside),
+        ("throttled", c.throttled),
+        ("waited", c.more.get(WAITED).copied()),
+    ];
+    said.extend(
+        shares
+            .into_iter()
+            .filter_map(|(name, share)| Some((name, share?)))
+            .filter(|(_, s)| *s >= 0.001)
+            .map(|(name, s)| format!("{name} {}", percent(s, 2))),
+    );
+    said.join(" · ")
+}
+
+/// Ours, theirs, the ratio and the verdict.
+pub(super) fn peers(run: &Run) -> Markup {
+    html! {
+        details.figures {
+            summary { "All comparisons with tools" }
+            div.wide { table {
+                thead { tr { th { "case" } th { "tool" } th.n { "ours" } th.n { "theirs" } th.n { "ours ÷ theirs" } th { "verdict" } th { "how" } } }
+                tbody {
+                    @for measurement in &run.measurements { @for metric in &measurement.metrics { @for peer in &metric.peers {
+                        (peer_row(measurement, metric, peer))
+                    } } }
+                }
+            } }
+        }
+    }
+}
+
+fn peer_row(measurement: &Measurement, metric: &MetricResult, peer: &PeerResult) -> Markup {
+    let figure =
+        |value: Option<f64>| value.map_or("–".to_owned(), |v| Quantity::new(v, metric.unit).to_string());
+    let ratio = peer.ratio.map_or("–".to_owned(), |r| match r.ci95 {
+        Some([low, high]) => {
+            format!("{} [{}, {}]", significant(r.median, 3), significant(low, 3), significant(high, 3))
+        }
+        None => significant(r.median, 3),
+    });
+    let verdict = match (peer.status, peer.verdict) {
+        (Availability::Unavailable, _) => peer.reason.clone().unwrap_or_else(|| "unavailable".to_owned()),
+        (_, Verdict::Equivalent) => "equivalent".to_owned(),
+        (_, Verdict::Higher) => "ours is higher".to_owned(),
+        (_, Verdict::Lower) => "ours is lower".to_owned(),
+        (_, Verdict::Undecided) => "undecided".to_owned(),
+    };
+    html! {
+        tr {
+            td { (label(&measurement.case)) }
+            td { (peer.peer) " " span.note { (peer.version.as_deref().unwrap_or_default()) } }
+            td.n { (figure(crate::limit::median(peer.own.clone()))) }
+            td.n { (figure(peer.median)) }
+            td.n { (ratio) }
+            td { (verdict) }
+            td { (peer.note) details.limit { summary { "command" } code { (peer.command.join(" ")) } } }
+        }
+    }
+}
+
+/// What was discovered.
+pub(super) fn machine(run: &Run) -> Markup {
+    let sections = crate::report::machine::describe(&run.machine);
+    let text = crate::report::machine::text(&sections, 110);
+    let caches = run
+        .machine
+        .cpu
+        .caches
+        .iter()
+        .filter_map(|c| Some(format!("L{} {}", c.level, format_size(c.size_bytes?))));
+    html! {
+        section {
+            h2 { "Machine" }
+            p { (machine_line(run)) " · " (caches.collect::<Vec<_>>().join(", ")) }
+            details { summary { "All that was discovered" } pre { (text) } }
+            p.note { "run " (run.id) " · seed " (run.seed) " · " (crate::report::span(run.elapsed_s)) }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the roofline; the
+//! tools beside the figures.
+
+use super::charts::name;
+use super::data::{Axis, Chart, Kind, Role, Scale, Series};
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::quantity::Unit;
+use crate::stats::{Seed, Timed, segments};
+
+/// Samples from which a series is drawn.
+const LEAST_SERIES: usize = 30;
+
+/// Most points of a distribution that are drawn.
+const MOST_STEPS: usize = 200;
+
+fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
+    let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+    of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
+}
+
+/// The charts of one subsystem's single measurements.
+pub(super) fn of(run: &Run, subsystem: &str) -> Vec<Chart> {
+    let all = believed(run, subsystem);
+    let mut charts: Vec<Chart> = Vec::new();
+    charts.extend(distribution(&all));
+    for (measurement, metric) in &all {
+        charts.extend(curve(measurement, metric));
+        charts.extend(heat(measurement, metric));
+        charts.extend(series(measurement, metric, run.seed));
+    }
+    for (index, chart) in charts.iter_mut().enumerate() {
+        chart.id = format!("{subsystem}-single-{index}");
+    }
+    charts
+}
+
+/// The samples over time, with the levels between changes.
+fn series(measurement: &Measurement, metric: &MetricResult, seed: u64) -> Option<Chart> {
+    if metric.series.len() < LEAST_SERIES {
+        return None;
+    }
+    let points = metric.series.iter().map(|p| vec![Some(p.t), Some(p.value)]).collect();
+    let timed: Vec<Timed> = metric.series.iter().map(|p| Timed { t: p.t, value: p.value }).collect();
+    let id = measurement.case.id();
+    let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
+    let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];
+    let level =
+        |s: &crate::stats::Segment| [vec![Some(s.from), Some(s.median)], vec![Some(s.to), Some(s.median)]];
+    lines.push(Series::new("level", Role::Fit, levels.iter().flat_map(level).collect()));
+    let note = match levels.len() {
+        0 | 1 => "no change of level".to_owned(),
+        2 => "1 change of level".to_owned(),
+        n => format!("{} changes of level", n - 1),
+    };
+    Some(Chart {
+        id: String::new(),
+        title: format!("{} over time", name(measurement)),
+        note,
+        kind: Kind::Lines,
+        x: Axis::linear("time", "s"),
+        y: Axis::of(metric.unit, &metric.name),
+        series: lines,
+        bands: Vec::new(),
+    })
+}
+
+/// The share of operations that took at most so long, all cases of the subsystem in one picture.
+fn distribution(all: &[(&Measurement, &MetricResult)]) -> Option<Chart> {
+    let with_times = all.iter().filter_map(|(measurement, _)| {
+        let metric = measurement.metrics.iter().find(|m| m.histogram.is_some())?;
+        Some(Series::new(name(measurement), Role::Own, steps(metric.histogram.as_ref()?)))
+    });
+    let series: Vec<Series> = with_times.collect();
+    (!series.is_empty()).then(|| Chart {
+        id: String::new(),
+        title: "Latency of single operations".to_owned(),
+        note: "the share of operations that took at most so long; to the left is better".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::log("latency", "s"),
+        y: Axis::linear("share of operations", "%"),
+        series,
+        bands: Vec::new(),
+    })
+}
+
+/// The cumulative distribution in few steps: those where the share has grown.
+fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
+    let total: u64 = histogram.iter().map(|(_, n)| n).sum();
+    let (mut seen, mut last) = (0, f64::NEG_INFINITY);
+    let mut points = Vec::new();
+    for (index, (edge, count)) in histogram.iter().enumerate() {
+        seen += count;
+        let share = seen as f64 / total.max(1) as f64 * 100.0;
+        if share - last >= 100.0 / MOST_STEPS as f64 || index + 1 == histogram.len() {
+            points.push(vec![Some(*edge), Some(share)]);
+            last = share;
+        }
+    }
+    points
+}
+
+/// What a curve may be drawn over, and what of: parameter, unit, figure, unit, logarithmic.
+const CURVES: &[Curve] = &[
+    Curve { x: "program", x_unit: "B/s", y: "latency", y_unit: "s", scale: Scale::Linear },
+    Curve { x: "depth", x_unit: "", y: "rate", y_unit: "IO/s", scale: Scale::Log },
+    Curve { x: "depth", x_unit: "", y: "latency", y_unit: "s", scale: Scale::Log },
+    Curve { x: "threads", x_unit: "", y: "rate", y_unit: "IO/s", scale: Scale::Log },
+    Curve { x: "rate", x_unit: "", y: "goodput", y_unit: "bit/s", scale: Scale::Linear },
+    Curve { x: "rate", x_unit: "", y: "loss", y_unit: "", scale: Scale::Linear },
+];
+
+struct Curve {
+    x: &'static str,
+    x_unit: &'static str,
+    y: &'static str,
+    y_unit: &'static str,
+    scale: Scale,
+}
+
+fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
+    let Some(curve) = &metric.curve else { return Vec::new() };
+    let draw = |kind: &Curve| {
+        let mut points: Vec<Vec<Option<f64>>> =
+            curve.iter().filter_map(|p| Some(vec![Some(*p.get(kind.x)?), Some(*p.get(kind.y)?)])).collect();
+        points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        (points.len() > 1).then(|| Chart {
+            id: String::new(),
+            title: format!("{}: {} by {}", name(measurement), kind.y, kind.x),
+            note: String::new(),
+            kind: Kind::Lines,
+            x: Axis { scale: kind.scale, ..Axis::linear(kind.x, kind.x_unit) },
+            y: Axis::linear(kind.y, kind.y_unit),
+            series: vec![Series::new(kind.y, Role::Own, points)],
+            bands: Vec::new(),
+        })
+    };
+    CURVES.iter().filter_map(draw).collect()
+}
+
+fn heat(measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
+    let matrix = metric.matrix.as_ref()?;
+    let names = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
+    let mut points = Vec::new();
+    for (row, values) in matrix.values.iter().enumerate() {
+        for (column, value) in values.iter().enumerate() {
+            if value.is_some() {
+                points.push(vec![Some(column as f64), Some(row as f64), *value]);
+            }
+        }
+    }
+    Some(Chart {
+        id: String::new(),
+        title: format!("{}: from each to each", name(measurement)),
+        note: String::new(),
+        kind: Kind::Heat,
+        x: Axis::categories("to", names(&matrix.columns)),
+        y: Axis { unit: metric.unit.name(), ..Axis::categories("from", names(&matrix.rows)) },
+        series: vec![Series::new(metric.name.clone(), Role::Own, points)],
+        bands: Vec::new(),
+    })
+}
+
+/// Operations for each byte that a kernel's arrays move, f64: STREAM's counts.
+fn intensity(measurement: &Measurement) -> Option<f64> {
+    match (measurement.case.benchmark(), measurement.case.word("op")?) {
+        ("memory.bandwidth", "scale") => Some(1.0 / 16.0),
+        ("memory.bandwidth", "add") => Some(1.0 / 24.0),
+        ("memory.bandwidth", "triad") => Some(2.0 / 24.0),
+        _ => None,
+    }
+}
+
+/// From intensity to rate, with the roofs that this run measured.
+pub(super) fn roofline(run: &Run) -> Option<Chart> {
+    const FROM: f64 = 1.0 / 64.0;
+    const TO: f64 = 256.0;
+    let (cpu, memory) = (believed(run, "cpu"), believed(run, "memory"));
+    let peaks = cpu.iter().filter(|(_, m)| m.unit == Unit::FlopPerSecond);
+    let slopes = memory.iter().filter(|(m, _)| m.case.benchmark() == "memory.bandwidth");
+    let best = peaks.clone().map(|(_, m)| m.summary.median).reduce(f64::max)?;
+    slopes.clone().next()?;
+    let mut series = Vec::new();
+    for (measurement, metric) in slopes {
+        let bandwidth = metric.summary.median;
+        let knee = (best / bandwidth).clamp(FROM, TO);
+        let roof = [FROM, knee].map(|x| vec![Some(x), Some(x * bandwidth)]).to_vec();
+        series.push(Series::new(name(measurement), Role::Limit, roof));
+        if let Some(at) = intensity(measurement) {
+            let point = vec![Some(at), Some(at * bandwidth)];
+            series.push(Series::new(
+                format!("{} at its intensity", name(measurement)),
+                Role::Own,
+                vec![point],
+            ));
+        }
+    }
+    let steepest = memory
+        .iter()
+        .filter(|(m, _)| m.case.benchmark() == "memory.bandwidth")
+        .map(|(_, m)| m.summary.median)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    for (measurement, metric) in peaks {
+        let rate = metric.summary.median;
+        let from = (rate / steepest).clamp(FROM, TO);
+        let roof = [from, TO].map(|x| vec![Some(x), Some(rate)]).to_vec();
+        series.push(Series::new(name(measurement), Role::Limit, roof));
+    }
+    Some(Chart {
+        id: "roofline".to_owned(),
+        title: "Roofline".to_owned(),
+        note: "roofs are what this run measured: slopes are memory's, level lines the arithmetic's (in registers)".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::log("FLOP for each byte moved", ""),
+        y: Axis::log("rate", "FLOP/s"),
+        series,
+        bands: Vec::new(),
+    })
+}
+
+/// The ratio of our figures to each tool's, with its interval: a forest plot.
+pub(super) fn forest(run: &Run) -> Option<Chart> {
+    let mut rows = Vec::new();
+    let mut points = Vec::new();
+    for measurement in &run.measurements {
+        for metric in &measurement.metrics {
+            for peer in &metric.peers {
+                let Some(ratio) = peer.ratio else { continue };
+                let [low, high] = ratio.ci95.map_or([None, None], |ci| ci.map(Some));
+                points.push(vec![Some(ratio.median), Some(rows.len() as f64), low, high]);
+                rows.push(format!("{} · {}", peer.peer, name(measurement)));
+            }
+        }
+    }
+    (!rows.is_empty()).then(|| Chart {
+        id: "forest".to_owned(),
+        title: "Our figure ÷ the tool's".to_owned(),
+        note: "1 is the same; bars are 95 % intervals of the paired ratios; the shaded band is the margin"
+            .to_owned(),
+        kind: Kind::Forest,
+        x: Axis::linear("ratio", ""),
+        y: Axis::categories("", rows),
+        series: vec![Series::new("ratio", Role::Own, points)],
+        bands: vec![margin(run)],
+    })
+}
+
+/// The widest margin within which two tools are said to see the same.
+fn margin(run: &Run) -> super::data::Band {
+    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
+    let margin = all.map(|p| p.margin).fold(0.0, f64::max);
+    super::data::Band { name: "margin".to_owned(), from: Some(1.0 / (1.0 + margin)), to: Some(1.0 + margin) }
+}

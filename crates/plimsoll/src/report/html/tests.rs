@@ -1,0 +1,126 @@
+//! The page as text: what it may contain, what it may not, and that every chart has its data. What a browser makes of it
+//! is tested in `tests/html.rs`.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixture;
+
+fn page_of(run: &Run) -> String {
+    page(std::slice::from_ref(run), &Beside::default()).unwrap()
+}
+
+/// The page without its scripts and style.
+fn markup(page: &str) -> String {
+    let (head, rest) = page.split_once("<style>").unwrap();
+    let (_, rest) = rest.split_once("</style>").unwrap();
+    let (body, _) = rest.split_once("<script").unwrap();
+    format!("{head}{body}")
+}
+
+#[test]
+fn one_file_without_a_network() {
+    let page = page_of(&fixture::run());
+    assert!(page.len() < 8 << 20, "{}", page.len());
+    for outside in ["src=", "href=", "@import", "url("] {
+        assert!(!markup(&page).contains(outside), "{outside}");
+    }
+    assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
+}
+
+#[test]
+fn the_policy_names_exactly_these_scripts() {
+    let page = page_of(&fixture::run());
+    for text in [LIBRARY.to_owned(), script()] {
+        assert!(page.contains(&format!("<script>{text}</script>")));
+        assert!(page.contains(&hash(&text).replace('\'', "&#39;")) || page.contains(&hash(&text)));
+    }
+    assert!(page.contains("default-src 'none'") || page.contains("default-src &#39;none&#39;"));
+    // The hash of the empty text, as any tool prints it.
+    assert_eq!(hash(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
+}
+
+#[test]
+fn the_first_screen_answers_the_five_questions() {
+    let page = markup(&page_of(&fixture::run()));
+    for answer in [
+        "bench-1",
+        "AMD EPYC 9R14",
+        "Machine: ",
+        "Tools: ",
+        "13 cases",
+        "117 GFLOP/s",
+        "99.6 %",
+        "these 2 CPUs share one core",
+    ] {
+        assert!(page.contains(answer), "{answer}");
+    }
+}
+
+#[test]
+fn every_chart_has_a_place_and_data() {
+    let mut run = fixture::run();
+    let more: Vec<_> = [(4u64 << 10, 1e-9), (512 << 20, 9e-8)]
+        .iter()
+        .map(|(bytes, latency)| {
+            let size = crate::quantity::format_size(*bytes);
+            let id = format!("memory.latency/size={size}/pages=thp/threads=1");
+            fixture::measured(&id, "latency", crate::quantity::Unit::Second, *latency)
+        })
+        .collect();
+    run.measurements.extend(more);
+    run.measurements[0].metrics[0] = fixture::metric_of(
+        "rate",
+        crate::quantity::Unit::FlopPerSecond,
+        (0..40).map(|i| 1e11 + f64::from(i % 3)).collect(),
+    );
+    let (markup, charts) = page::body(&run, &Beside::default(), 0);
+    let markup = markup.into_string();
+    let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
+    for wanted in [
+        "memory.latency latency by size",
+        "cpu.peak rate by threads",
+        "over time",
+        "Latency of single",
+        "Roofline",
+    ] {
+        assert!(titles.iter().any(|t| t.contains(wanted)), "{wanted}: {titles:?}");
+    }
+    let mut ids: Vec<&str> = charts.iter().map(|c| c.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), charts.len());
+    for chart in &charts {
+        assert!(markup.contains(&format!("data-chart=\"{}\"", chart.id)), "{}", chart.id);
+        assert!(chart.series.iter().any(|s| !s.points.is_empty()), "{}", chart.title);
+    }
+    assert_eq!(markup.matches("data-chart=").count(), charts.len());
+}
+
+#[test]
+fn the_last_run_is_a_mark() {
+    let run = fixture::run();
+    let beside = Beside { references: last_run(&run) };
+    let page = page(std::slice::from_ref(&run), &beside).unwrap();
+    assert!(page.contains("mark before") && page.contains("last run (2026-11-21 08:19)"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn names_never_become_markup(name in "(<script>|</script>|\"|'|&|\u{1b}|\u{202e}|\\PC){1,24}") {
+        let hostile = format!("<b>{name}</b>");
+        let mut run = fixture::run();
+        run.machine.host = Some(hostile.clone());
+        run.machine.cpu.model_name = Some(hostile.clone());
+        run.findings[0].text = hostile.clone();
+        run.plan.name = hostile.clone();
+        run.measurements[2].reason = Some(hostile.clone());
+        run.measurements[9].reason = Some(hostile);
+        let page = page_of(&run);
+        prop_assert!(!markup(&page).contains("<b>"));
+        prop_assert_eq!(page.matches("<script").count(), 3);
+    }
+}

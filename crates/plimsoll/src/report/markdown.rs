@@ -1,0 +1,87 @@
+//! A run as Markdown for an issue or a page; and text that no reader of Markdown takes for markup.
+
+use super::label::label;
+use crate::document::Run;
+use crate::measurement::{Measurement, Status};
+use crate::quantity::{Quantity, percent, relative_half_width};
+
+/// The text of a run.
+pub fn run(run: &Run) -> String {
+    let host = run.machine.host.as_deref().unwrap_or("this machine");
+    let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(host));
+    let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
+    text += &format!(
+        "{}, {} CPUs · plimsoll {} · {}\n\n",
+        escaped(model),
+        run.machine.cpu.threads,
+        escaped(&run.version),
+        escaped(&run.started)
+    );
+    for finding in &run.findings {
+        text += &format!("- {}\n", escaped(&finding.text));
+    }
+    text += if run.findings.is_empty() { "" } else { "\n" };
+    text += "| case | median | ± 95 % | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
+    run.measurements.iter().for_each(|m| text += &row(m));
+    text
+}
+
+fn row(measurement: &Measurement) -> String {
+    let name = escaped(&label(&measurement.case));
+    let reason = escaped(measurement.reason.as_deref().unwrap_or_default());
+    let Some(metric) = measurement.metrics.first() else {
+        let word = if measurement.status == Status::Failed { "failed" } else { "skipped" };
+        return format!("| {name} | {word}: {reason} | | | |\n");
+    };
+    let median = metric.summary.median;
+    let half = metric.summary.ci95.map(|[low, high]| high / 2.0 - low / 2.0);
+    let interval = half.and_then(|half| relative_half_width(median, half)).unwrap_or_default();
+    let limit = metric
+        .limit
+        .as_ref()
+        .map(|l| l.quantity(metric.unit).map_or("unknown".to_owned(), |q| q.to_string()));
+    let share = match (measurement.status, metric.of_limit) {
+        (Status::Invalid, _) => format!("invalid: {reason}"),
+        (_, share) => share.map(|s| percent(s, 3)).unwrap_or_default(),
+    };
+    let value = Quantity::new(median, metric.unit);
+    format!("| {name} | {value} | {interval} | {} | {share} |\n", limit.unwrap_or_default())
+}
+
+/// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
+pub(super) fn escaped(text: &str) -> String {
+    let safe = crate::text::shown_within(text, 600);
+    let mut out = String::with_capacity(safe.len());
+    for c in safe.chars() {
+        match c {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '~' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '@' => out += "&#64;",
+            _ => out.push(c),
+        }
+    }
+    // "https://…" would become a link.
+    out.replace("://", "&#58;//")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_text_of_a_run() {
+        insta::assert_snapshot!(run(&fixture::run()));
+    }
+
+    #[test]
+    fn hostile_text_is_plain() {
+        let text = escaped("<script>|[x](https://y)@me\n`c`");
+        assert_eq!(text, "&lt;script&gt;\\|\\[x\\](https&#58;//y)&#64;me\\\\u{a}\\`c\\`");
+    }
+}

@@ -1,0 +1,196 @@
+//! Figures over time: a line for each case and machine, with a sparkline, and the changes of level below it.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::style::{Role, Style};
+use super::terminal::when;
+use super::wrap::{cut, paragraph};
+use crate::bench::Better;
+use crate::quantity::{Quantity, percent};
+use crate::stats::{MIN_SEGMENT, Seed, Timed, segments};
+use crate::store::Figure;
+
+/// Bars of a sparkline, from low to high.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The same where only ASCII is understood.
+const ASCII_BARS: [char; 8] = ['_', '.', ',', '-', '=', '+', '*', '#'];
+
+/// Most bars of one line.
+const MOST_BARS: usize = 24;
+
+/// Differences of level below this share are not told.
+const NOTABLE: f64 = 0.01;
+
+/// The text of `history show 'memory.*'`.
+pub fn text(figures: &[Figure], style: &Style) -> String {
+    if figures.is_empty() {
+        return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
+    }
+    let mut lines: Vec<(&Figure, Vec<&Figure>)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for figure in figures {
+        let key =
+            (figure.case.as_str(), figure.metric.as_str(), figure.machine.as_str(), figure.host.as_deref());
+        let place = *places.entry(key).or_insert_with(|| {
+            lines.push((figure, Vec::new()));
+            lines.len() - 1
+        });
+        lines[place].1.push(figure);
+    }
+    let mut machine = None;
+    let mut text = String::new();
+    lines.sort_by_key(|(first, _)| (first.host.clone(), first.machine.clone()));
+    for (first, all) in &lines {
+        if machine != Some((&first.machine, &first.host)) {
+            machine = Some((&first.machine, &first.host));
+            let host = first.host.as_deref().unwrap_or("machine");
+            let said = cut(&style.say(&format!("{host} ({})", first.machine)), style.width);
+            text += &format!("{}\n", style.paint(Role::Strong, &said));
+        }
+        text += &line(all, style);
+    }
+    text
+}
+
+fn line(all: &[&Figure], style: &Style) -> String {
+    let (Some(first), Some(last)) = (all.first(), all.last()) else { return String::new() };
+    let values: Vec<f64> = all.iter().map(|f| f.median).collect();
+    let runs = if all.len() == 1 { "run" } else { "runs" };
+    let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+    let human = |value: f64| Quantity::new(value, first.unit).to_string();
+    let range = if all.len() > 1 { format!(", {} … {}", human(low), human(high)) } else { String::new() };
+    let share = last.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
+    let head = format!("  {} {}", first.case, first.metric);
+    let figures = format!("{}{share} ({} {runs}{range})", human(last.median), all.len());
+    let spark = sparkline(&values, style);
+    let mut text = format!("{}\n", cut(&style.say(&head), style.width));
+    let room = style.width.saturating_sub(4 + spark.width() + 2).max(1);
+    let figures = cut(&style.say(&figures), room);
+    text += &format!("    {}  {figures}\n", style.paint(Role::Dim, &spark));
+    for change in changes(all) {
+        let (role, says) = change.said(style);
+        text += &paragraph(style, role, "    ", &says);
+    }
+    text
+}
+
+/// The values as bars between the lowest and the highest; means of neighbours where there are many.
+pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
+    let bars = if style.unicode { BARS } else { ASCII_BARS };
+    let group = values.len().div_ceil(MOST_BARS).max(1);
+    let means: Vec<f64> = values.chunks(group).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
+    let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+    let bar = |value: &f64| {
+        let share = if high > low { (value - low) / (high - low) } else { 0.5 };
+        bars[((share * 7.0).round() as usize).min(7)]
+    };
+    means.iter().map(bar).collect()
+}
+
+/// A change of level.
+struct Change<'a> {
+    at: &'a Figure,
+    before: f64,
+    after: f64,
+}
+
+fn changes<'a>(all: &[&'a Figure]) -> Vec<Change<'a>> {
+    let Some(first) = all.first().filter(|_| all.len() >= 2 * MIN_SEGMENT) else { return Vec::new() };
+    // In the order of entry: clocks can be set back, the order cannot.
+    let series: Vec<Timed> =
+        all.iter().enumerate().map(|(i, f)| Timed { t: i as f64, value: f.median }).collect();
+    let levels = segments(&series, Seed::new(1, &first.case, &first.metric));
+    let change = |pair: &[crate::stats::Segment]| {
+        let at = all.get(pair[1].points.start)?;
+        Some(Change { at, before: pair[0].median, after: pair[1].median })
+    };
+    let found = levels.windows(2).filter_map(change);
+    found.filter(|c| (c.after / c.before - 1.0).abs() >= NOTABLE).collect()
+}
+
+impl Change<'_> {
+    fn said(&self, style: &Style) -> (Role, String) {
+        let ratio = self.after / self.before - 1.0;
+        let good = (ratio > 0.0) == (self.at.better == Better::Higher);
+        let sign = if ratio > 0.0 { "+" } else { "−" };
+        let human = |value: f64| Quantity::new(value, self.at.unit).to_string();
+        let run: String = self.at.run.chars().take(13).collect();
+        let text = format!(
+            "since {} (run {run}): {} → {}, {sign}{}",
+            when(&self.at.started, style),
+            human(self.before),
+            human(self.after),
+            percent(ratio.abs(), 2)
+        );
+        (if good { Role::Good } else { Role::Bad }, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::quantity::Unit;
+
+    fn figure(n: usize, median: f64) -> Figure {
+        Figure {
+            run: format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88"),
+            started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
+            machine: "m-1".to_owned(),
+            host: Some("bench-1".to_owned()),
+            case: "memory.bandwidth/op=read/threads=2".to_owned(),
+            metric: "program".to_owned(),
+            unit: Unit::BytePerSecond,
+            better: Better::Higher,
+            median,
+            ci95: None,
+            of_limit: Some(0.5),
+        }
+    }
+
+    fn stepped() -> Vec<Figure> {
+        (0..24)
+            .map(|n| figure(n, (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * (n % 3) as f64)))
+            .collect()
+    }
+
+    #[test]
+    fn a_step_is_told_with_its_run() {
+        insta::assert_snapshot!(text(&stepped(), &Style::plain(80)));
+        let ascii = text(&stepped(), &Style { unicode: false, ..Style::plain(80) });
+        assert!(ascii.is_ascii(), "{ascii}");
+    }
+
+    #[test]
+    fn few_runs_show_no_change() {
+        let few = text(&stepped()[10..17], &Style::plain(80));
+        assert!(!few.contains("since"), "{few}");
+        assert!(text(&[], &Style::plain(80)).contains("no stored run"));
+        assert!(text(&stepped()[..1], &Style::plain(80)).contains("(1 run)"));
+    }
+
+    #[test]
+    fn the_line_rises_with_the_values() {
+        let style = Style::plain(80);
+        assert_eq!(sparkline(&[1.0, 2.0, 3.0], &style), "▁▅█");
+        assert_eq!(sparkline(&[2.0, 2.0], &style).chars().count(), 2);
+        assert_eq!(sparkline(&vec![1.0; 1000], &style).chars().count(), 24);
+        assert_eq!(sparkline(&[], &style), "");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn any_figures_stay_in_their_lines(
+            values in prop::collection::vec(1e-9f64..1e12, 1..20), host in "\\p{Any}{0,60}", width in 20usize..140,
+        ) {
+            let mut figures: Vec<Figure> = values.iter().enumerate().map(|(n, v)| figure(n, *v)).collect();
+            figures.iter_mut().for_each(|f| f.host = Some(host.clone()));
+            let text = text(&figures, &Style::plain(width));
+            prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+            prop_assert!(text.lines().all(|l| l.width() <= width), "{}", text);
+        }
+    }
+}

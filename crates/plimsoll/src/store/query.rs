@@ -1,0 +1,246 @@
+//! What is asked of the history beside whole runs: figures over time, tags, notes, baselines, noise floors, imports.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Store, StoreError, insert};
+use crate::bench::Better;
+use crate::case::Pattern;
+use crate::compare::Floors;
+use crate::document::{Run, RunStatus};
+use crate::quantity::Unit;
+
+/// One figure of one stored run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Id of its run.
+    pub run: String,
+    /// When that began, RFC 3339.
+    pub started: String,
+    /// Fingerprint of the machine.
+    pub machine: String,
+    /// Name of the machine, where it has one.
+    pub host: Option<String>,
+    /// Id of the case.
+    pub case: String,
+    /// Name of the metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Its direction.
+    pub better: Better,
+    /// The figure.
+    pub median: f64,
+    /// Its 95 % interval.
+    pub ci95: Option<[f64; 2]>,
+    /// Its share of the limit.
+    pub of_limit: Option<f64>,
+}
+
+/// Which figures are asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Of which cases.
+    pub cases: Pattern,
+    /// The metric; the headline where none is named.
+    pub metric: Option<String>,
+    /// Not before this time, RFC 3339 in UTC.
+    pub since: Option<String>,
+    /// On machines whose fingerprint or name is this.
+    pub machine: Option<String>,
+}
+
+/// Most runs of a baseline.
+pub const MOST_BASELINE: usize = 1000;
+
+impl Store {
+    /// The figures that are asked for, in the order in which their runs were entered.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn figures(&self, asked: &Asked) -> Result<Vec<Figure>, StoreError> {
+        // The index is by case: where all begin alike, only those are read.
+        let prefix = match &asked.cases {
+            Pattern::Name(name) => name.as_str(),
+            Pattern::Glob(glob) => literal_head(glob.glob().glob()),
+        };
+        const SELECT: &str = "
+            SELECT id, started, machine, host, case_id, metric, unit, better, median, low, high, of_limit
+            FROM figure JOIN run ON run.number = figure.run
+            WHERE case_id >= ?1 AND case_id < ?1 || char(1114111)
+              AND CASE WHEN ?2 IS NULL THEN rank = 0 ELSE metric = ?2 END
+              AND (?3 IS NULL OR started >= ?3)
+              AND (?4 IS NULL OR machine = ?4 OR host = ?4)
+            ORDER BY figure.run, position, rank";
+        let values = params![prefix, asked.metric, asked.since, asked.machine];
+        let rows = || -> rusqlite::Result<Vec<Option<Figure>>> {
+            let mut statement = self.connection.prepare_cached(SELECT)?;
+            statement.query_map(values, figure)?.collect()
+        };
+        let all = rows().map_err(|e| self.failed(&e))?;
+        Ok(all.into_iter().flatten().filter(|f| asked.cases.matches(&f.case)).collect())
+    }
+
+    /// The runs that bear a tag, the oldest first; empty where nobody does.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn tagged(&self, tag: &str) -> Result<Vec<String>, StoreError> {
+        const SELECT: &str =
+            "SELECT id FROM tag JOIN run ON run.number = tag.run WHERE name = ?1 ORDER BY number";
+        self.ids(SELECT, params![tag])
+    }
+
+    /// The last `count` finished own runs of the plan on the machine, the oldest first, `but` left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn baseline(&self, of: &Run, count: usize) -> Result<Vec<String>, StoreError> {
+        const SELECT: &str = "
+            SELECT id FROM run
+            WHERE machine = ?1 AND plan = ?2 AND id <> ?3 AND state = 'complete' AND origin = 'own'
+              AND number < coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)
+            ORDER BY number DESC LIMIT ?4";
+        let count = i64::try_from(count.min(MOST_BASELINE)).unwrap_or(0);
+        let mut ids = self.ids(SELECT, params![of.machine.id, of.plan.name, of.id, count])?;
+        ids.reverse();
+        Ok(ids)
+    }
+
+    fn ids(&self, select: &str, values: impl rusqlite::Params) -> Result<Vec<String>, StoreError> {
+        let ids = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare_cached(select)?;
+            statement.query_map(values, |row| row.get(0))?.collect()
+        };
+        ids().map_err(|e| self.failed(&e))
+    }
+
+    /// Gives a run a tag; more than one run may bear it.
+    ///
+    /// # Errors
+    /// There is no such run, or the file cannot be written.
+    pub fn tag(&mut self, run: &str, tag: &str) -> Result<(), StoreError> {
+        let number = self.wanted(run)?;
+        let put = self
+            .connection
+            .execute("INSERT OR IGNORE INTO tag (name, run) VALUES (?1, ?2)", params![tag, number]);
+        put.map(drop).map_err(|e| self.failed(&e))
+    }
+
+    /// Takes a tag from a run. Whether it bore it.
+    ///
+    /// # Errors
+    /// There is no such run, or the file cannot be written.
+    pub fn untag(&mut self, run: &str, tag: &str) -> Result<bool, StoreError> {
+        let number = self.wanted(run)?;
+        let gone =
+            self.connection.execute("DELETE FROM tag WHERE name = ?1 AND run = ?2", params![tag, number]);
+        gone.map(|n| n > 0).map_err(|e| self.failed(&e))
+    }
+
+    /// Writes a note beside a run, in the place of an older one; an empty one removes it.
+    ///
+    /// # Errors
+    /// There is no such run, or the file cannot be written.
+    pub fn note(&mut self, run: &str, text: &str) -> Result<(), StoreError> {
+        let number = self.wanted(run)?;
+        let text = (!text.is_empty()).then_some(text);
+        let put =
+            self.connection.execute("UPDATE run SET note = ?2 WHERE number = ?1", params![number, text]);
+        put.map(drop).map_err(|e| self.failed(&e))
+    }
+
+    /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is.
+    ///
+    /// # Errors
+    /// The file cannot be written; then nothing of the run is in it.
+    pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
+        let header = self.header(run)?;
+        let file = self.file.clone();
+        let entered = || -> rusqlite::Result<bool> {
+            let transaction =
+                self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let known = transaction.query_row("SELECT 1 FROM run WHERE id = ?1", [&run.id], |_| Ok(()));
+            if known.optional()?.is_some() {
+                return Ok(false);
+            }
+            const INSERT: &str = "
+                INSERT INTO run (id, started, state, plan, machine, host, elapsed_s, header, origin)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'imported')";
+            let state = match run.status {
+                RunStatus::Complete => "complete",
+                RunStatus::Partial => "partial",
+            };
+            let values = params![
+                run.id,
+                run.started,
+                state,
+                run.plan.name,
+                run.machine.id,
+                run.machine.host,
+                run.elapsed_s,
+                header
+            ];
+            transaction.execute(INSERT, values)?;
+            let number = transaction.last_insert_rowid();
+            for (index, measurement) in run.measurements.iter().enumerate() {
+                insert(&transaction, number, index, measurement)?;
+            }
+            transaction.commit()?;
+            Ok(true)
+        };
+        let mut entered = entered;
+        entered().map_err(|e| StoreError::sqlite(&file, &e))
+    }
+
+    /// Keeps what doctor measured.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_floors(&mut self, floors: &Floors) -> Result<(), StoreError> {
+        let text = serde_json::to_string(floors).map_err(|e| self.failed(&super::unwritable(e)))?;
+        let put = self
+            .connection
+            .execute("INSERT INTO floor (machine, document) VALUES (?1, ?2)", params![floors.machine, text]);
+        put.map(drop).map_err(|e| self.failed(&e))
+    }
+
+    /// What doctor measured last on a machine.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn floors(&self, machine: &str) -> Result<Option<Floors>, StoreError> {
+        const SELECT: &str = "SELECT document FROM floor WHERE machine = ?1 ORDER BY number DESC LIMIT 1";
+        let found = self.connection.query_row(SELECT, [machine], |row| row.get::<_, String>(0)).optional();
+        found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()
+    }
+}
+
+/// The characters of a glob before the first that has a meaning.
+fn literal_head(glob: &str) -> &str {
+    &glob[..glob.find(['*', '?', '[', '{', '\\']).unwrap_or(glob.len())]
+}
+
+/// `None` for a unit or direction that this version does not know.
+fn figure(row: &Row<'_>) -> rusqlite::Result<Option<Figure>> {
+    let interval: [Option<f64>; 2] = [row.get(9)?, row.get(10)?];
+    let (unit, better): (String, String) = (row.get(6)?, row.get(7)?);
+    let better = match better.as_str() {
+        "higher" => Some(Better::Higher),
+        "lower" => Some(Better::Lower),
+        _ => None,
+    };
+    let (Some(unit), Some(better)) = (Unit::from_name(&unit), better) else { return Ok(None) };
+    Ok(Some(Figure {
+        run: row.get(0)?,
+        started: row.get(1)?,
+        machine: row.get(2)?,
+        host: row.get(3)?,
+        case: row.get(4)?,
+        metric: row.get(5)?,
+        unit,
+        better,
+        median: row.get(8)?,
+        ci95: if let [Some(low), Some(high)] = interval { Some([low, high]) } else { None },
+        of_limit: row.get(11)?,
+    }))
+}

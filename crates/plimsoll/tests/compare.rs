@@ -1,0 +1,108 @@
+//! `plimsoll compare` by the whole program: names of sides, exit codes, what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{ended, plimsoll, scratch};
+
+/// A run that takes no time, into `history.db` and a file.
+fn run(dir: &Path, file: &str) {
+    let words =
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+    ended(plimsoll(dir).args(words).args(["--json", file]), 0);
+}
+
+fn compare(dir: &Path, words: &[&str], code: i32) -> (String, String) {
+    ended(plimsoll(dir).arg("compare").args(words).args(["--store", "history.db"]), code)
+}
+
+/// The document with all figures of its headlines multiplied.
+fn scaled(dir: &Path, from: &str, to: &str, factor: f64) {
+    let mut run: Value = serde_json::from_str(&fs::read_to_string(dir.join(from)).unwrap()).unwrap();
+    let times = |value: &mut Value| *value = (value.as_f64().unwrap() * factor).into();
+    for metric in run["measurements"][0]["metrics"].as_array_mut().unwrap() {
+        metric["samples"].as_array_mut().unwrap().iter_mut().for_each(times);
+        for key in ["mean", "median", "min", "max"] {
+            times(&mut metric["summary"][key]);
+        }
+        metric["summary"]["ci95"].as_array_mut().unwrap().iter_mut().for_each(times);
+    }
+    fs::write(dir.join(to), run.to_string()).unwrap();
+}
+
+#[test]
+fn sides_are_runs_files_and_baselines() {
+    let dir = scratch();
+    for file in ["1.json", "2.json", "3.json"] {
+        run(dir.path(), file);
+    }
+    for sides in
+        [["last~1", "last"], ["./1.json", "last"], ["./1.json", "./2.json"], ["baseline:last10", "last"]]
+    {
+        let (out, _) = compare(dir.path(), &sides, 0);
+        assert!(out.contains("undecided") && out.contains("plimsoll doctor"), "{out}");
+    }
+    let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "json"], 0);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["schema"], "plimsoll.comparison/1");
+    assert_eq!(document["compared"][0]["verdict"], "undecided");
+    let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "markdown"], 0);
+    assert!(out.starts_with("### A = last\\~1, B = last\n"), "{out}");
+}
+
+#[test]
+fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
+    let dir = scratch();
+    run(dir.path(), "1.json");
+    scaled(dir.path(), "1.json", "2.json", 100.0);
+    let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%"], 0);
+    assert!(err.contains("--fail-on ignores 1 undecided"), "{err}");
+}
+
+#[test]
+fn a_measured_noise_decides_and_a_requirement_fails() {
+    let dir = scratch();
+    let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history.db"];
+    let (out, _) = ended(plimsoll(dir.path()).args(doctor), 0);
+    assert!(out.contains("time source") && out.contains("Noise between 3 runs"), "{out}");
+    run(dir.path(), "1.json");
+    let (out, _) = compare(dir.path(), &["./1.json", "last", "--format", "json"], 0);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["compared"][0]["noise"], "doctor");
+    assert_eq!(document["compared"][0]["verdict"], "same", "a run is what it is");
+    let needs = |what: &str, code| {
+        compare(dir.path(), &["./1.json", "last", "--require", &format!("null latency {what}")], code).0
+    };
+    assert!(needs("< 1 s", 0).contains("met: "));
+    assert!(needs("> 1 s", 1).contains("NOT MET: "));
+    assert!(needs("<= 100% of baseline", 0).contains("100 % of the baseline's"));
+    assert!(needs("< 50% of baseline", 1).contains("NOT MET: "));
+    let words = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "none"];
+    let (_, err) = ended(plimsoll(dir.path()).args(words).args(["--require", "null latency > 1 s"]), 1);
+    assert!(err.contains("not met: null latency > 1 s"), "{err}");
+}
+
+#[test]
+fn what_stands_for_nothing_is_refused() {
+    let dir = scratch();
+    run(dir.path(), "1.json");
+    fs::write(dir.path().join("cut.json"), &fs::read(dir.path().join("1.json")).unwrap()[..700]).unwrap();
+    for (sides, word) in [
+        (["last", "nothing"], "no run 'nothing'"),
+        (["last~7", "last"], "no run 'last~7'"),
+        (["./missing.json", "last"], "missing.json"),
+        (["./cut.json", "last"], "line"),
+        (["baseline:10", "last"], "write baseline:last10"),
+        (["baseline:last10", "baseline:last3"], "two baselines"),
+        (["baseline:last10", "last"], "no baseline"),
+        (["published:moon", "last"], "no such published table"),
+    ] {
+        let (out, err) = compare(dir.path(), &sides, 2);
+        assert!(out.is_empty() && err.contains(word) && err.lines().count() == 1, "{sides:?}: {err}");
+    }
+    let (_, err) = compare(dir.path(), &["last", "last", "--require", "nonsense"], 2);
+    assert!(err.contains("not a requirement"), "{err}");
+    ended(plimsoll(dir.path()).args(["run", "--only", "null", "--require", "x"]), 2);
+}
