@@ -25,7 +25,7 @@ impl History {
 /// What is asked of the history.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Asked {
-    /// List the runs [default]
+    /// List the runs (the default)
     List,
     /// Print a stored run, or figures over time: 'memory.*'
     Show {

@@ -1,7 +1,7 @@
 //! The report as one HTML file that opens anywhere: no network, no other file.
 //!
 //! Text, tables and the first picture are made here, by templates that escape all that they are given; the charts are
-//! data ([`data::Chart`]) in one island of JSON, drawn by Apache ECharts and the script in `assets`. A
+//! data (`data::Chart`) in one island of JSON, drawn by Apache ECharts and the script in `assets`. A
 //! Content-Security-Policy with the hashes of exactly these two scripts forbids everything else.
 
 mod charts;
