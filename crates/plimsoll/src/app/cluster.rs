@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -183,6 +184,7 @@ fn led(
     let header = super::document(prepared, &told.run, name.as_deref());
     let mut seat = Seat::new(prepared, header.clone(), interrupts.clone(), companions)?;
     outputs.begin(&header, Begins::Anew);
+    let begun = Instant::now();
     let lead = Lead::admit(fabric, interrupts, roster, &told);
     let sink = std::cell::RefCell::new(&mut outputs);
     let ended = lead.run(
@@ -196,7 +198,7 @@ fn led(
             }
         },
     );
-    let document = merged(header, &ended);
+    let document = merged(header, &ended, begun.elapsed());
     let kept = outputs.finish(&document);
     Ok((document, ended, kept))
 }
@@ -206,7 +208,7 @@ fn finished(run: &Run, interrupted: bool) -> Finished {
 }
 
 /// One document of all: a row a machine.
-fn merged(header: Run, ended: &Ended) -> Run {
+fn merged(header: Run, ended: &Ended, elapsed: Duration) -> Run {
     let mut run = Run { nodes: Vec::new(), ..header };
     for finished in ended.finished.values() {
         run.nodes.extend(finished.run.nodes.iter().cloned());
@@ -216,8 +218,7 @@ fn merged(header: Run, ended: &Ended) -> Run {
     run.findings.extend(finding::findings(&run.measurements));
     let whole = ended.lost.is_empty() && !ended.interrupted;
     run.status = if whole { RunStatus::Complete } else { RunStatus::Partial };
-    let begun = run.started.parse::<jiff::Timestamp>().unwrap_or_else(|_| jiff::Timestamp::now());
-    run.elapsed_s = begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
+    run.elapsed_s = elapsed.as_secs_f64();
     run
 }
 
@@ -271,11 +272,14 @@ fn measured(
     told: &Welcome,
     (interrupts, copy): (Receiver<()>, Option<PathBuf>),
 ) {
-    let companions = super::own_program()
-        .and_then(|program| peers::companions(common, &program, interrupts.clone(), prepared))
-        .unwrap_or_default();
     let document = super::document(prepared, &told.run, told.name.as_deref());
-    let Ok(mut seat) = Seat::new(prepared, document, interrupts, companions) else { return };
+    let seated = super::own_program()
+        .and_then(|program| peers::companions(common, &program, interrupts.clone(), prepared))
+        .and_then(|companions| Seat::new(prepared, document, interrupts, companions));
+    let mut seat = match seated {
+        Ok(seat) => seat,
+        Err(failure) => return follower.cannot(failure.line),
+    };
     let interrupted = match told.order {
         Order::Together => seat.carry_out(prepared, follower, &mut drop),
         Order::OneByOne => seat.carry_out(prepared, &mut crate::run::Alone, &mut drop),

@@ -36,7 +36,7 @@ pub enum Incoming {
     Lost(usize, String),
 }
 
-enum Order {
+enum Task {
     Send(usize, Message),
     /// Listen for a while, and name those of whom nothing was heard.
     Listen(Vec<usize>, Duration, Sender<Vec<usize>>),
@@ -49,20 +49,20 @@ enum Order {
 pub struct Fabric {
     rank: usize,
     size: usize,
-    orders: Sender<Order>,
+    tasks: Sender<Task>,
     inbox: Receiver<Incoming>,
     postman: JoinHandle<()>,
 }
 
 /// Says things over a fabric from any thread.
 #[derive(Clone, Debug)]
-pub struct Voice(Sender<Order>);
+pub struct Voice(Sender<Task>);
 
 impl Voice {
     /// Sends a message; a lost rank is told through the inbox.
     pub fn say(&self, to: usize, message: Message) {
         // The thread ends only with the fabric.
-        let _ = self.0.send(Order::Send(to, message));
+        let _ = self.0.send(Task::Send(to, message));
     }
 }
 
@@ -75,7 +75,7 @@ impl Fabric {
         make: impl FnOnce() -> io::Result<L> + Send + 'static,
         alarm: Sender<()>,
     ) -> io::Result<Self> {
-        let (orders, taken) = unbounded();
+        let (tasks, taken) = unbounded();
         let (out, inbox) = unbounded();
         let (told, made) = bounded(1);
         let postman = std::thread::Builder::new().name("cluster".to_owned()).spawn(move || match make() {
@@ -87,7 +87,7 @@ impl Fabric {
             Err(e) => drop(told.send(Err(e))),
         })?;
         let (rank, size) = made.recv().map_err(io::Error::other)??;
-        Ok(Self { rank, size, orders, inbox, postman })
+        Ok(Self { rank, size, tasks, inbox, postman })
     }
 
     /// This rank.
@@ -102,7 +102,7 @@ impl Fabric {
 
     /// What says things.
     pub fn voice(&self) -> Voice {
-        Voice(self.orders.clone())
+        Voice(self.tasks.clone())
     }
 
     /// Sends a message to one rank.
@@ -115,7 +115,7 @@ impl Fabric {
     pub fn silent(&self, among: Vec<usize>, within: Duration) -> Vec<usize> {
         let (told, heard) = bounded(1);
         // A thread that has ended hears nobody.
-        let _ = self.orders.send(Order::Listen(among, within, told));
+        let _ = self.tasks.send(Task::Listen(among, within, told));
         heard.recv().unwrap_or_default()
     }
 
@@ -127,13 +127,13 @@ impl Fabric {
     /// Leaves the world in order, when all ranks do.
     pub fn leave(self) {
         // A thread that has ended has left, and it has nothing to say that is not said.
-        let _ = self.orders.send(Order::Leave);
+        let _ = self.tasks.send(Task::Leave);
         let _ = self.postman.join();
     }
 
     /// Ends all ranks with an exit code; for when one is lost and the others cannot leave in order.
     pub fn abort(self, code: u8) {
-        let _ = self.orders.send(Order::Abort(code));
+        let _ = self.tasks.send(Task::Abort(code));
         let _ = self.postman.join();
     }
 }
@@ -154,16 +154,16 @@ impl<L: Link> Postman<L> {
         Self { link, out, alarm, heard: vec![now; size], lost: vec![false; size], beat: now, asked: now }
     }
 
-    fn work(mut self, orders: &Receiver<Order>) {
+    fn work(mut self, tasks: &Receiver<Task>) {
         loop {
             while self.taken() {}
             self.keep_alive();
-            match orders.recv_timeout(LOOK) {
-                Ok(Order::Send(to, message)) => self.send(to, &encoded(&message)),
-                Ok(Order::Listen(among, within, told)) => drop(told.send(self.silent(among, within))),
-                Ok(Order::Abort(code)) => self.link.abort(code),
+            match tasks.recv_timeout(LOOK) {
+                Ok(Task::Send(to, message)) => self.send(to, &encoded(&message)),
+                Ok(Task::Listen(among, within, told)) => drop(told.send(self.silent(among, within))),
+                Ok(Task::Abort(code)) => self.link.abort(code),
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Order::Leave) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Task::Leave) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }

@@ -52,6 +52,11 @@ impl<'a> Follow<'a> {
         while !matches!(self.next(), None | Some(Message::End)) {}
     }
 
+    /// Tells rank 0 why there is nothing to hand over.
+    pub fn cannot(&self, why: String) {
+        self.fabric.say(0, Message::Cannot(why));
+    }
+
     /// Hands over what was measured. Whether rank 0 has it.
     pub fn hand_over(&mut self, finished: Finished) -> bool {
         self.fabric.say(0, Message::Finished(Box::new(finished)));

@@ -193,16 +193,17 @@ impl<'a> Lead<'a> {
                 self.byes.push(rank);
                 false
             }
-            Incoming::From(..) => true,
-            Incoming::Lost(rank, why) => {
+            Incoming::From(rank, Message::Cannot(why)) | Incoming::Lost(rank, why) => {
                 self.lose(rank, why);
                 false
             }
+            Incoming::From(..) => true,
         }
     }
 
     fn lose(&mut self, rank: usize, why: String) {
         let name = self.roster.name(rank).map_or_else(|| format!("rank {rank}"), str::to_owned);
+        let why = crate::text::shown_within(&why, 300);
         self.ended.lost.push(Lost { rank, name, why });
     }
 
@@ -337,6 +338,31 @@ mod tests {
         let (ended, _, parts) = led(Order::Together, false);
         assert_eq!(ended.finished.len(), 3);
         assert!(parts.iter().all(|f| f.agreed == Some(Amount::Work(3))), "{parts:?}");
+    }
+
+    #[test]
+    fn a_machine_that_cannot_measure_after_all_ends_the_run_and_is_named_with_the_reason() {
+        let (alarm, _kept) = unbounded();
+        let mut fabrics: Vec<Fabric> = local::world(2)
+            .into_iter()
+            .map(|link| Fabric::new(|| Ok(link), alarm.clone()).unwrap())
+            .collect();
+        let (second, first) = (fabrics.remove(1), fabrics.remove(0));
+        let (_keep, interrupts) = unbounded();
+        let mut follow = Follow::introduce(&second, interrupts.clone(), hello(1));
+        let hellos = introduced(&first, hello(0), &interrupts).unwrap();
+        let told = Welcome { run: "r".into(), seed: 5, name: None, order: Order::OneByOne };
+        let lead = Lead::admit(&first, interrupts, Roster::of(&hellos).unwrap(), &told);
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(matches!(follow.part(), Part::Measure(_)));
+                follow.cannot("no processes left".to_owned());
+            });
+            lead.run(|_| finished(false), |_, _| ())
+        });
+        let why = "no processes left".to_owned();
+        assert_eq!(ended.lost, [Lost { rank: 1, name: "n1".to_owned(), why }]);
+        assert_eq!(ended.finished.len(), 1);
     }
 
     #[test]

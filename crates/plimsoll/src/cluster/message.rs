@@ -39,6 +39,8 @@ pub enum Message {
     Finished(Box<Finished>),
     /// What you measured is stored.
     Kept,
+    /// I was admitted and cannot measure after all: why.
+    Cannot(String),
     /// I was told to end.
     Bye,
     /// It is over.
