@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{ended, plimsoll, scratch, until};
 
 /// A program of ours in place of likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
@@ -111,11 +110,10 @@ fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
     command.args(["--against", "likwid-bench", "--store", "none", "--peer-path", &path]);
     command.current_dir(dir.path()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let mut run = command.spawn().unwrap();
-    let patience = Instant::now() + Duration::from_secs(60);
-    while !mark.exists() {
-        assert!(Instant::now() < patience && run.try_wait().unwrap().is_none(), "the tool was not started");
-        std::thread::yield_now();
-    }
+    until("the start of the tool", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+        mark.exists()
+    });
     let pid = rustix::process::Pid::from_child(&run);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(130));
@@ -154,12 +152,8 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
 /// A process that was killed and is nobody's child here takes a moment to go.
 #[track_caller]
 fn gone(pid: &str) {
-    let patience = Instant::now() + Duration::from_secs(60);
     let alive = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
-    while alive() {
-        assert!(Instant::now() < patience, "process {pid} is left");
-        std::thread::yield_now();
-    }
+    until(&format!("the end of process {pid}"), || !alive());
 }
 
 #[test]
@@ -172,11 +166,10 @@ fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
     );
     let path = tool(dir.path(), &script);
     let mut run = hanging(dir.path(), &path).spawn().unwrap();
-    let patience = Instant::now() + Duration::from_secs(60);
-    while !mark.exists() {
-        assert!(Instant::now() < patience && run.try_wait().unwrap().is_none(), "the tool was not started");
-        std::thread::yield_now();
-    }
+    until("the start of the tool", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+        mark.exists()
+    });
     run.kill().unwrap();
     run.wait().unwrap();
     let left = directories(dir.path());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{ended, plimsoll, scratch, until};
 
 #[test]
 fn every_built_in_plan_is_listed_in_help_and_is_right() {
@@ -131,14 +131,13 @@ fn killed_after(dir: &Path, after: usize) -> bool {
         run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
     let measured = || fs::read_to_string(&events).unwrap_or_default().matches("\"measured\"").count();
     let started = || fs::read_to_string(&events).unwrap_or_default().contains("\"preparing\"");
-    loop {
-        if run.try_wait().unwrap().is_some() {
-            return false;
-        }
-        if started() && measured() >= after {
-            break;
-        }
-        std::thread::yield_now();
+    let mut over = false;
+    until("a measured case", || {
+        over = run.try_wait().unwrap().is_some();
+        over || (started() && measured() >= after)
+    });
+    if over {
+        return false;
     }
     run.kill().unwrap();
     run.wait().unwrap();

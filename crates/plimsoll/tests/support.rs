@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 
@@ -14,7 +14,7 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
         .current_dir(dir)
         .env("NO_COLOR", "1")
         .env("XDG_DATA_HOME", dir.join("data"))
-        .timeout(Duration::from_secs(60));
+        .timeout(Duration::from_secs(120));
     command
 }
 
@@ -31,6 +31,17 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let status = output.status;
     assert!(status.code() == Some(code), "{status}, and not {code}\nstderr: {err}\nstdout: {out}");
     (out, err)
+}
+
+/// Waits until `holds`: what takes a moment on a quiet machine may take a minute on a busy one.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} did not come about within two minutes");
+        // So that waiting does not take the processor from what is waited for.
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
 }
 
 /// Names a test that cannot be made here: on stderr, and in the list that `make test` prints at its end.

@@ -29,6 +29,9 @@ const AT_ONCE: usize = 64;
 /// How often it is told how many were turned away.
 const TELL: Duration = Duration::from_secs(10);
 
+/// A client that acknowledges nothing for this long is gone.
+const GONE: Duration = Duration::from_secs(24);
+
 /// A connection that has shown nothing yet.
 struct Stranger {
     stage: Stage,
@@ -160,12 +163,7 @@ impl<'env> Door<'env> {
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
-        // A client whose machine is gone without a word is noticed in about a minute.
-        let stream = channel.stream();
-        let _ = sockopt::set_socket_keepalive(stream, true);
-        let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(30));
-        let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10));
-        let _ = sockopt::set_tcp_keepcnt(stream, 3);
+        end_when_gone(channel.stream());
         let (tell, rooms) = (self.tell, self.rooms);
         let session = Session { channel, peer, rooms, lease, udp: Vec::new() };
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
@@ -245,6 +243,17 @@ impl<'env> Door<'env> {
         self.turned += 1;
         self.spare = File::open("/dev/null").ok();
     }
+}
+
+/// Lets the kernel end the connection of a client whose machine or link is gone without a word, about [`GONE`] later:
+/// by probes while nothing is under way, by the age of what nobody acknowledges else.
+fn end_when_gone(stream: &TcpStream) {
+    let (probes, apart) = (3, GONE / 6);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, GONE / 2);
+    let _ = sockopt::set_tcp_keepintvl(stream, apart);
+    let _ = sockopt::set_tcp_keepcnt(stream, probes);
+    let _ = sockopt::set_tcp_user_timeout(stream, GONE.as_millis() as u32);
 }
 
 fn no_descriptor(error: &io::Error) -> bool {

@@ -2,13 +2,17 @@
 //!
 //! A namespace lives as long as the process that holds it, so nothing is left behind, however a test ends.
 
+use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 
+use plimsoll::wire::{Channel, Key, Message};
 use rustix::process::Signal;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
-use super::{Serving, program, signal, ticks, until};
-use crate::support::{scratch, skipped};
+use super::{Serving, program, signal, ticks};
+use crate::support::{scratch, skipped, until};
 
 /// A process in a network namespace of its own.
 struct Namespace(Child);
@@ -246,4 +250,31 @@ fn the_address_to_send_from_is_kept() {
     assert_eq!(client("10.77.0.9", 0)["measurements"][0]["status"], "ok");
     let refused = client(NEAR, 5);
     assert_eq!(refused["measurements"][0]["status"], "failed");
+}
+
+#[test]
+fn a_client_that_vanishes_between_two_requests_leaves_no_session() {
+    let Some(link) = Link::new("a_client_that_vanishes_between_two_requests_leaves_no_session") else {
+        return;
+    };
+    let server = link.server(&[]);
+    let place = std::fs::File::open(format!("/proc/{}/ns/net", link.near.0.id())).unwrap();
+    let key = Key::from_hex(&server.key, "the server's word").unwrap();
+    let port = server.address.rsplit(':').next().unwrap();
+    let to = format!("{FAR}:{port}");
+    // This thread alone enters the namespace, and ends in it.
+    let client = std::thread::spawn(move || {
+        move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        let mut channel = Channel::connect(TcpStream::connect(to).unwrap(), &key).unwrap();
+        let answer = channel.ask(&Message::Open { beside: None }).unwrap();
+        assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
+        channel
+    });
+    let channel = client.join().unwrap();
+    assert_eq!(server.threads(), 2);
+    link.near.must("ip link set near0 down");
+    until("the session's end", || server.threads() == 1);
+    drop(channel);
+    let log = server.log();
+    assert_eq!(log.matches("aborted").count(), 1, "{log}");
 }

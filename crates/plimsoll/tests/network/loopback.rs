@@ -11,8 +11,8 @@ use plimsoll::case::Case;
 use plimsoll::sample::{Amount, Cause};
 use rustix::process::Signal;
 
-use super::{program, signal, ticks, until};
-use crate::support::{ended, plimsoll, scratch};
+use super::{program, signal, ticks};
+use crate::support::{ended, plimsoll, scratch, until};
 
 /// A private far end, threads where the scheduler puts them.
 fn anywhere() -> Setup {

@@ -10,7 +10,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -20,15 +19,6 @@ pub(crate) fn program() -> PathBuf {
 
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
-
-/// Waits until `holds`, at most a minute.
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what} did not come about within a minute");
-        std::thread::yield_now();
-    }
 }
 
 /// CPU time of a process in clock ticks; none when it is gone.

@@ -8,8 +8,8 @@ use plimsoll::sample::Cause;
 use plimsoll::wire::{Amount, Direction, Key, Receiving, Sending, Sockets, Tcp};
 use rustix::process::Signal;
 
-use super::{Serving, program, signal, ticks, until};
-use crate::support::{ended, plimsoll, scratch};
+use super::{Serving, program, signal, ticks};
+use crate::support::{ended, plimsoll, scratch, until};
 
 fn open(server: &Serving) -> FarEnd {
     let key = Key::from_hex(&server.key, "the announcement").unwrap();
