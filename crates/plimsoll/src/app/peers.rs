@@ -32,15 +32,14 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
 /// # Errors
 /// A name that is no tool, a tool that needs no server, or an address that is none.
 fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
-    let known = || PEERS.iter().filter(|peer| peer.needs_server());
+    let known = || PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().port?)));
     let read = |(name, place): &(String, String)| {
-        let peer = known().find(|peer| peer.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = known().map(|peer| peer.name()).collect();
+        let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
+            let names: Vec<&str> = known().map(|(name, _)| name).collect();
             let shown = crate::text::shown(name);
             format!("--peer-server: '{shown}' is no tool with a server; there is {}", names.join(", "))
         })?;
-        let address =
-            Address::parse_with(place, peer.usual_port()).map_err(|e| format!("--peer-server: {e}"))?;
+        let address = Address::parse_with(place, usual).map_err(|e| format!("--peer-server: {e}"))?;
         Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
@@ -98,17 +97,17 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let mut companions = Companions::new(Against::All, search.clone(), launcher, parent, never());
     let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
     if install != Install::No {
-        let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.package());
+        let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.tool().package);
         return installed(&missing.collect::<Vec<_>>(), install);
     }
     let rows: Vec<Listed> = looked
         .into_iter()
         .map(|(peer, found)| Listed {
-            name: peer.name(),
-            checks: peer.checks(),
+            name: peer.tool().name,
+            checks: peer.tool().checks,
             version: found.as_ref().ok().and_then(|found| companions.version(found)),
             place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
-            get: how_to_get(peer.package()),
+            get: how_to_get(peer.tool().package),
         })
         .collect();
     printed(&listed(&rows, &Style::detect(Wishes::default())))

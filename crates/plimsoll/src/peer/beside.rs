@@ -105,7 +105,7 @@ impl Companions {
     fn companion(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> Companion {
         let Choice { pairing, found } = choice;
         let (name, found) = match found {
-            Ok(found) => (found.peer.name(), Ok(found)),
+            Ok(found) => (found.peer.tool().name, Ok(found)),
             Err(absent) => (absent.name, Err(absent.why)),
         };
         let version = found.as_ref().ok().and_then(|found| self.version(found));
@@ -146,7 +146,7 @@ impl Companions {
         let scratch = Scratch::new(parent).map_err(|e| format!("no private directory: {e}"))?;
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
         let libraries =
-            found.peer.library().map(|part| libraries(&order, part, &self.launcher, &self.interrupts));
+            found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher, &self.interrupts));
         Ok(Runs {
             found: found.clone(),
             making,
@@ -163,19 +163,20 @@ impl Companions {
 
     /// The server elsewhere that this tool needs for the case; `None` where one is started here, or none is needed.
     fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<Server>, String> {
-        if let Some(server) = self.servers.get(peer.name()) {
+        let tool = peer.tool();
+        if let Some(server) = self.servers.get(tool.name) {
             return Ok(Some(server.clone()));
         }
         let Some(far) = case.word("server") else { return Ok(None) };
         let native = far.strip_prefix("iperf3://");
-        let usual = peer.usual_port();
-        let address = Address::parse_with(native.unwrap_or(far), usual.max(1))?;
-        match (peer.needs_server(), native) {
+        let usual = tool.port.unwrap_or(1);
+        let address = Address::parse_with(native.unwrap_or(far), usual)?;
+        match (tool.port.is_some(), native) {
             // Its own server is the far end already.
-            (true, Some(_)) if peer.name() == "iperf3" => {}
+            (true, Some(_)) if tool.name == "iperf3" => {}
             (false, _) => {}
             (true, _) => {
-                let (name, host) = (peer.name(), crate::text::shown(address.host()));
+                let (name, host) = (tool.name, crate::text::shown(address.host()));
                 return Err(format!(
                     "the far end is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
                 ));
@@ -186,11 +187,11 @@ impl Companions {
 
     /// The version of a tool, asked once.
     pub fn version(&mut self, found: &Found) -> Option<String> {
-        if let Some(known) = self.versions.get(found.peer.name()) {
+        if let Some(known) = self.versions.get(found.peer.tool().name) {
             return known.clone();
         }
         let asked = ask_version(found, &self.launcher, &self.parent, &self.interrupts);
-        self.versions.insert(found.peer.name(), asked.clone());
+        self.versions.insert(found.peer.tool().name, asked.clone());
         asked
     }
 }
@@ -207,14 +208,14 @@ fn ask_version(
         launcher.run(&order, interrupts).ok()
     };
     let program = found.programs.first()?.clone()?;
-    let arguments = found.peer.version_arguments();
+    let arguments = found.peer.tool().version_arguments;
     let told = (!arguments.is_empty())
         .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
         .flatten()
         // Several tools tell their version only while they complain.
-        .and_then(|done| found.peer.version(&format!("{}\n{}", done.stdout, done.stderr)));
+        .and_then(|done| found.peer.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
     let packaged = || {
-        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.package() else {
+        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.tool().package else {
             return None;
         };
         program.starts_with("/usr").then_some(())?;
@@ -463,7 +464,7 @@ impl Prepared for Runs {
         let peer = self.found.peer;
         let reading = peer.parse(&self.making.case, &answer.text).map_err(CannotMeasure::environment)?;
         let aside = peer.aside(&answer.stderr).into_iter().map(|(key, value)| (key.to_owned(), value));
-        let version = peer.version(&answer.text).map(|version| ("version".to_owned(), version));
+        let version = peer.tool().version(&answer.text).map(|version| ("version".to_owned(), version));
         let achieved = reading.achieved.into_iter().chain(aside).chain(version);
         self.facts.achieved = achieved.map(|(k, v)| (k, crate::text::shown_within(&v, 200).into())).collect();
         if !self.libraries.is_empty() {

@@ -36,7 +36,7 @@ impl Against {
 }
 
 fn known(name: &str) -> Result<&'static str, String> {
-    let names = || PEERS.iter().map(|p| p.name());
+    let names = || PEERS.iter().map(|p| p.tool().name);
     names().find(|known| *known == name).ok_or_else(|| {
         let shown = crate::text::shown(name);
         let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
@@ -70,13 +70,15 @@ pub(super) fn chosen(
     machine: &Machine,
 ) -> Vec<Choice> {
     let paired = PEERS.iter().filter_map(|peer| Some((*peer, peer.pairing(case, machine)?)));
-    let wanted =
-        |peer: &dyn Peer| peer.only_with().is_empty() || peer.only_with().iter().any(|b| plan.contains(*b));
+    let wanted = |peer: &dyn Peer| {
+        let only = peer.tool().only_with;
+        only.is_empty() || only.iter().any(|b| plan.contains(*b))
+    };
     let paired_here = paired.clone().filter(|(peer, _)| wanted(*peer));
     match against {
         Against::Nobody => Vec::new(),
         Against::Named(names) => {
-            let named = PEERS.iter().copied().filter(|peer| names.contains(&peer.name()));
+            let named = PEERS.iter().copied().filter(|peer| names.contains(&peer.tool().name));
             named.filter_map(|peer| asked_for(peer, search, case, machine)).collect()
         }
         Against::All => paired_here.filter_map(|(peer, pairing)| there(peer, pairing, search)).collect(),
@@ -101,7 +103,7 @@ fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Ma
     let why = peer.declines(case)?;
     let metric = crate::bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
-    Some(Choice { pairing, found: Err(Absent { name: peer.name(), why: why.to_owned() }) })
+    Some(Choice { pairing, found: Err(Absent { name: peer.tool().name, why: why.to_owned() }) })
 }
 
 fn there(peer: &'static dyn Peer, pairing: Pairing, search: &Search) -> Option<Choice> {
@@ -109,8 +111,10 @@ fn there(peer: &'static dyn Peer, pairing: Pairing, search: &Search) -> Option<C
 }
 
 fn looked(peer: &'static dyn Peer, search: &Search) -> Result<Found, Absent> {
-    Found::look(peer, search)
-        .map_err(|why| Absent { name: peer.name(), why: format!("{why}; {}", how_to_get(peer.package())) })
+    Found::look(peer, search).map_err(|why| Absent {
+        name: peer.tool().name,
+        why: format!("{why}; {}", how_to_get(peer.tool().package)),
+    })
 }
 
 /// Whether the one is the better choice.

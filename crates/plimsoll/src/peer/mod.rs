@@ -185,46 +185,60 @@ impl Reading {
     }
 }
 
-/// A reference tool.
-pub trait Peer: Sync {
+/// What a tool is: all that is known of it before there is a case.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool {
     /// The name that `--against` takes.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// What it checks, in a few words.
-    fn checks(&self) -> &'static str;
-
+    pub checks: &'static str,
     /// Its programs, the one that must be there first.
-    fn programs(&self) -> &'static [&'static str];
-
+    pub programs: &'static [&'static str],
     /// Directories of its package that are not on PATH.
-    fn directories(&self) -> &'static [&'static str] {
-        &[]
-    }
-
+    pub directories: &'static [&'static str],
     /// Where to get it.
-    fn package(&self) -> Package;
-
-    /// Arguments that make it tell its version.
-    fn version_arguments(&self) -> &'static [&'static str];
-
-    /// The version in what it then says.
-    fn version(&self, text: &str) -> Option<String>;
-
-    /// Whether it needs a server at the far end.
-    fn needs_server(&self) -> bool {
-        false
-    }
-
-    /// The port that its server usually has.
-    fn usual_port(&self) -> u16 {
-        0
-    }
-
+    pub package: Package,
+    /// Arguments that make it tell its version; without any it is not asked.
+    pub version_arguments: &'static [&'static str],
+    /// What stands before its version, then or above its results; empty where it tells none.
+    pub version_after: &'static str,
+    /// The port that its server usually has, where it needs one at the far end.
+    pub port: Option<u16>,
     /// Benchmarks of which the plan must have one before `installed` or `all` takes it; empty: it is always taken. For
     /// tools that take minutes.
-    fn only_with(&self) -> &'static [&'static str] {
-        &[]
+    pub only_with: &'static [&'static str],
+    /// Part of the name of a library whose exact version is recorded with its figures.
+    pub library: Option<&'static str>,
+}
+
+impl Tool {
+    /// What most tools lack.
+    const NONE: Self = Self {
+        name: "",
+        checks: "",
+        programs: &[],
+        directories: &[],
+        package: Package::Source(""),
+        version_arguments: &[],
+        version_after: "",
+        port: None,
+        only_with: &[],
+        library: None,
+    };
+
+    /// The version in what it says: the first word after what stands before it, if it begins with a digit.
+    pub fn version(&self, text: &str) -> Option<String> {
+        let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
+        let word = rest.split_whitespace().next()?;
+        let version = word.starts_with(|c: char| c.is_ascii_digit());
+        version.then(|| word.trim_end_matches([',', ';', ')']).to_owned())
     }
+}
+
+/// A reference tool.
+pub trait Peer: Sync {
+    /// What it is.
+    fn tool(&self) -> &'static Tool;
 
     /// Why it has no counterpart of a case of its subsystem, where there is more to say than that it is another subject.
     fn declines(&self, _: &Case) -> Option<&'static str> {
@@ -234,11 +248,6 @@ pub trait Peer: Sync {
     /// What its standard error tells of how it ran, where its answer is elsewhere.
     fn aside(&self, _: &str) -> Vec<(&'static str, String)> {
         Vec::new()
-    }
-
-    /// Part of the name of a library whose exact version is recorded with its figures.
-    fn library(&self) -> Option<&'static str> {
-        None
     }
 
     /// The metric of a case that it measures too; `None` when it does not.
@@ -259,7 +268,7 @@ pub trait Peer: Sync {
 
 /// The tool of that name.
 pub fn find(name: &str) -> Option<&'static dyn Peer> {
-    PEERS.iter().copied().find(|p| p.name() == name)
+    PEERS.iter().copied().find(|p| p.tool().name == name)
 }
 
 /// A tool that is installed.
@@ -267,7 +276,7 @@ pub fn find(name: &str) -> Option<&'static dyn Peer> {
 pub struct Found {
     /// The tool.
     pub peer: &'static dyn Peer,
-    /// Its programs, in the order of [`Peer::programs`]; the first is there.
+    /// Its programs, in the order of [`Tool::programs`]; the first is there.
     pub programs: Vec<Option<PathBuf>>,
 }
 
@@ -277,15 +286,16 @@ impl Found {
     /// # Errors
     /// That it is not installed, or why it is not trusted.
     pub fn look(peer: &'static dyn Peer, search: &Search) -> Result<Self, String> {
-        let (first, rest) = peer.programs().split_first().ok_or("it has no program")?;
-        let first = search.find(peer.name(), first, peer.directories())?;
-        let part = |program: &&str| search.find_part(peer.name(), program, peer.directories()).ok();
+        let Tool { name, programs, directories, .. } = peer.tool();
+        let (first, rest) = programs.split_first().ok_or("it has no program")?;
+        let first = search.find(name, first, directories)?;
+        let part = |program: &&str| search.find_part(name, program, directories).ok();
         Ok(Self { peer, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
     }
 
     /// Path of one of its programs.
     pub fn program(&self, name: &str) -> Option<&Path> {
-        let at = self.peer.programs().iter().position(|program| *program == name)?;
+        let at = self.peer.tool().programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
 }

@@ -150,14 +150,14 @@ const EXPERIMENTS: &[(&str, &str, usize)] = &[
     ("chameleon-baremetal", "memory.block/*/block=8/*", 2 * 4),
     ("chameleon-baremetal", "disk.io/*/block={8K,8M,80M}/*", 3 * 3 * 4),
     ("chameleon-baremetal", "disk.io/*/block=8/*", 2 * 4),
-    ("chameleon-baremetal", "network.{tcp,udp}/*", 2 * 4),
+    ("chameleon-baremetal", "network.{tcp,udp}/*scaling=strong", 2 * 4),
     ("chameleon-baremetal", "network.latency/*", 2 * 4),
     ("chameleon-kvm", "cpu.peak/op={add,fma}/*", 2 * 4),
     ("chameleon-kvm", "cpu.linpack/n=2000/*/threads=2", 1),
     ("chameleon-kvm", "memory.block/*/block={8K,8M,80M}/*", 3 * 3 * 4),
     ("chameleon-kvm", "memory.block/*/block=8/*", 3 * 4),
     ("chameleon-kvm", "disk.io/*", 3 * 4 * 4),
-    ("chameleon-kvm", "network.{tcp,udp}/*", 2 * 4),
+    ("chameleon-kvm", "network.{tcp,udp}/*scaling=strong", 2 * 4),
     ("chameleon-kvm", "network.latency/*/message=8K/*", 2 * 4),
     ("hyperion-prometheus", "cpu.peak/op={add,fma}/*", 4 * 3),
     ("hyperion-prometheus", "cpu.linpack/*", 3),
@@ -165,12 +165,16 @@ const EXPERIMENTS: &[(&str, &str, usize)] = &[
     ("hyperion-prometheus", "memory.block/*/block=1/*count=100000000*", 2 * 3),
     ("hyperion-prometheus", "disk.io/*/block={1M,10M,100M}/*size=10G*volume=10G*", 4 * 3 * 3),
     ("hyperion-prometheus", "disk.io/*/block=1K/*count=1000000*", 2 * 8),
-    ("hyperion-prometheus", "network.{tcp,udp}/message={1K,32K}/*", 2 * 2 * 4),
-    ("hyperion-prometheus", "network.latency/protocol={tcp,udp}/message=1/*", 2 * 4),
+    ("hyperion-prometheus", "network.{tcp,udp}/message={1K,32K}/*volume=1G/scaling=strong", 2 * 2 * 4),
+    (
+        "hyperion-prometheus",
+        "network.latency/protocol={tcp,udp}/message=1/*count=1000000/scaling=strong",
+        2 * 4,
+    ),
     ("ec2-t2micro-java", "cpu.peak/op={add,fma}/*scaling=strong", 2 * 3),
     ("ec2-t2micro-java", "cpu.peak/*/threads=4", 3),
     ("ec2-t2micro-java", "disk.io/*", 4 * 3 * 2),
-    ("ec2-t2micro-java", "network.tcp/message={1,1K,1M}/*", 3 * 2),
+    ("ec2-t2micro-java", "network.tcp/message={1,1K,1M}/*count=1000/scaling=strong", 3 * 2),
     ("ec2-t2micro-java", "network.udp/message={1,1K,65507}/*", 3 * 2),
 ];
 
@@ -208,4 +212,5 @@ fn stated_numbers_of_samples_are_taken() {
     }
     assert_eq!(samples("chameleon-kvm", "cpu.linpack"), [Some(20)]);
     assert_eq!(samples("hyperion-prometheus", "disk.io"), [Some(1)]);
+    assert_eq!(samples("hyperion-prometheus", "volume=1G/scaling=strong"), [Some(100)]);
 }

@@ -3,8 +3,8 @@
 //! It answers on standard error: the size in 10⁶ bytes, and 10⁶ bytes a second of all processes together. A copied byte
 //! counts once there and twice here. Its `rd` and `wr` touch a quarter of the words, so those that touch all are taken.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
-use super::iperf3::words;
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
+use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -46,33 +46,19 @@ pub(super) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "bw_mem",
+    checks: "memory read, write, copy (lmbench)",
+    programs: &["bw_mem"],
+    directories: DIRECTORIES,
+    package: Package::DebianNonFree("lmbench"),
+    ..Tool::NONE
+};
+
 impl Peer for BwMem {
-    fn name(&self) -> &'static str {
-        "bw_mem"
-    }
-
-    fn checks(&self) -> &'static str {
-        "memory read, write, copy (lmbench)"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["bw_mem"]
-    }
-
-    fn directories(&self) -> &'static [&'static str] {
-        DIRECTORIES
-    }
-
-    fn package(&self) -> Package {
-        Package::DebianNonFree("lmbench")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn version(&self, _: &str) -> Option<String> {
-        None
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

@@ -6,8 +6,8 @@
 
 use serde::Deserialize;
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::iperf3::{only, words};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -24,21 +24,8 @@ const LOG: u64 = 64 << 20;
 const READ_SHARE: u64 = 70;
 
 /// Parameters that it has too, or that change nothing of what a single transfer is.
-const KNOWN: &[&str] = &[
-    "op",
-    "read-share",
-    "pattern",
-    "block",
-    "depth",
-    "size",
-    "threads",
-    "engine",
-    "cache",
-    "sync",
-    "volume",
-    "count",
-    "scaling",
-];
+const KNOWN: &[&str] =
+    &["op", "read-share", "pattern", "block", "depth", "size", "threads", "engine", "cache", "sync"];
 
 /// What it does for a case.
 struct Job {
@@ -186,29 +173,20 @@ fn time(ask: &Ask<'_>) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "fio",
+    checks: "disk reads and writes on the same file, commits",
+    programs: &["fio"],
+    package: Package::Debian("fio"),
+    version_arguments: &["--version"],
+    version_after: "fio-",
+    ..Tool::NONE
+};
+
 impl Peer for Fio {
-    fn name(&self) -> &'static str {
-        "fio"
-    }
-
-    fn checks(&self) -> &'static str {
-        "disk reads and writes on the same file, commits"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["fio"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("fio")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["--version"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "fio-")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

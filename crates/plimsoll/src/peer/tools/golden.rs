@@ -111,8 +111,8 @@ fn every_recording_gives_its_figure_and_what_was_asked() {
 #[test]
 fn every_tool_has_two_recordings_with_their_heads() {
     for peer in PEERS {
-        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == peer.name()).collect();
-        assert!(own.len() >= 2, "{}", peer.name());
+        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == peer.tool().name).collect();
+        assert!(own.len() >= 2, "{}", peer.tool().name);
         for recording in own {
             let mut lines = recording.text.lines();
             assert!(lines.next().is_some_and(|l| l.starts_with("# ")), "{}", recording.case);

@@ -3,8 +3,8 @@
 //! It runs all of its parts, and HPL last; so one reading takes a minute. Its arrays of STREAM follow from the order of
 //! its matrix: a third of the matrix each.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
-use super::{hpl, version_after};
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
+use super::hpl;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -45,38 +45,22 @@ fn summary(text: &str, key: &str) -> Result<f64, String> {
     value.trim().parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "hpcc",
+    checks: "dense linear system (HPL), STREAM on one process",
+    programs: &["hpcc"],
+    package: Package::Debian("hpcc"),
+    // It takes none; without its input it measures nothing and leaves a head with its version.
+    version_after: "Benchmark version ",
+    only_with: hpl::BENCHMARKS,
+    library: Some("blas"),
+    ..Tool::NONE
+};
+
 impl Peer for Hpcc {
-    fn name(&self) -> &'static str {
-        "hpcc"
-    }
-
-    fn checks(&self) -> &'static str {
-        "dense linear system (HPL), STREAM on one process"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["hpcc"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("hpcc")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        // It takes none; without its input it measures nothing and leaves a head with its version.
-        &[]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "Benchmark version ")
-    }
-
-    fn only_with(&self) -> &'static [&'static str] {
-        hpl::BENCHMARKS
-    }
-
-    fn library(&self) -> Option<&'static str> {
-        Some("blas")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn aside(&self, stderr: &str) -> Vec<(&'static str, String)> {

@@ -4,8 +4,8 @@
 //! a second, least, mean, greatest and deviation in ns, then the same of the whole run. It only ever reads here: writes
 //! would overwrite the file.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::iperf3::words;
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -29,29 +29,20 @@ fn single_read(case: &Case) -> Option<()> {
     (alone && read && order && direct && known && case.number("block").is_some()).then_some(())
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "ioping",
+    checks: "latency of single disk reads",
+    programs: &["ioping"],
+    package: Package::Debian("ioping"),
+    version_arguments: &["-v"],
+    version_after: "ioping ",
+    ..Tool::NONE
+};
+
 impl Peer for Ioping {
-    fn name(&self) -> &'static str {
-        "ioping"
-    }
-
-    fn checks(&self) -> &'static str {
-        "latency of single disk reads"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["ioping"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("ioping")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-v"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "ioping ")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

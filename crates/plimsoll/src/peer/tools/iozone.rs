@@ -4,8 +4,8 @@
 //! are filled; with `-R` it also prints a table a test (rows are file sizes, columns record sizes). Both are read. The
 //! last four tests (fwrite, frewrite, fread, freread) go through the C library's buffers: no counterpart here.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::iperf3::{only, words};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -68,29 +68,20 @@ fn file_bytes(block: u64) -> u64 {
     (block * RECORDS).clamp(16 << 20, 256 << 20).next_multiple_of(block)
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "iozone",
+    checks: "disk throughput, one record at a time",
+    programs: &["iozone"],
+    package: Package::DebianNonFree("iozone3"),
+    version_arguments: &["-v"],
+    version_after: "Version $Revision: ",
+    ..Tool::NONE
+};
+
 impl Peer for Iozone {
-    fn name(&self) -> &'static str {
-        "iozone"
-    }
-
-    fn checks(&self) -> &'static str {
-        "disk throughput, one record at a time"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["iozone"]
-    }
-
-    fn package(&self) -> Package {
-        Package::DebianNonFree("iozone3")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-v"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "Version $Revision: ")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

@@ -3,8 +3,8 @@
 //! Of what it sends by TCP it knows only the sender's side; with `-R` it is the receiver. Of datagrams the server reports
 //! back what arrived.
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
-use super::iperf3::{ends, only, rate, words};
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
+use super::{ends, only, rate, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -31,37 +31,21 @@ fn test(case: &Case) -> Option<Test> {
     }
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "iperf",
+    checks: "TCP throughput, UDP at a rate (iperf 2)",
+    programs: &["iperf"],
+    package: Package::Debian("iperf"),
+    version_arguments: &["-v"],
+    version_after: "iperf version ",
+    port: Some(5001),
+    ..Tool::NONE
+};
+
 impl Peer for Iperf {
-    fn name(&self) -> &'static str {
-        "iperf"
-    }
-
-    fn checks(&self) -> &'static str {
-        "TCP throughput, UDP at a rate (iperf 2)"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["iperf"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("iperf")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-v"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "iperf version ")
-    }
-
-    fn needs_server(&self) -> bool {
-        true
-    }
-
-    fn usual_port(&self) -> u16 {
-        5001
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

@@ -5,10 +5,10 @@
 
 use serde::Deserialize;
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
+use super::{ends, only, rate, words};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
-use crate::sample::Offer;
 
 /// The tool.
 pub(super) struct Iperf3;
@@ -31,37 +31,21 @@ const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
 /// Its smallest datagram.
 const SMALLEST: u64 = 16;
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "iperf3",
+    checks: "TCP throughput as received",
+    programs: &["iperf3"],
+    package: Package::Debian("iperf3"),
+    version_arguments: &["--version"],
+    version_after: "iperf ",
+    port: Some(5201),
+    ..Tool::NONE
+};
+
 impl Peer for Iperf3 {
-    fn name(&self) -> &'static str {
-        "iperf3"
-    }
-
-    fn checks(&self) -> &'static str {
-        "TCP throughput as received"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["iperf3"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("iperf3")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["--version"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "iperf ")
-    }
-
-    fn needs_server(&self) -> bool {
-        true
-    }
-
-    fn usual_port(&self) -> u16 {
-        5201
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
@@ -151,19 +135,6 @@ impl Peer for Iperf3 {
     }
 }
 
-/// Whether the case has no other parameters than these.
-pub(super) fn only(case: &Case, known: &[&str]) -> bool {
-    case.params().iter().all(|(name, _)| known.contains(name))
-}
-
-/// Bits per second over all streams, where they are given.
-pub(super) fn rate(case: &Case) -> Option<f64> {
-    match case.get("rate") {
-        Some(Value::Rate(rate)) => Some(*rate),
-        _ => None,
-    }
-}
-
 /// Seconds that are left out at the beginning.
 fn omitted(case: &Case) -> f64 {
     match case.get("omit") {
@@ -186,26 +157,6 @@ fn options(case: &Case) -> Vec<String> {
         all.extend(case.number(key).into_iter().flat_map(|n| words(&[option, &n.to_string()])));
     }
     all
-}
-
-/// The CPUs of both ends.
-pub(super) struct Ends {
-    pub(super) near: Vec<usize>,
-    pub(super) far: Vec<usize>,
-}
-
-/// The CPUs of the near end and of the far end, as ours use them. Where the far end's are not known, the last of all.
-pub(super) fn ends(offer: &Offer) -> Ends {
-    if offer.far_cpus.is_empty() {
-        let pick = |cpu: Option<&usize>| cpu.copied().into_iter().collect();
-        return Ends { near: pick(offer.cpus.first()), far: pick(offer.cpus.last()) };
-    }
-    Ends { near: offer.cpus.clone(), far: offer.far_cpus.clone() }
-}
-
-/// Owned words.
-pub(super) fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|w| (*w).to_owned()).collect()
 }
 
 #[derive(Deserialize)]

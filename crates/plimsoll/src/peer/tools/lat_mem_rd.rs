@@ -4,10 +4,10 @@
 //! standard error, lines of MiB (2²⁰ bytes) and nanoseconds; the line of our size is taken. Its pages are those that
 //! malloc gets: huge ones only where the C library is told to ask for them.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
 use super::bw_mem::{DIRECTORIES, environment};
-use super::iperf3::words;
 use super::last_level_bytes;
+use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -31,33 +31,19 @@ fn area(case: &Case, machine: &Machine) -> Option<u64> {
     Some(if beyond { size.min(LARGE) } else { size })
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "lat_mem_rd",
+    checks: "memory latency, random order (lmbench)",
+    programs: &["lat_mem_rd"],
+    directories: DIRECTORIES,
+    package: Package::DebianNonFree("lmbench"),
+    ..Tool::NONE
+};
+
 impl Peer for LatMemRd {
-    fn name(&self) -> &'static str {
-        "lat_mem_rd"
-    }
-
-    fn checks(&self) -> &'static str {
-        "memory latency, random order (lmbench)"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["lat_mem_rd"]
-    }
-
-    fn directories(&self) -> &'static [&'static str] {
-        DIRECTORIES
-    }
-
-    fn package(&self) -> Package {
-        Package::DebianNonFree("lmbench")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn version(&self, _: &str) -> Option<String> {
-        None
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

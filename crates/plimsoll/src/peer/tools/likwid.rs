@@ -3,8 +3,8 @@
 //! Its size is the sum over all streams and threads, in bytes of 1000 where it says kB; rates are per 10⁶. It counts
 //! what the program moves, as our `program` does, and pins its threads itself.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
-use super::{last_level_bytes, number_after, version_after};
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
+use super::{last_level_bytes, number_after};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -86,29 +86,20 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(LEAST)
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "likwid-bench",
+    checks: "f64 and f32 fma peak, memory bandwidth",
+    programs: &["likwid-bench"],
+    package: Package::Debian("likwid"),
+    version_arguments: &["-v"],
+    version_after: "Version ",
+    ..Tool::NONE
+};
+
 impl Peer for LikwidBench {
-    fn name(&self) -> &'static str {
-        "likwid-bench"
-    }
-
-    fn checks(&self) -> &'static str {
-        "f64 and f32 fma peak, memory bandwidth"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["likwid-bench"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("likwid")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-v"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "Version ")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {

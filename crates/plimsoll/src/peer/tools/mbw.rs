@@ -2,8 +2,8 @@
 //!
 //! It counts each byte once, in MiB; our copy counts it when it is read and when it is written.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::{number_after, version_after};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::number_after;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -19,29 +19,20 @@ fn array_mib(case: &Case) -> Option<u64> {
     Some(case.number("size")? / 2 / MIB).filter(|mib| *mib > 0)
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "mbw",
+    checks: "memory copy by memcpy, one thread",
+    programs: &["mbw"],
+    package: Package::Debian("mbw"),
+    version_arguments: &["-h"],
+    version_after: "mbw v",
+    ..Tool::NONE
+};
+
 impl Peer for Mbw {
-    fn name(&self) -> &'static str {
-        "mbw"
-    }
-
-    fn checks(&self) -> &'static str {
-        "memory copy by memcpy, one thread"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["mbw"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("mbw")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-h"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "mbw v")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {

@@ -24,6 +24,8 @@ mod xlinpack;
 mod golden;
 
 use super::Peer;
+use crate::case::{Case, Value};
+use crate::sample::Offer;
 
 /// Every reference tool there is, in the order of subsystems. A new one is one file and one line here.
 pub const PEERS: &[&dyn Peer] = &[
@@ -66,11 +68,40 @@ fn number_after(text: &str, label: &str) -> Result<f64, String> {
     })
 }
 
-/// The first word of `text` that begins with a digit, after `lead`.
-fn version_after(text: &str, lead: &str) -> Option<String> {
-    let (_, rest) = text.split_once(lead)?;
-    let word = rest.split_whitespace().next()?;
-    word.starts_with(|c: char| c.is_ascii_digit()).then(|| word.trim_end_matches([',', ';', ')']).to_owned())
+/// The CPUs of both ends.
+struct Ends {
+    near: Vec<usize>,
+    far: Vec<usize>,
+}
+
+/// The CPUs of the near end and of the far end, as ours use them. Where the far end's are not known, the last of all.
+fn ends(offer: &Offer) -> Ends {
+    if offer.far_cpus.is_empty() {
+        let pick = |cpu: Option<&usize>| cpu.copied().into_iter().collect();
+        return Ends { near: pick(offer.cpus.first()), far: pick(offer.cpus.last()) };
+    }
+    Ends { near: offer.cpus.clone(), far: offer.far_cpus.clone() }
+}
+
+/// Owned words.
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_owned()).collect()
+}
+
+/// Parameters that fix how much a sample moves, and so not what is measured.
+const AMOUNTS: &[&str] = &["work", "volume", "count", "scaling"];
+
+/// Whether the case has no other parameters than these, but for the amount of a sample.
+fn only(case: &Case, known: &[&str]) -> bool {
+    case.params().iter().all(|(name, _)| known.contains(name) || AMOUNTS.contains(name))
+}
+
+/// Bits per second over all streams, where they are given.
+fn rate(case: &Case) -> Option<f64> {
+    match case.get("rate") {
+        Some(Value::Rate(rate)) => Some(*rate),
+        _ => None,
+    }
 }
 
 /// Bytes of the last-level cache, where they are known.
@@ -80,17 +111,17 @@ fn last_level_bytes(machine: &crate::machine::Machine) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Package, Tool};
     use super::*;
 
     #[test]
     fn names_are_unique_and_every_tool_says_what_it_checks() {
-        let mut names: Vec<_> = PEERS.iter().map(|p| p.name()).collect();
+        let mut names: Vec<_> = PEERS.iter().map(|p| p.tool().name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), PEERS.len());
-        assert!(PEERS.iter().all(|p| !p.checks().is_empty() && !p.programs().is_empty()));
-        // A server that may be elsewhere has a port where it is usually found.
-        assert!(PEERS.iter().all(|p| p.needs_server() == (p.usual_port() != 0)));
+        assert!(PEERS.iter().all(|p| !p.tool().checks.is_empty() && !p.tool().programs.is_empty()));
+        assert!(PEERS.iter().all(|p| p.tool().package != Package::Source("")));
     }
 
     #[test]
@@ -99,6 +130,13 @@ mod tests {
         assert!(number_after("MByte/s:\t12.5", "MByte/s:").is_err(), "it may have been cut");
         assert!(number_after("MByte/s:\n", "MByte/s:").unwrap_err().contains("no 'MByte/s:'"));
         assert!(number_after("x: y\n", "x:").unwrap_err().contains("no number"));
-        assert_eq!(version_after("iperf 3.12 (cJSON)", "iperf ").as_deref(), Some("3.12"));
+    }
+
+    #[test]
+    fn a_version_begins_with_a_digit_after_its_lead() {
+        let tool = |version_after| Tool { version_after, ..Tool::NONE };
+        assert_eq!(tool("iperf ").version("iperf 3.12 (cJSON)").as_deref(), Some("3.12"));
+        assert_eq!(tool("iperf ").version("iperf failed"), None);
+        assert_eq!(tool("").version("3.12"), None);
     }
 }

@@ -3,8 +3,8 @@
 //! Its answer is lines of KEY=VALUE, chosen on its command line. A stream is compared as received, a round trip by the
 //! mean that follows from the transactions of a second.
 
-use super::super::{Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
-use super::iperf3::{ends, only, words};
+use super::super::{Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
+use super::{ends, only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -42,37 +42,21 @@ fn value(text: &str, key: &str) -> Result<f64, String> {
     value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "netperf",
+    checks: "TCP throughput of one stream, TCP and UDP round trips",
+    programs: &["netperf", "netserver"],
+    package: Package::DebianNonFree("netperf"),
+    version_arguments: &["-V"],
+    version_after: "Netperf version ",
+    port: Some(12_865),
+    ..Tool::NONE
+};
+
 impl Peer for Netperf {
-    fn name(&self) -> &'static str {
-        "netperf"
-    }
-
-    fn checks(&self) -> &'static str {
-        "TCP throughput of one stream, TCP and UDP round trips"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["netperf", "netserver"]
-    }
-
-    fn package(&self) -> Package {
-        Package::DebianNonFree("netperf")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-V"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "Netperf version ")
-    }
-
-    fn needs_server(&self) -> bool {
-        true
-    }
-
-    fn usual_port(&self) -> u16 {
-        12_865
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

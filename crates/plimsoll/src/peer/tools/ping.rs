@@ -2,8 +2,8 @@
 //!
 //! No process wakes on the far side, so it is only related to round trips of TCP and UDP, and the same as ours by ICMP.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::iperf3::{only, words};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -16,37 +16,29 @@ const ECHOES: &str = "100";
 /// Largest payload that fits an IPv4 packet.
 const LARGEST: u64 = 65_507;
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "ping",
+    checks: "round trips by ICMP echo",
+    programs: &["ping"],
+    package: Package::Debian("iputils-ping"),
+    version_arguments: &["-V"],
+    version_after: "iputils ",
+    ..Tool::NONE
+};
+
 impl Peer for Ping {
-    fn name(&self) -> &'static str {
-        "ping"
-    }
-
-    fn checks(&self) -> &'static str {
-        "round trips by ICMP echo"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["ping"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("iputils-ping")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-V"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "iputils ")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         let known = only(case, &["protocol", "message", "streams", "mode", "server"]);
         (case.benchmark() == "network.latency" && known).then_some(())?;
-        (case.number("message")? <= LARGEST && case.number("streams").unwrap_or(1) == 1).then_some(())?;
+        (case.number("message")? <= LARGEST).then_some(())?;
         let (definition, note) = match case.word("protocol")? {
-            "icmp" => (Match::Exact, "mean of ICMP echoes"),
+            "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
+            "icmp" => (Match::Related, "one echo at a time"),
             _ => (Match::Related, "the kernel answers an echo, no process does"),
         };
         Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::PAIRS })

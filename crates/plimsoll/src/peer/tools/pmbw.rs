@@ -3,9 +3,9 @@
 //! Its size is that of all threads together; it measures each area once for about 1.5 s, and pins nothing, so it is
 //! bound from outside. Rates are in bytes and seconds.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading};
-use super::iperf3::words;
+use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
 use super::last_level_bytes;
+use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -50,31 +50,21 @@ fn nearest(bytes: u64) -> u64 {
     quarters.into_iter().min_by_key(|area| area.abs_diff(bytes)).unwrap_or(power)
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "pmbw",
+    checks: "memory reads and writes, latency of a random walk",
+    programs: &["pmbw"],
+    package: Package::Source("panthema.net/2013/pmbw"),
+    // It tells its version with its results only.
+    version_arguments: &["-h"],
+    version_after: "version=",
+    ..Tool::NONE
+};
+
 impl Peer for Pmbw {
-    fn name(&self) -> &'static str {
-        "pmbw"
-    }
-
-    fn checks(&self) -> &'static str {
-        "memory reads and writes, latency of a random walk"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["pmbw"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Source("panthema.net/2013/pmbw")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        // It tells its version with its results only.
-        &["-h"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        let (_, rest) = text.split_once("version=")?;
-        rest.split_whitespace().next().map(str::to_owned)
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

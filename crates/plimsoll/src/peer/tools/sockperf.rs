@@ -3,9 +3,9 @@
 //! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
 //! message that it knows has 14 bytes, so a 1-byte case is only related.
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server};
-use super::iperf3::{ends, only, words};
-use super::{number_after, version_after};
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
+use super::number_after;
+use super::{ends, only, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -27,37 +27,21 @@ fn protocol(case: &Case) -> Option<&'static str> {
     }
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "sockperf",
+    checks: "TCP and UDP round trips",
+    programs: &["sockperf"],
+    package: Package::Debian("sockperf"),
+    version_arguments: &["--version"],
+    version_after: "version ",
+    port: Some(11_111),
+    ..Tool::NONE
+};
+
 impl Peer for Sockperf {
-    fn name(&self) -> &'static str {
-        "sockperf"
-    }
-
-    fn checks(&self) -> &'static str {
-        "TCP and UDP round trips"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["sockperf"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("sockperf")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["--version"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "version ")
-    }
-
-    fn needs_server(&self) -> bool {
-        true
-    }
-
-    fn usual_port(&self) -> u16 {
-        11_111
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

@@ -3,8 +3,8 @@
 //! It counts as our `program` does, per 10⁶, and reports the best of its repetitions where ours is a median; its
 //! arrays need not be ours, so it is told what they were.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::{number_after, version_after};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::number_after;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -22,30 +22,20 @@ fn row(case: &Case) -> Option<&'static str> {
     }
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "stream",
+    checks: "memory copy, scale, add, triad",
+    programs: &["stream"],
+    package: Package::Source("www.cs.virginia.edu/stream (gcc -O3 -march=native -fopenmp)"),
+    // It takes none and would measure.
+    version_after: "$Revision: ",
+    ..Tool::NONE
+};
+
 impl Peer for Stream {
-    fn name(&self) -> &'static str {
-        "stream"
-    }
-
-    fn checks(&self) -> &'static str {
-        "memory copy, scale, add, triad"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["stream"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Source("www.cs.virginia.edu/stream (gcc -O3 -march=native -fopenmp)")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        // It takes none and would measure.
-        &[]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "$Revision: ")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {

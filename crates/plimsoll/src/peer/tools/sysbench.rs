@@ -3,9 +3,9 @@
 //! An event tests every number from 3 to 10000 with the divisors from 2 to its root, one integer remainder each; the
 //! count of those is computed here. Remainders of integers beside our quotients: only related.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
-use super::iperf3::words;
-use super::{number_after, version_after};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::number_after;
+use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -28,29 +28,20 @@ fn remainders() -> u64 {
     (3..LARGEST).map(tried).sum()
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "sysbench",
+    checks: "integer remainders (related to cpu.peak --op div)",
+    programs: &["sysbench"],
+    package: Package::Debian("sysbench"),
+    version_arguments: &["--version"],
+    version_after: "sysbench ",
+    ..Tool::NONE
+};
+
 impl Peer for Sysbench {
-    fn name(&self) -> &'static str {
-        "sysbench"
-    }
-
-    fn checks(&self) -> &'static str {
-        "integer remainders (related to cpu.peak --op div)"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["sysbench"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Debian("sysbench")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["--version"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "sysbench ")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {

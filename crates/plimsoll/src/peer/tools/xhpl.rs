@@ -1,45 +1,29 @@
 //! HPL's own program, built by the user with an MPI and a BLAS library.
 
-use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading};
-use super::{hpl, version_after};
+use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading, Tool};
+use super::hpl;
 use crate::case::Case;
 use crate::machine::Machine;
 
 /// The tool.
 pub(super) struct Xhpl;
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "xhpl",
+    checks: "dense linear system (HPL)",
+    programs: &["xhpl"],
+    package: Package::Source("netlib.org/benchmark/hpl"),
+    // It takes none: it says its version above its results, or that it has no input.
+    version_after: "HPLinpack ",
+    only_with: hpl::BENCHMARKS,
+    library: Some("blas"),
+    ..Tool::NONE
+};
+
 impl Peer for Xhpl {
-    fn name(&self) -> &'static str {
-        "xhpl"
-    }
-
-    fn checks(&self) -> &'static str {
-        "dense linear system (HPL)"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["xhpl"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Source("netlib.org/benchmark/hpl")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        // It takes none: it says its version above its results, or that it has no input.
-        &[]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        version_after(text, "HPLinpack ")
-    }
-
-    fn only_with(&self) -> &'static [&'static str] {
-        hpl::BENCHMARKS
-    }
-
-    fn library(&self) -> Option<&'static str> {
-        Some("blas")
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn aside(&self, stderr: &str) -> Vec<(&'static str, String)> {

@@ -4,7 +4,7 @@
 //! Both are offered to it, because builds differ in which they heed. It counts 2/3·N³ + 2·N² operations, where HPL and
 //! ours count 2/3·N³ + 3/2·N²: the figure is brought to ours.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
 use super::hpl;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -30,33 +30,21 @@ fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }
 
+/// What it is.
+const TOOL: Tool = Tool {
+    name: "xlinpack",
+    checks: "dense linear system (Intel MKL)",
+    programs: &["xlinpack_xeon64"],
+    package: Package::Source("Intel's oneAPI MKL benchmarks"),
+    version_arguments: &["-v"],
+    version_after: "LINPACK Benchmark version ",
+    only_with: hpl::BENCHMARKS,
+    ..Tool::NONE
+};
+
 impl Peer for Xlinpack {
-    fn name(&self) -> &'static str {
-        "xlinpack"
-    }
-
-    fn checks(&self) -> &'static str {
-        "dense linear system (Intel MKL)"
-    }
-
-    fn programs(&self) -> &'static [&'static str] {
-        &["xlinpack_xeon64"]
-    }
-
-    fn package(&self) -> Package {
-        Package::Source("Intel's oneAPI MKL benchmarks")
-    }
-
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["-v"]
-    }
-
-    fn version(&self, text: &str) -> Option<String> {
-        super::version_after(text, "LINPACK Benchmark version ")
-    }
-
-    fn only_with(&self) -> &'static [&'static str] {
-        hpl::BENCHMARKS
+    fn tool(&self) -> &'static Tool {
+        &TOOL
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
