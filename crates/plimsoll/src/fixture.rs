@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use proptest::prelude::*;
+
 use crate::bench::Better;
 use crate::case::Case;
 use crate::document::{Finding, Node, PlanInfo, Run, RunStatus, SCHEMA};
@@ -313,4 +315,16 @@ fn round_trip() -> Measurement {
         Kind::Floor,
         "loopback has no physical link; measure with a far end on another machine",
     ))
+}
+
+/// Any finite number: ordinary, huge, denormal, negative, zero.
+pub(crate) fn finite() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        any::<f64>().prop_filter("finite", |x| x.is_finite()),
+        Just(f64::MAX),
+        Just(f64::MIN),
+        Just(f64::from_bits(1)),
+        Just(0.0),
+        1.0f64..1e12,
+    ]
 }

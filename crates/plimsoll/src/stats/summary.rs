@@ -103,6 +103,7 @@ pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::finite;
     use proptest::prelude::*;
 
     fn summary(points: &[f64]) -> Summary {
@@ -152,18 +153,6 @@ mod tests {
     fn the_interval_of_a_known_set_never_changes() {
         let points: Vec<f64> = (0..20).map(|i| f64::from(i * 7 % 20)).collect();
         assert_eq!(summary(&points).ci95, Some([5.356481481481481, 13.693877551020408]));
-    }
-
-    /// Any finite number: ordinary, huge, denormal, negative, zero.
-    fn finite() -> impl Strategy<Value = f64> {
-        prop_oneof![
-            any::<f64>().prop_filter("finite", |x| x.is_finite()),
-            Just(f64::MAX),
-            Just(f64::MIN),
-            Just(f64::from_bits(1)),
-            Just(0.0),
-            1.0f64..1e12,
-        ]
     }
 
     proptest! {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::fixture::finite;
 use proptest::prelude::*;
 
 fn series(values: &[f64]) -> Vec<Timed> {
@@ -142,17 +143,6 @@ fn what_is_not_finite_counts_for_nothing() {
     assert!(found.iter().all(|s| s.median.is_finite() && s.mad.is_finite()));
     assert!(segments(&[], seed(0)).is_empty());
     assert!(segments(&series(&[f64::NAN; 12]), seed(0)).is_empty());
-}
-
-fn finite() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        any::<f64>().prop_filter("finite", |x| x.is_finite()),
-        Just(f64::MAX),
-        Just(f64::MIN),
-        Just(f64::from_bits(1)),
-        Just(0.0),
-        1.0f64..1e12,
-    ]
 }
 
 proptest! {
