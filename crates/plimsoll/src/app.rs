@@ -45,6 +45,7 @@ use crate::store::StoreError;
 use crate::wire::Key;
 use crate::worker::{self, Workers};
 use prepared::Prepared;
+use resume::{Begun, Held};
 
 /// Why nothing (more) can be done: one line, and the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -149,10 +150,14 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         _ => {}
     }
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
-    let kept = begun.as_ref().filter(|_| *what == What::Kept).map(resume::plan_of).transpose()?;
+    let kept = begun
+        .as_ref()
+        .filter(|_| *what == What::Kept)
+        .map(|begun| resume::plan_of(&begun.run))
+        .transpose()?;
     let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
-    if let Some(run) = &begun {
-        resume::same(run, &mut prepared)?;
+    if let Some(begun) = &begun {
+        resume::same(&begun.run, &mut prepared)?;
     }
     if common.list || common.dry_run {
         let text = if common.list {
@@ -226,10 +231,17 @@ fn run(
     mut outputs: Outputs,
     interrupts: Receiver<()>,
     companions: Option<Companions>,
-    earlier: Option<Run>,
+    earlier: Option<Begun>,
 ) -> Result<ExitCode, Failure> {
     let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
-    let document = earlier.unwrap_or_else(|| document(prepared, &uuid::Uuid::now_v7().to_string(), None));
+    let begun = match earlier {
+        Some(begun) => begun,
+        None => {
+            let id = uuid::Uuid::now_v7().to_string();
+            Begun { run: document(prepared, &id, None), held: Held::of(&id)? }
+        }
+    };
+    let Begun { run: document, held: _held } = begun;
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 use serde_json::Value;
 
+use crate::disk::{in_own_mounts, measurements, possible, with_code};
 use crate::support::{ended, plimsoll, scratch, until};
 
 #[test]
@@ -121,7 +123,8 @@ fn ids(run: &Value) -> Vec<String> {
     all.iter().map(|m| format!("{} {}", m["case"]["id"].as_str().unwrap(), m["repeat"])).collect()
 }
 
-/// Starts the plan and kills it when `after` cases are measured; whether it was still going on then.
+/// Starts the plan and kills it when `after` cases are measured; whether it was still going on then. While it goes on,
+/// nobody else resumes it.
 fn killed_after(dir: &Path, after: usize) -> bool {
     let events = dir.join("events");
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("plimsoll"));
@@ -139,9 +142,23 @@ fn killed_after(dir: &Path, after: usize) -> bool {
     if over {
         return false;
     }
+    // It stands still, so that it cannot end before it is asked about.
+    let signal = |signal| {
+        let id = rustix::process::Pid::from_raw(run.id().try_into().unwrap()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    };
+    signal(rustix::process::Signal::STOP);
+    let resume = plimsoll(dir).args(["run", "--resume", "last", "--store", "h.db"]).output().unwrap();
+    let err = String::from_utf8(resume.stderr).unwrap();
+    assert_eq!(resume.status.code(), Some(2), "{err}");
     run.kill().unwrap();
-    run.wait().unwrap();
-    true
+    // One that had ended already was not killed.
+    let killed = run.wait().unwrap().signal() == Some(9);
+    assert!(
+        err.contains(if killed { "is still going on in another process" } else { "is complete" }),
+        "{err}"
+    );
+    killed
 }
 
 #[test]
@@ -264,4 +281,28 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     ended(plimsoll(dir.path()).args(["run", "p.toml", "--store", "h.db"]), 0);
     let (_, err) = ended(plimsoll(dir.path()).args(report), 2);
     assert!(err.contains("replays no published report"), "{err}");
+}
+
+#[test]
+fn on_a_full_disk_its_cases_are_skipped_and_the_rest_runs() {
+    if !possible("full disk in a plan", &["unshare", "mkfs.ext4"]) {
+        return;
+    }
+    let dir = scratch();
+    let plan = "samples = 1\nsample-time = \"2ms\"\n[[group]]\nbenchmark = [\"disk.io\", \"null\"]\n";
+    fs::write(dir.path().join("p.toml"), plan).unwrap();
+    // What is full when the run begins.
+    let script = "truncate -s 64M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; \
+                  head -c 128M /dev/zero > mnt/fill 2>/dev/null || true; \
+                  exec \"$1\" run p.toml --dir mnt --store none --quiet --json -";
+    let (out, _) = with_code(&in_own_mounts(dir.path(), script, &[]), 0);
+    let all = measurements(&out);
+    let (null, disk): (Vec<&Value>, Vec<&Value>) =
+        all.iter().partition(|m| m["case"]["id"].as_str().unwrap().starts_with("null"));
+    assert!(!null.is_empty() && null.iter().all(|m| m["status"] == "ok"), "{null:?}");
+    assert!(!disk.is_empty());
+    for measurement in disk {
+        assert_eq!(measurement["status"], "skipped", "{measurement}");
+        assert!(measurement["reason"].as_str().unwrap().contains("can be used on"), "{measurement}");
+    }
 }

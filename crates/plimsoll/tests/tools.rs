@@ -93,7 +93,7 @@ const SMALL: &[Small] = &[
         figure: |p| {
             // kB, reclen, write, rewrite, and then, with -i 2, the random reads.
             let row = p.out.lines().find(|line| line.split_whitespace().take(2).eq(["16384", "4"]))?;
-            Some(row.split_whitespace().nth(4)?.parse::<f64>().ok()? * 1024.0)
+            Some(row.split_whitespace().nth(4)?.parse::<f64>().ok()? / 4.0)
         },
     },
     Small {

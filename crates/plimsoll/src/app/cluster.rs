@@ -183,6 +183,7 @@ fn led(
     let name = roster.name(0).map(str::to_owned);
     let header = super::document(prepared, &told.run, name.as_deref());
     let mut seat = Seat::new(prepared, header.clone(), interrupts.clone(), companions)?;
+    let _held = super::Held::of(&header.id)?;
     outputs.begin(&header, Begins::Anew);
     let begun = Instant::now();
     let lead = Lead::admit(fabric, interrupts, roster, &told);

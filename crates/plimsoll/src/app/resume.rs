@@ -1,5 +1,9 @@
 //! `--resume`: an interrupted run goes on where it stopped, on the same machine and with the same plan, or not at all.
 
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
 use super::prepared::Prepared;
 use super::{Failure, store_failure};
 use crate::cli::{Common, What};
@@ -8,15 +12,48 @@ use crate::output;
 use crate::resolve::{self, Planned};
 use crate::store::Store;
 
+/// A run that this process carries out, and no other while this is held. It is a name in the abstract namespace of Unix
+/// sockets (unix(7)): the kernel frees it with the process, however that ended, and no file is left.
+pub(super) struct Held {
+    _name: Option<UnixListener>,
+}
+
+impl Held {
+    /// Takes the run. Where the system has no such names, nothing is held.
+    ///
+    /// # Errors
+    /// Another process carries it out.
+    pub(super) fn of(run: &str) -> Result<Self, Failure> {
+        let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
+        match name.and_then(|name| UnixListener::bind_addr(&name)) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => Err(Failure::usage(format!(
+                "--resume: run {run} is still going on in another process; let it end, or interrupt it, and resume it then"
+            ))),
+            taken => Ok(Self { _name: taken.ok() }),
+        }
+    }
+}
+
+/// A run that goes on.
+pub(super) struct Begun {
+    /// As far as it got.
+    pub(super) run: Run,
+    /// Keeps others from it.
+    pub(super) held: Held,
+}
+
 /// The run as far as it got.
 ///
 /// # Errors
-/// There is no such run, or nothing in it is left to do.
-pub(super) fn begun(wanted: &str, common: &Common) -> Result<Run, Failure> {
+/// There is no such run, it is still going on, or nothing in it is left to do.
+pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
     let location = output::location(common.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location = location.ok_or_else(|| Failure::usage("--resume: --store none names no history"))?;
     let store = Store::read(&location).map_err(|e| store_failure(&e))?;
-    let run = store.load(wanted).map_err(|e| store_failure(&e))?;
+    let found = store.load(wanted).map_err(|e| store_failure(&e))?;
+    let held = Held::of(&found.id)?;
+    // What was measured until it was free.
+    let run = store.load(&found.id).map_err(|e| store_failure(&e))?;
     match run.status {
         RunStatus::Complete => {
             Err(Failure::usage(format!("--resume: run {} is complete; nothing is left to measure", run.id)))
@@ -25,7 +62,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Run, Failure> {
             "--resume: run {} was stored by version {}, which kept no plan; measure it anew",
             run.id, run.version
         ))),
-        RunStatus::Partial => Ok(run),
+        RunStatus::Partial => Ok(Begun { run, held }),
     }
 }
 

@@ -97,6 +97,11 @@ impl Figure {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
     }
 
+    /// Whether a reference program gave it.
+    pub fn is_reference(&self) -> bool {
+        !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
+    }
+
     /// Its value, if it is to be believed.
     pub fn believed(&self) -> Option<f64> {
         let (value, _) = self.matched.as_ref()?.value?;

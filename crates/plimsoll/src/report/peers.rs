@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::label::label;
 use super::style::{Role, Style};
-use super::wrap::flowed;
+use super::wrap::{flowed, paragraph};
 use crate::document::Run;
 use crate::measurement::{Availability, Measurement, MetricResult, PeerResult};
 use crate::quantity::{Quantity, percent, significant};
@@ -44,7 +44,21 @@ pub fn listed(rows: &[Listed], style: &Style) -> String {
         };
         vec![row.name.to_owned(), version, row.checks.to_owned(), place]
     });
-    columns(&std::iter::once(head).chain(body).collect::<Vec<_>>(), style)
+    let rows: Vec<Row> = std::iter::once(head).chain(body).map(Row::of).collect();
+    columns(&rows, style)
+}
+
+/// A row of a table.
+struct Row {
+    /// What stands on a line of its own above it.
+    above: Option<String>,
+    cells: Vec<String>,
+}
+
+impl Row {
+    fn of(cells: Vec<String>) -> Self {
+        Self { above: None, cells }
+    }
 }
 
 /// One line of the table: a metric beside one tool.
@@ -64,7 +78,8 @@ fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
 }
 
 impl Compared<'_> {
-    fn cells(&self) -> Vec<String> {
+    /// Ours, the tool's, the limit, both shares of it, the ratio, the verdict.
+    fn figures(&self) -> [String; 7] {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
         let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
         let own = crate::limit::median(self.peer.own.clone());
@@ -81,9 +96,7 @@ impl Compared<'_> {
                 None => significant(ratio.median, 3),
             },
         };
-        vec![
-            label(&self.measurement.case),
-            self.peer.peer.clone(),
+        [
             own.map_or("–".to_owned(), figure),
             self.peer.median.map_or("–".to_owned(), figure),
             limit.map_or("–".to_owned(), figure),
@@ -94,12 +107,22 @@ impl Compared<'_> {
         ]
     }
 
-    /// The verdict in words, or why there is none.
+    /// With the case and the tool in columns of their own.
+    fn wide(&self) -> Row {
+        let names = [label(&self.measurement.case), self.peer.peer.clone()];
+        Row::of(names.into_iter().chain(self.figures()).collect())
+    }
+
+    /// With the case and the tool above, and the ratio before the verdict.
+    fn narrow(&self) -> Row {
+        let above = Some(format!("{} beside {}", label(&self.measurement.case), self.peer.peer));
+        let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
+        Row { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
+    }
+
+    /// The verdict in words, with where the tool differs.
     fn said(&self) -> String {
         let peer = self.peer;
-        if peer.status == Availability::Unavailable {
-            return format!("not available: {}", peer.reason.as_deref().unwrap_or("unknown"));
-        }
         let word = match peer.verdict {
             Verdict::Equivalent => "equivalent",
             Verdict::Higher => "higher",
@@ -121,47 +144,93 @@ impl Compared<'_> {
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let lines: Vec<Compared<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
-    let head = ["case", "tool", "own", "tool's", "limit", "own of it", "tool's", "own ÷ tool", "verdict"];
-    let head = head.map(str::to_owned).to_vec();
-    let rows: Vec<_> = std::iter::once(head).chain(lines.iter().map(Compared::cells)).collect();
     let title = style.paint(Role::Strong, "Reference tools");
     let margin = percent(first.peer.margin, 2);
     let about = format!("medians of pairs; 95 % interval of the ratio; equivalent: within {margin}");
-    format!("\n{title}  {}\n{}", style.paint(Role::Dim, &style.say(&about)), columns(&rows, style))
+    let mut text = format!("\n{title}\n{}", paragraph(style, Role::Dim, "  ", &about));
+    let (absent, there): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line.peer.status == Availability::Unavailable);
+    if !there.is_empty() {
+        text += &compared_rows(&there, style);
+    }
+    text + &unavailable(&absent, style)
+}
+
+/// The table, in one line a row where the terminal is wide enough.
+fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
+    let head = |names: &[&str]| Row::of(names.iter().map(|name| (*name).to_owned()).collect());
+    let wide = ["case", "tool", "own", "tool's", "limit", "own of it", "tool's", "own ÷ tool", "verdict"];
+    let wide: Vec<Row> = std::iter::once(head(&wide)).chain(lines.iter().map(|line| line.wide())).collect();
+    if GAP + widths(&wide, style).iter().map(|w| w + GAP).sum::<usize>() <= style.width {
+        return columns(&wide, style);
+    }
+    let narrow = ["own", "tool's", "limit", "own of it", "tool's", "own ÷ tool, verdict"];
+    let narrow: Vec<Row> =
+        std::iter::once(head(&narrow)).chain(lines.iter().map(|line| line.narrow())).collect();
+    columns(&narrow, style)
+}
+
+/// The tools that gave nothing, each reason once.
+fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
+    let mut told: Vec<(&str, &str, Vec<&Compared<'_>>)> = Vec::new();
+    for line in lines {
+        let (tool, why) = (line.peer.peer.as_str(), line.peer.reason.as_deref().unwrap_or("unknown"));
+        match told.iter_mut().find(|(name, reason, _)| (*name, *reason) == (tool, why)) {
+            Some((_, _, cases)) => cases.push(line),
+            None => told.push((tool, why, vec![line])),
+        }
+    }
+    let one = |(tool, why, cases): &(&str, &str, Vec<&Compared<'_>>)| {
+        let beside = match cases.as_slice() {
+            [one] => label(&one.measurement.case),
+            more => format!("{} cases", more.len()),
+        };
+        paragraph(style, Role::Plain, "  ", &format!("{tool} beside {beside} not available: {why}"))
+    };
+    told.iter().map(one).collect()
+}
+
+/// Columns between columns.
+const GAP: usize = 2;
+
+/// How wide each column but the last is.
+fn widths(rows: &[Row], style: &Style) -> Vec<usize> {
+    let fixed = rows.iter().map(|row| row.cells.len()).max().unwrap_or(1).saturating_sub(1);
+    let width = |i: usize| rows.iter().filter_map(|row| row.cells.get(i)).map(|c| style.say(c).width()).max();
+    (0..fixed).map(|i| width(i).unwrap_or(0)).collect()
 }
 
 /// Columns as wide as their longest cell; the last one takes the rest and goes on below itself. Where that leaves it
-/// too little room, it stands on a line of its own.
-fn columns(rows: &[Vec<String>], style: &Style) -> String {
-    const GAP: usize = 2;
+/// too little room, it stands on a line of its own. Below a line above them, all are indented.
+fn columns(rows: &[Row], style: &Style) -> String {
     const LEAST: usize = 24;
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect();
-    let fixed = rows.iter().map(Vec::len).max().unwrap_or(1).saturating_sub(1);
-    let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|c| c.width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..fixed).map(width).collect();
+    let widths = widths(rows, style);
+    let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * GAP } else { GAP };
     let before: usize = widths.iter().map(|w| w + GAP).sum();
-    let room = style.width.saturating_sub(GAP + before);
+    let room = style.width.saturating_sub(indent + before);
     let mut out = String::new();
     for (index, row) in rows.iter().enumerate() {
-        let mut line = " ".repeat(GAP);
-        for (cell, width) in row.iter().zip(&widths) {
-            line += cell;
-            line += &" ".repeat(width + GAP - cell.width().min(*width));
+        let role = if index == 0 { Role::Dim } else { Role::Plain };
+        if let Some(above) = &row.above {
+            out += &paragraph(style, role, "  ", above);
         }
-        let last = row.get(fixed).map(String::as_str).unwrap_or_default();
-        let (indent, pieces) = match room >= LEAST {
-            true => (GAP + before, flowed(last, room)),
-            false => (2 * GAP, flowed(last, style.width.saturating_sub(2 * GAP).max(1))),
+        let mut line = " ".repeat(indent);
+        for (cell, width) in row.cells.iter().zip(&widths) {
+            let cell = style.say(cell);
+            line += &format!("{cell}{}", " ".repeat(width + GAP - cell.width().min(*width)));
+        }
+        let last = style.say(row.cells.get(widths.len()).map(String::as_str).unwrap_or_default());
+        let (below, pieces) = match room >= LEAST {
+            true => (indent + before, flowed(&last, room)),
+            false => (indent + GAP, flowed(&last, style.width.saturating_sub(indent + GAP).max(1))),
         };
         let mut pieces = pieces.into_iter();
         if room >= LEAST {
             line += &pieces.next().unwrap_or_default();
         }
-        let role = if index == 0 { Role::Dim } else { Role::Plain };
         out += &format!("{}\n", style.paint(role, line.trim_end()));
         for piece in pieces {
-            out += &format!("{}{}\n", " ".repeat(indent), style.paint(role, &piece));
+            out += &format!("{}{}\n", " ".repeat(below), style.paint(role, &piece));
         }
     }
     out
@@ -169,6 +238,8 @@ fn columns(rows: &[Vec<String>], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn rows() -> Vec<Listed> {
@@ -195,6 +266,63 @@ mod tests {
         let text = listed(&rows(), &Style::plain(120));
         assert!(text.contains("  fio     3.33     disk"), "{text}");
         assert!(text.contains("not installed: build it"), "{text}");
+    }
+
+    /// A pair that was compared, and two cases of which a tool is absent.
+    fn run() -> Run {
+        use crate::fixture;
+        use crate::quantity::Unit;
+        let long = "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/volume=10M/scaling=strong";
+        let mut all = Vec::new();
+        for (id, absent) in
+            [(long, false), ("cpu.peak/op=add/type=i8", true), ("cpu.peak/op=add/type=i16", true)]
+        {
+            let mut measured = fixture::measured(id, "rate", Unit::BytePerSecond, 1e9);
+            let mut metric = fixture::metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]);
+            metric.peers = vec![peer(absent)];
+            measured.metrics = vec![metric];
+            all.push(measured);
+        }
+        Run { measurements: all, ..fixture::run() }
+    }
+
+    fn peer(absent: bool) -> PeerResult {
+        use crate::sample::{Beside, Paired};
+        let pairs = [(10.0, 9.8), (10.1, 9.9), (10.0, 9.9), (9.9, 9.8), (10.0, 9.7)];
+        let pairs = pairs.map(|(own, peer)| Paired { own: own * 1e8, peer: peer * 1e8 }).to_vec();
+        PeerResult::of(
+            &Beside {
+                name: "iozone".to_owned(),
+                version: None,
+                metric: "rate".to_owned(),
+                definition: Match::Exact,
+                note: String::new(),
+                command: Vec::new(),
+                input: BTreeMap::new(),
+                achieved: BTreeMap::new(),
+                pairs: if absent { Vec::new() } else { pairs },
+                warnings: Vec::new(),
+                unavailable: absent.then(|| "not installed; apt-get install iozone3".to_owned()),
+            },
+            0.03,
+        )
+    }
+
+    #[test]
+    fn the_table_is_whole_in_every_width_and_says_each_reason_once() {
+        for width in [60, 80, 100, 160] {
+            let text = section(&run(), &Style::plain(width));
+            assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
+            for part in ["1.00 GB/s", "980 MB/s", "1.02 [", "equivalent\n"] {
+                assert_eq!(text.matches(part).count(), 1, "{part} at {width}:\n{text}");
+            }
+            let absent = text.replace("\n  ", " ");
+            assert_eq!(
+                absent.matches("iozone beside 2 cases not available: not installed").count(),
+                1,
+                "{text}"
+            );
+        }
     }
 
     #[test]

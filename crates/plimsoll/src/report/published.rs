@@ -7,9 +7,10 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::label::label;
 use super::out::Out;
 use super::style::{Role, Style};
-use super::wrap::flowed;
+use super::wrap::{flowed, paragraph};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::{Baseline, Figure, Layout, Matched};
@@ -33,10 +34,39 @@ pub fn print(baseline: &Baseline, run: &Run, out: impl Write, style: &Style) -> 
 fn text(baseline: &Baseline, run: &Run, style: &Style) -> String {
     let head = format!("{} in the tables of its report, beside what is {}", baseline.name, baseline.title());
     let mut text = format!("{}\n", style.paint(Role::Strong, &style.say(&head)));
-    for points in tables(baseline) {
-        text += &Sheet::of(baseline, run, &points).text(style);
+    if run.plan.scale != 1.0 {
+        let scaled = format!(
+            "volumes, work and file sizes of today are scaled to {}: most figures of so little say nothing of the machine",
+            run.plan.scale
+        );
+        text += &paragraph(style, Role::Dim, "  ", &scaled);
+    }
+    for points in tables(baseline).iter().chain(&references(baseline)) {
+        text += &Sheet::of(baseline, run, points).text(style);
     }
     text
+}
+
+/// Figures of reference programs that stand beside no point of the report's own, one a case: a table a subsystem.
+fn references(baseline: &Baseline) -> Vec<Vec<Point<'_>>> {
+    let own: Vec<&Matched> =
+        baseline.figures.iter().filter(|f| f.is_own_point()).filter_map(|f| f.matched.as_ref()).collect();
+    let mut all: Vec<Vec<Point<'_>>> = Vec::new();
+    for statistic in ["mean", "single", "peak"] {
+        for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.statistic == statistic) {
+            let Some(matched) = figure.matched.as_ref().filter(|m| m.value.is_some()) else { continue };
+            let known = all.iter().flatten().map(|point| point.matched).chain(own.iter().copied());
+            if figure.metric != "throughput" || known.clone().any(|known| known.case == matched.case) {
+                continue;
+            }
+            let point = Point { figure, matched };
+            match all.iter_mut().find(|points| points[0].figure.subsystem == figure.subsystem) {
+                Some(points) => points.push(point),
+                None => all.push(vec![point]),
+            }
+        }
+    }
+    all
 }
 
 /// The points of each table, in the order of the report: one table for each subsystem and metric.
@@ -116,6 +146,11 @@ impl<'a> Today<'a> {
         }
     }
 
+    /// The first reference tool that gave figures, and its median.
+    fn tool(&self) -> Option<(String, f64)> {
+        self.metric?.peers.iter().find_map(|peer| Some((peer.peer.clone(), peer.median?)))
+    }
+
     fn mean(&self) -> Option<f64> {
         (!self.samples.is_empty()).then(|| self.samples.iter().sum::<f64>() / self.samples.len() as f64)
     }
@@ -131,8 +166,8 @@ impl<'a> Today<'a> {
 fn unit(point: &Point<'_>) -> (&'static str, f64) {
     match (point.figure.subsystem, point.matched.metric) {
         ("cpu", _) => ("G(FL)OP/s", 1e9),
-        ("memory", "throughput") => ("GB/s", 1e9),
-        ("memory", _) => ("ns", 1e-9),
+        ("memory", "latency") => ("ns", 1e-9),
+        ("memory", _) => ("GB/s", 1e9),
         ("disk", "throughput") => ("MB/s", 1e6),
         ("disk", "rate") => ("IO/s", 1.0),
         ("network", "goodput") => ("Mbit/s", 1e6),
@@ -158,9 +193,11 @@ impl Sheet {
             "" => "the report prints no unit".to_owned(),
             printed => format!("the report prints {printed}"),
         };
-        let title = format!("{} {}, {unit} ({printed})", first.figure.subsystem, first.figure.metric);
+        let what = if first.figure.is_reference() { "reference programs" } else { first.figure.metric };
+        let title = format!("{} {what}, {unit} ({printed})", first.figure.subsystem);
         let mut sheet = Self { title, head: Vec::new(), rows: Vec::new(), notes: Vec::new() };
         match baseline.layout {
+            _ if first.figure.is_reference() => sheet.programs(run, points, scale),
             Layout::Samples => sheet.samples(baseline, run, points, scale),
             Layout::Threads => sheet.threads(run, points, scale),
             Layout::Efficiencies => sheet.efficiencies(baseline, run, points, scale),
@@ -178,14 +215,24 @@ impl Sheet {
         let most = all.iter().map(|today| today.samples.len()).max().unwrap_or(0).min(5);
         self.head(&["operation", "block", "threads"]);
         self.head.extend((1..=most).map(|n| format!("sample {n}")));
-        self.head(&["mean", "stdev", "published mean", "stdev", "ratio"]);
-        for (point, today) in points.iter().zip(&all) {
+        let beside: Vec<Beside> = points
+            .iter()
+            .zip(&all)
+            .map(|(point, today)| Beside::of(today, point.matched.metric, scale))
+            .collect();
+        let kept: Vec<usize> =
+            (0..Beside::HEAD.len()).filter(|at| beside.iter().any(|cells| cells.0[*at] != NOTHING)).collect();
+        self.head(&["mean", "stdev"]);
+        self.head.extend(kept.iter().map(|at| Beside::HEAD[*at].to_owned()));
+        self.head(&["published mean", "stdev", "ratio"]);
+        for ((point, today), beside) in points.iter().zip(&all).zip(&beside) {
             let mut row = self.keys(point);
             let shown =
                 |value: Option<f64>| value.map_or(NOTHING.to_owned(), |v| significant(v / scale, DIGITS));
             row.extend((0..most).map(|n| shown(today.samples.get(n).copied())));
             row.push(self.own(today, scale));
             row.push(shown(today.stdev()));
+            row.extend(kept.iter().map(|at| beside.0[*at].clone()));
             row.push(self.published(point.figure, scale));
             let deviation = baseline.figures.iter().find(|f| {
                 f.statistic == "stdev"
@@ -221,72 +268,57 @@ impl Sheet {
             let at = |n: &str| points.iter().find(|p| p.words() == words && p.figure.threads == n);
             let [operation, block] = words.clone();
             let mut today = vec![operation, block, "today".to_owned()];
-            let mut then = vec![String::new(), String::new(), "published".to_owned()];
-            let mut ratios = vec![String::new(), String::new(), "ratio".to_owned()];
+            let below = |name: &str| vec![String::new(), String::new(), name.to_owned()];
+            let mut then = below("published");
+            let mut ratios = below("ratio");
+            let mut beside = Beside::HEAD.map(below);
             for point in threads.iter().map(|n| at(n)) {
                 let Some(point) = point else {
-                    [&mut today, &mut then, &mut ratios]
-                        .into_iter()
-                        .for_each(|row| row.push(NOTHING.to_owned()));
+                    let rows = [&mut today, &mut then, &mut ratios].into_iter().chain(&mut beside);
+                    rows.for_each(|row| row.push(NOTHING.to_owned()));
                     continue;
                 };
                 let measured = Today::of(run, point.matched);
+                let cells = Beside::of(&measured, point.matched.metric, scale).0;
+                beside.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
                 today.push(self.own(&measured, scale));
                 then.push(self.published(point.figure, scale));
                 ratios.push(ratio(&measured, point.figure));
             }
-            self.rows.extend([today, then, ratios]);
+            self.rows.push(today);
+            self.rows.extend(beside.into_iter().filter(|row| row[3..].iter().any(|cell| cell != NOTHING)));
+            self.rows.extend([then, ratios]);
         }
     }
 
     /// A row a point: own figure, reference program, theory, both efficiencies; then the report's own and reference.
     fn efficiencies(&mut self, baseline: &Baseline, run: &Run, points: &[Point<'_>], scale: f64) {
         let reference = |point: &Point<'_>| {
-            baseline.figures.iter().find(|f| {
-                !matches!(f.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
-                    && f.metric == point.figure.metric
-                    && key(f) == key(point.figure)
-            })
+            baseline
+                .figures
+                .iter()
+                .find(|f| f.is_reference() && f.metric == point.figure.metric && key(f) == key(point.figure))
         };
-        self.head(&[
-            "operation",
-            "block",
-            "threads",
-            "own",
-            "reference",
-            "theory",
-            "own eff.",
-            "ref. eff.",
-            "published own",
-            "published ref.",
-            "ratio",
-        ]);
+        self.head(&["operation", "block", "threads", "own"]);
+        self.head(&Beside::HEAD);
+        self.head(&["published own", "published ref.", "ratio"]);
         for point in points {
             let today = Today::of(run, point.matched);
-            let shown =
-                |value: Option<f64>| value.map_or(NOTHING.to_owned(), |v| significant(v / scale, DIGITS));
-            let limit = today.metric.and_then(|m| m.limit.as_ref()).and_then(|limit| limit.value);
-            let peer =
-                today.metric.and_then(|m| m.peers.iter().find_map(|p| Some((p.peer.clone(), p.median?))));
-            let share = |value: f64, limit: f64| match point.matched.metric {
-                "latency" | "rtt" => percent(limit / value, 3),
-                _ => percent(value / limit, 3),
-            };
-            let of_limit = today.metric.and_then(|m| m.of_limit).map(|share| percent(share, 3));
-            let nothing = || NOTHING.to_owned();
+            let mut beside = Beside::of(&today, point.matched.metric, scale);
+            // The reference program may have another case beside it: HPL stands beside a system of equations.
+            if let Some(other) = reference(point).and_then(|figure| figure.matched.as_ref())
+                && beside.0[0] == NOTHING
+                && other.metric == point.matched.metric
+            {
+                beside = beside.with_tool_of(&Today::of(run, other), scale);
+            }
             let mut row = self.keys(point);
             row.push(self.own(&today, scale));
-            row.push(
-                peer.as_ref()
-                    .map_or_else(nothing, |(name, v)| format!("{} {name}", significant(v / scale, DIGITS))),
-            );
-            row.push(shown(limit));
-            row.push(of_limit.unwrap_or_else(nothing));
-            row.push(peer.zip(limit).map_or_else(nothing, |((_, value), limit)| share(value, limit)));
+            row.extend(beside.0);
             row.push(self.published(point.figure, scale));
             row.push(match reference(point) {
                 Some(figure) => format!("{} {}", self.published(figure, scale), figure.source),
-                None => nothing(),
+                None => NOTHING.to_owned(),
             });
             row.push(ratio(&today, point.figure));
             self.rows.push(row);
@@ -296,6 +328,22 @@ impl Sheet {
                 "efficiencies are limit ÷ measured, so that 100 % is best; the report has measured ÷ limit"
                     .to_owned(),
             );
+        }
+    }
+
+    /// A row a reference program of the report: the case that it stands beside, ours, the tool of today, theory.
+    fn programs(&mut self, run: &Run, points: &[Point<'_>], scale: f64) {
+        self.head(&["program", "case", "own"]);
+        self.head(&Beside::HEAD);
+        self.head(&["published", "ratio"]);
+        for point in points {
+            let today = Today::of(run, point.matched);
+            let mut row = vec![point.figure.source.to_owned(), label(&point.matched.case)];
+            row.push(self.own(&today, scale));
+            row.extend(Beside::of(&today, point.matched.metric, scale).0);
+            row.push(self.published(point.figure, scale));
+            row.push(ratio(&today, point.figure));
+            self.rows.push(row);
         }
     }
 
@@ -366,6 +414,39 @@ impl Sheet {
     }
 }
 
+/// What stands beside a figure of today: the reference tool's, the limit, and both shares of it.
+struct Beside([String; 4]);
+
+impl Beside {
+    const HEAD: [&str; 4] = ["reference", "theory", "own eff.", "ref. eff."];
+
+    fn of(today: &Today<'_>, metric: &str, scale: f64) -> Self {
+        let nothing = || NOTHING.to_owned();
+        let limit = today.metric.and_then(|m| m.limit.as_ref()).and_then(|limit| limit.value);
+        let own = today.metric.and_then(|m| m.of_limit).map(|share| percent(share, 3));
+        let tool = today.tool();
+        let share = tool.as_ref().zip(limit).map(|((_, value), limit)| match metric {
+            "latency" | "rtt" => percent(limit / value, 3),
+            _ => percent(value / limit, 3),
+        });
+        Self([
+            tool.map_or_else(nothing, |(name, value)| {
+                format!("{} {name}", significant(value / scale, DIGITS))
+            }),
+            limit.map_or_else(nothing, |limit| significant(limit / scale, DIGITS)),
+            own.unwrap_or_else(nothing),
+            share.unwrap_or_else(nothing),
+        ])
+    }
+
+    /// With the tool that stands beside another case, whose limit is its own.
+    fn with_tool_of(self, other: &Today<'_>, scale: f64) -> Self {
+        let [_, theory, own, _] = self.0;
+        let [tool, _, _, share] = Self::of(other, "", scale).0;
+        Self([tool, theory, own, share])
+    }
+}
+
 /// What tells the points of one table apart.
 fn key(figure: &Figure) -> [&'static str; 6] {
     let Figure { subsystem, operation, pattern, precision, bytes, threads, .. } = figure;
@@ -400,70 +481,4 @@ pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<Stri
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-    use crate::published::find;
-    use crate::quantity::Unit;
-
-    fn run() -> Run {
-        let mut fast = fixture::measured(
-            "cpu.peak/op=add/type=i8/isa=avx512/threads=1/work=1000000000000/scaling=strong",
-            "rate",
-            Unit::OpPerSecond,
-            472e9,
-        );
-        fast.metrics = vec![fixture::metric_of("rate", Unit::OpPerSecond, vec![470e9, 474e9])];
-        let mut net = fixture::measured(
-            "network.tcp/message=32K/streams=4/direction=up",
-            "goodput",
-            Unit::BitPerSecond,
-            40e9,
-        );
-        net.metrics = vec![fixture::metric_of("goodput", Unit::BitPerSecond, vec![40e9])];
-        let mut out = fixture::measured(
-            "memory.block/op=read-write/pattern=random/block=10M/threads=4",
-            "throughput",
-            Unit::BytePerSecond,
-            1.0,
-        );
-        (out.metrics, out.status, out.reason) = (Vec::new(), Status::Skipped, Some("no room".to_owned()));
-        Run { measurements: vec![fast, net, out], ..fixture::run() }
-    }
-
-    #[test]
-    fn the_tables_are_the_reports_with_todays_figures_and_right_units() {
-        let text = text(&find("hyperion-prometheus").unwrap(), &run(), &Style::plain(200));
-        assert!(text.contains("cpu throughput, G(FL)OP/s (the report prints GigaOPS)"), "{text}");
-        let row =
-            text.lines().find(|line| line.contains("integer-ops QP") && line.contains("472.0")).unwrap();
-        assert!(row.contains("2.183") && row.contains("216 ×"), "{row}");
-        assert!(text.contains("network throughput, Mbit/s (the report prints Mb/sec)"));
-        let past = text.lines().find(|line| line.contains("40000")).unwrap();
-        assert!(past.contains("86872 [") || past.contains("86870 ["), "{past}");
-        assert!(past.trim_end().ends_with('–'), "nothing is divided by it: {past}");
-        assert!(text.contains("published: past the link of 56 Gbit/s"));
-        assert!(text.contains("skipped: no room") && text.contains("not in this run"));
-    }
-
-    #[test]
-    fn every_report_has_its_layout() {
-        let of = |name: &str| text(&find(name).unwrap(), &run(), &Style::plain(200));
-        assert!(of("ec2-t2micro").contains("published mean"));
-        assert!(of("chameleon-kvm").contains("8 threads"));
-        let lines = |name: &str| of(name).lines().count();
-        assert!(crate::published::names().iter().all(|name| lines(name) > 30));
-    }
-
-    #[test]
-    fn a_row_tells_what_was_published() {
-        let (baseline, run) = (find("hyperion-prometheus").unwrap(), run());
-        let told = beside(&baseline, &run.measurements[0]);
-        assert_eq!(
-            told,
-            ["published (Hyperion, disk: Prometheus, year not stated) rate 2.18 GOP/s, here 216 ×"]
-        );
-        assert!(beside(&baseline, &run.measurements[1])[0].contains("not to be believed: past the link"));
-        assert!(beside(&baseline, &run.measurements[2]).is_empty());
-    }
-}
+mod tests;

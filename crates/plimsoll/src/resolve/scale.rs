@@ -12,7 +12,7 @@ const LEAST_FILE: u64 = 64 << 20;
 /// A series that is shorter shows no course.
 const LEAST_SERIES: u32 = 5;
 /// The smallest system of equations that is worth timing.
-const LEAST_ORDER: u64 = 256;
+const LEAST_ORDER: u64 = 64;
 /// The fewest operations of a sample.
 const LEAST_WORK: u64 = 1_000_000;
 
@@ -133,7 +133,7 @@ mod tests {
         let part = &scaled(&memory, 0.01)[0];
         assert_eq!((part.numbers("size", &[]), part.numbers("volume", &[])), (vec![GIB], vec![GIB]));
         let linpack = of("cpu.linpack").with("n", counts(&[10_000, 1000]));
-        assert_eq!(scaled(&linpack, 0.001)[0].numbers("n", &[]), [1000, 256]);
+        assert_eq!(scaled(&linpack, 0.001)[0].numbers("n", &[]), [1000, 100]);
     }
 
     #[test]

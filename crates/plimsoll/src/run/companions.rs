@@ -10,6 +10,7 @@ use crate::bench::Prepared;
 use crate::peer::Companion;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
 use crate::stats::Seed;
+use crate::warning::Warning;
 
 /// All of them.
 pub(super) struct Companions {
@@ -17,25 +18,41 @@ pub(super) struct Companions {
     /// The tools' figures of this round.
     fresh: Vec<Option<f64>>,
     generator: ChaCha8Rng,
+    /// Seconds that the tools may take; those that take longer give fewer pairs.
+    allowed: f64,
     /// Seconds that the tools took; they are not the case's own.
     pub(super) seconds: f64,
 }
 
+/// Pairs that are taken however long it takes: fewer have no interval.
+const LEAST: usize = 3;
+
 impl Companions {
-    pub(super) fn new(all: Vec<Companion>, seed: Seed) -> Self {
+    /// `allowed` is how many seconds they may take, where that is bounded.
+    pub(super) fn new(all: Vec<Companion>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![None; all.len()];
-        Self { all, fresh, generator: seed.generator(), seconds: 0.0 }
+        let allowed = allowed.unwrap_or(f64::INFINITY);
+        Self { all, fresh, generator: seed.generator(), allowed, seconds: 0.0 }
+    }
+
+    fn is_late(&self) -> bool {
+        self.seconds >= self.allowed
+    }
+
+    fn wants(&self, companion: &Companion) -> bool {
+        let most = if self.is_late() { companion.pairs.min(LEAST) } else { companion.pairs };
+        companion.prepared.is_some() && companion.about.pairs.len() < most
     }
 
     /// Whether a tool still lacks pairs.
     pub(super) fn want_more(&self) -> bool {
-        self.all.iter().any(wants)
+        self.all.iter().any(|companion| self.wants(companion))
     }
 
     /// Those before and those after our own sample, in this round.
     pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
         let mut turns: Vec<Option<usize>> =
-            (0..self.all.len()).filter(|i| wants(&self.all[*i])).map(Some).chain([None]).collect();
+            (0..self.all.len()).filter(|i| self.wants(&self.all[*i])).map(Some).chain([None]).collect();
         turns.shuffle(&mut self.generator);
         let own = turns.iter().position(Option::is_none).unwrap_or(0);
         let tools = |turns: &[Option<usize>]| turns.iter().copied().flatten().collect();
@@ -87,10 +104,19 @@ impl Companions {
 
     /// What all of them gave.
     pub(super) fn heard(self) -> Vec<Beside> {
+        let late = self.is_late();
         let told = |companion: Companion| {
-            let mut about = companion.about;
+            let hurried =
+                late && companion.prepared.is_some() && companion.about.pairs.len() < companion.pairs;
+            let (mut about, wanted) = (companion.about, companion.pairs);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
+            if hurried {
+                let n = about.pairs.len();
+                let text =
+                    format!("{n} pairs, not {wanted}: the tools' time was used up; give --budget more room");
+                about.warnings.push(Warning::Other { code: "few-pairs".to_owned(), text });
+            }
             // Some tell their version with their results only.
             let version = about.achieved.remove("version").and_then(|v| v.as_str().map(str::to_owned));
             about.version = about.version.or(version);
@@ -105,8 +131,4 @@ fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f
     let value = sample.values.get(metric).copied()?;
     let delivered = sample.conditions.more.get("delivered").copied();
     Some(delivered.filter(|_| headline == Some(metric)).unwrap_or(value))
-}
-
-fn wants(companion: &Companion) -> bool {
-    companion.prepared.is_some() && companion.about.pairs.len() < companion.pairs
 }

@@ -33,6 +33,9 @@ const DISTURBED: f64 = 0.05;
 /// Samples below which there is no interval.
 const MIN_FOR_INTERVAL: usize = 5;
 
+/// How often the plan's budget its reference tools may take before they give fewer pairs.
+const BESIDE: f64 = 5.0;
+
 /// Share of the sample time that the warm-up takes.
 const WARM_UP: f64 = 0.5;
 
@@ -94,7 +97,7 @@ pub struct Harness<'a> {
     pub emit: &'a mut dyn FnMut(Event),
     /// Turns outcomes into measurements.
     pub maker: Maker<'a>,
-    /// Seconds for the whole run, reference tools not counted.
+    /// Seconds for the whole run; reference tools are not counted, and may take five times as long beside it.
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,
@@ -155,7 +158,8 @@ impl Harness<'_> {
             let left_s = allowed.map_or(rest, |a| rest.min(a.max(0.0) * left as f64));
             let case = planned.candidate.case.id();
             (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
-            let outcome = self.outcome(planned, sooner(allowed, planned.budget));
+            let beside = self.budget.map(|budget| (BESIDE * budget - self.beside_s) / left as f64);
+            let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), beside });
             if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
                 (self.emit)(Event::Interrupted);
                 return Ran { outcomes, before: done, interrupted: true };
@@ -170,16 +174,16 @@ impl Harness<'_> {
         Ran { outcomes, before: done, interrupted: false }
     }
 
-    fn outcome(&mut self, planned: &Planned, allowed: Option<f64>) -> Outcome {
+    fn outcome(&mut self, planned: &Planned, room: Room) -> Outcome {
         let candidate = &planned.candidate;
         let case = candidate.case.clone();
         let mut taken = Taken::default();
-        let ended = match (&candidate.feasible, allowed) {
+        let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(End::Cannot(why.clone())),
             (Ok(()), Some(allowed)) if allowed <= 0.0 => Err(End::Cannot(CannotMeasure::not_here(
                 "the budget was used up before its turn; give --budget more room",
             ))),
-            (Ok(()), _) => self.measure(planned, allowed, &mut taken),
+            (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
         // Those who can measure it wait for those who cannot.
         let ended = match taken.agreed {
@@ -191,18 +195,19 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
 
-    fn measure(&mut self, planned: &Planned, allowed: Option<f64>, taken: &mut Taken) -> Result<(), End> {
+    fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
-        let rule = rule(case, sampling, allowed);
+        let rule = rule(case, sampling, room.own);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
-        let mut companions = Companions::new(self.station.beside(planned, &prepared.offer()), seed);
+        let beside = self.station.beside(planned, &prepared.offer());
+        let mut companions = Companions::new(beside, seed, room.beside);
         companions.seconds = self.clock.now() - looking;
         let ending = loop {
             let named = headline.map(|m| m.name);
@@ -265,6 +270,14 @@ impl Harness<'_> {
         sample.conditions.more.extend(seen.more);
         Ok(sample)
     }
+}
+
+/// Seconds that a case may take, where that is bounded.
+#[derive(Clone, Copy)]
+struct Room {
+    own: Option<f64>,
+    /// Its reference tools.
+    beside: Option<f64>,
 }
 
 /// The tighter of two bounds.

@@ -18,11 +18,20 @@ struct Script {
     break_after: Option<(usize, Cause)>,
     wrong: bool,
     work: bool,
+    /// Seconds of a reading of a tool that stands beside it.
+    tool: Option<f64>,
 }
 
 impl Script {
     fn steady() -> Self {
-        Script { values: vec![1e-9, 1.001e-9], refuse: None, break_after: None, wrong: false, work: true }
+        Script {
+            values: vec![1e-9, 1.001e-9],
+            refuse: None,
+            break_after: None,
+            wrong: false,
+            work: true,
+            tool: None,
+        }
     }
 }
 
@@ -51,6 +60,43 @@ impl Station for Mock {
         }
         self.log.alive.set(self.log.alive.get() + 1);
         Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
+    }
+
+    fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
+        let tool = |seconds| Companion {
+            about: Beside {
+                name: "tool".to_owned(),
+                version: None,
+                metric: "latency".to_owned(),
+                definition: crate::sample::Match::Exact,
+                note: String::new(),
+                command: Vec::new(),
+                input: Default::default(),
+                achieved: Default::default(),
+                pairs: Vec::new(),
+                warnings: Vec::new(),
+                unavailable: None,
+            },
+            pairs: 5,
+            prepared: Some(Box::new(MockTool { seconds, log: Rc::clone(&self.log) })),
+        };
+        self.script.tool.map(tool).into_iter().collect()
+    }
+}
+
+struct MockTool {
+    seconds: f64,
+    log: Rc<Log>,
+}
+
+impl Prepared for MockTool {
+    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+        self.log.now.set(self.log.now.get() + self.seconds);
+        Ok(Sample { values: [("latency".to_owned(), 1e-9)].into(), ..Sample::default() })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        Ok(())
     }
 }
 
@@ -262,4 +308,21 @@ fn events_tell_the_whole_story_in_order() {
 #[test]
 fn the_mocked_benchmark_exists() {
     assert!(BENCHMARKS.iter().any(|b| b.name() == "null"));
+}
+
+#[test]
+fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
+    let beside = |tool, budget| {
+        let finished = run_with(Script { tool, ..Script::steady() }, None, budget, 2);
+        let pairs: Vec<usize> =
+            finished.ran.outcomes.iter().flat_map(|o| &o.peers).map(|peer| peer.pairs.len()).collect();
+        let told = finished.ran.outcomes.iter().flat_map(|o| &o.peers).flat_map(|peer| &peer.warnings);
+        let own: Vec<usize> = finished.ran.outcomes.iter().map(|o| o.samples.len()).collect();
+        (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
+    };
+    let (_, _, alone) = beside(None, Some(10.0));
+    // Five times ten seconds for two cases: five readings of a second fit, of thirty seconds not even one.
+    assert_eq!(beside(Some(1.0), Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(Some(30.0), Some(10.0)), (vec![3, 3], 2, alone.clone()));
+    assert_eq!(beside(Some(30.0), None), (vec![5, 5], 0, alone));
 }

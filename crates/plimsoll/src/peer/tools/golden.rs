@@ -53,10 +53,11 @@ const RECORDINGS: &[Recording] = recordings![
     "fio", "fio-3.33-write-8.json", "disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1/engine=io_uring/cache=direct", 1429402109.0;
     "fio", "fio-3.33-randrw-8.json", "disk.io/op=mixed/read-share=70/pattern=random/block=4K@60+64K@40/depth=8/threads=1/engine=io_uring/cache=direct", 16424.575425;
     "fio", "fio-3.33-fdatasync.json", "disk.fsync/block=4K/threads=1", 0.005154231922681001;
-    "iozone", "iozone-3.489-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 85634048.0;
+    "iozone", "iozone-3.489-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 85634048.0 / 4096.0;
     "iozone", "iozone-3.489-sequential-1m.txt", "disk.io/op=write/pattern=sequential/block=1M/depth=1/threads=1/engine=psync/cache=direct", 1918437376.0;
-    "iozone", "iozone-3.489-auto.txt", "disk.io/op=read/pattern=strided/block=16K/depth=1/threads=1/engine=psync/cache=direct", 146_275.0 * 1024.0;
+    "iozone", "iozone-3.489-auto.txt", "disk.io/op=read/pattern=strided/block=16K/depth=1/threads=1/engine=psync/cache=direct", 146_275.0 / 16.0;
     "iozone", "iozone-3.489-matrix.txt", "disk.io/op=read/pattern=backward/block=1M/depth=1/threads=1/engine=psync/cache=direct", 525330432.0;
+    "iozone", "iozone-3.489-two-processes.txt", "disk.io/op=read/pattern=sequential/block=4K/depth=1/threads=2/engine=psync/cache=direct", 77_886.72 / 4.0;
     "ioping", "ioping-1.3-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 102_911e-9;
     "ioping", "ioping-1.3-linear-64k.txt", "disk.io/op=read/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=direct", 108_944e-9;
     "iperf3", "iperf3-3.12-tcp-1.json", "network.tcp/message=128K/streams=1/direction=up", 13862879246.81871;

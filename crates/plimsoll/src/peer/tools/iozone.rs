@@ -2,7 +2,8 @@
 //!
 //! Its answer is a line of thirteen columns for each size of file and record, of which only those that were asked for
 //! are filled; with `-R` it also prints a table a test (rows are file sizes, columns record sizes). Both are read. The
-//! last four tests (fwrite, frewrite, fread, freread) go through the C library's buffers: no counterpart here.
+//! last four tests (fwrite, frewrite, fread, freread) go through the C library's buffers: no counterpart here. Beside
+//! several threads its throughput mode stands, a process and a file each, of which it prints the sum.
 
 use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
 use super::{only, words};
@@ -13,6 +14,10 @@ use crate::machine::Machine;
 pub(super) struct Iozone;
 
 const KIB: u64 = 1024;
+/// Its largest record.
+const LARGEST: u64 = 16 << 20;
+/// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
+const SMALL: u64 = 64 << 10;
 
 /// Its columns, in their order, and the titles of its reports with `-R`.
 const COLUMNS: &[Column] = &[
@@ -36,36 +41,40 @@ struct Column {
     report: &'static str,
 }
 
-/// A test of its: the number that `-i` takes, and the column that holds the figure.
+/// A test of its: the number that `-i` takes, the column that holds the figure, and what it calls the processes of its
+/// throughput mode, where that has the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Test {
     number: &'static str,
     column: &'static str,
+    processes: Option<&'static str>,
 }
 
 fn test(case: &Case) -> Option<Test> {
-    (case.benchmark() == "disk.io" && case.threads() == 1).then_some(())?;
+    (case.benchmark() == "disk.io").then_some(())?;
     (case.number("depth").unwrap_or(1) == 1).then_some(())?;
     only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]).then_some(())?;
     case.word("cache").is_none_or(|cache| cache == "direct").then_some(())?;
-    case.number("block").filter(|block| block.is_multiple_of(4 * KIB))?;
-    let (number, column) = match (case.word("op")?, case.word("pattern")?) {
-        ("read", "sequential") => ("1", "read"),
-        ("write", "sequential") => ("0", "rewrite"),
-        ("read", "random") => ("2", "random read"),
-        ("write", "random") => ("2", "random write"),
-        ("read", "backward") => ("3", "backward read"),
-        ("write", "same") => ("4", "record rewrite"),
-        ("read", "strided") => ("5", "stride read"),
+    case.number("block").filter(|block| *block > 0 && block.is_multiple_of(KIB) && *block <= LARGEST)?;
+    let (number, column, processes) = match (case.word("op")?, case.word("pattern")?) {
+        ("read", "sequential") => ("1", "read", Some("readers")),
+        ("write", "sequential") => ("0", "rewrite", Some("rewriters")),
+        ("read", "random") => ("2", "random read", Some("random readers")),
+        ("write", "random") => ("2", "random write", Some("random writers")),
+        ("read", "backward") => ("3", "backward read", Some("reverse readers")),
+        ("write", "same") => ("4", "record rewrite", None),
+        ("read", "strided") => ("5", "stride read", Some("stride readers")),
         _ => return None,
     };
-    Some(Test { number, column })
+    (case.threads() == 1 || processes.is_some()).then_some(Test { number, column, processes })
 }
 
-/// Bytes of its file: enough records for a figure, and little of the disk.
-fn file_bytes(block: u64) -> u64 {
+/// Bytes of the file of each of its processes: enough records for a figure, and little of the disk.
+fn file_bytes(block: u64, processes: u64) -> u64 {
     const RECORDS: u64 = 4096;
-    (block * RECORDS).clamp(16 << 20, 256 << 20).next_multiple_of(block)
+    const LEAST: u64 = 4;
+    let all = (block * RECORDS).clamp(4 << 20, 256 << 20);
+    (all / processes.max(1)).max(block * LEAST).next_multiple_of(block)
 }
 
 /// What it is.
@@ -86,38 +95,48 @@ impl Peer for Iozone {
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
         (case.subsystem() == "disk").then_some(
-            "it reads or writes one record of whole 4 KiB at a time past the page cache: sequential, random, backward, \
-             strided reads; sequential, random, same-place writes",
+            "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
+             backward, strided reads; sequential, random, and of one thread same-place writes",
         )
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         test(case)?;
-        let block = case.number("block")? as f64;
+        let (block, threads) = (case.number("block")?, case.threads() as u64);
         let (definition, note) = match case.word("engine") {
-            Some("psync") => (Match::Exact, "bytes per second, one block at a time, on a file of its own"),
+            Some("psync") if threads == 1 => {
+                (Match::Exact, "bytes per second, one block at a time, on a file of its own")
+            }
+            Some("psync") => (Match::Related, "the sum of what its processes saw, on files of their own"),
             _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
         };
         // A million bytes a millisecond and a tenth of one for each record, for the two to four passes that it makes.
-        let passes = 4.0 * file_bytes(block as u64) as f64;
-        let seconds = 0.5 + passes / 1e9 + passes / block * 1e-4;
-        Some(Pairing { metric: "throughput", definition, note, seconds, pairs: Pairing::PAIRS })
+        let passes = 4.0 * (file_bytes(block, threads) * threads) as f64;
+        let seconds = 0.5 + passes / 1e9 + passes / block as f64 * 1e-4;
+        let metric = if block <= SMALL { "rate" } else { "throughput" };
+        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let test = test(ask.case).ok_or("it has no such test")?;
         let block = ask.case.number("block").ok_or("the case has no block")?;
-        let (record, size) = (format!("{}k", block / KIB), format!("{}k", file_bytes(block) / KIB));
+        let threads = ask.case.threads() as u64;
+        let bytes = file_bytes(block, threads);
+        let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
         let mut arguments = words(&["-I", "-e", "-r", &record, "-s", &size, "-i", "0"]);
         if test.number != "0" {
             arguments.extend(words(&["-i", test.number]));
         }
-        arguments.extend(words(&["-f", "iozone.tmp"]));
+        // Of several processes each makes a file of a name of its own where it stands.
+        arguments.extend(match threads {
+            1 => words(&["-f", "iozone.tmp"]),
+            n => words(&["-t", &n.to_string()]),
+        });
         Ok(Invocation {
             program: "iozone",
             arguments,
             cpus: ask.offer.cpus.clone(),
-            disk_bytes: file_bytes(block),
+            disk_bytes: bytes.saturating_mul(threads),
             ..Invocation::default()
         })
     }
@@ -127,12 +146,19 @@ impl Peer for Iozone {
         if !text.contains("\niozone test complete.") {
             return Err("its test is not complete".to_owned());
         }
-        let record = case.number("block").ok_or("the case has no block")? / KIB;
+        let block = case.number("block").ok_or("the case has no block")?;
+        let record = block / KIB;
         let column = COLUMNS.iter().find(|c| c.name == test.column).ok_or("it has no such column")?;
-        let figure = in_lines(text, record, column.name).or_else(|| in_report(text, record, column.report));
+        let figure = match (case.threads(), test.processes) {
+            (1, _) | (_, None) => {
+                in_lines(text, record, column.name).or_else(|| in_report(text, record, column.report))
+            }
+            (threads, Some(processes)) => of_all(text, record, threads, processes),
+        };
         let figure =
             figure.ok_or_else(|| format!("its output has no {} of records of {record} kB", column.name))?;
-        let mut reading = Reading::of(figure.kib_per_second * KIB as f64)?;
+        let each = if block <= SMALL { block as f64 } else { 1.0 };
+        let mut reading = Reading::of(figure.kib_per_second * KIB as f64 / each)?;
         reading.achieved.insert("size".to_owned(), (figure.file_kib * KIB).to_string());
         reading.achieved.insert("block".to_owned(), (record * KIB).to_string());
         if !text.contains("O_DIRECT feature enabled") {
@@ -146,6 +172,20 @@ impl Peer for Iozone {
 struct Figure {
     file_kib: u64,
     kib_per_second: f64,
+}
+
+/// The sum of its processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
+fn of_all(text: &str, record: u64, threads: usize, processes: &str) -> Option<Figure> {
+    let number = |label| super::number_after(text, label).ok();
+    (number("Record Size ")? as u64 == record).then_some(())?;
+    let mut sums = text.lines().filter_map(|line| line.trim().strip_prefix("Children see throughput for"));
+    let kib_per_second = sums.find_map(|rest| {
+        let (who, sum) = rest.split_once('=')?;
+        let mut who = who.split_whitespace();
+        (who.next()?.parse() == Ok(threads) && who.eq(processes.split(' '))).then_some(())?;
+        sum.trim().strip_suffix(" kB/sec")?.parse().ok()
+    })?;
+    Some(Figure { file_kib: number("File size set to ")? as u64, kib_per_second })
 }
 
 /// The column of that name in the last line of such records: the largest file. Columns that were not asked for are
@@ -221,6 +261,22 @@ mod tests {
                 assert_eq!(lines.kib_per_second, report.kib_per_second, "{} {record}", column.name);
                 assert_eq!((lines.file_kib, report.file_kib), (4096, 4096));
             }
+        }
+    }
+
+    #[test]
+    fn processes_share_the_disk_and_large_records_are_declined() {
+        let case = |block: u64, threads| {
+            let case = Case::of("disk.io").with_word("op", "read").with_word("pattern", "random");
+            case.with_size("block", block).with_count("threads", threads)
+        };
+        assert!(test(&case(1024, 128)).is_some() && test(&case(16 << 20, 4)).is_some());
+        assert!(test(&case(100 << 20, 1)).is_none() && test(&case(512, 1)).is_none());
+        assert!(test(&case(4096, 2).with_word("op", "write").with_word("pattern", "same")).is_none());
+        for (block, threads) in [(1 << 10, 128), (4 << 10, 1), (1 << 20, 4), (16 << 20, 128)] {
+            let each = file_bytes(block, threads);
+            assert!(each.is_multiple_of(block) && each >= 4 * block, "{block} {threads}: {each}");
+            assert!(each * threads <= (256 << 20).max(4 * block * threads), "{block} {threads}: {each}");
         }
     }
 

@@ -1,0 +1,65 @@
+//! The tables of the five reports with figures of a made-up run.
+
+use super::*;
+use crate::fixture;
+use crate::published::find;
+use crate::quantity::Unit;
+
+fn run() -> Run {
+    let mut fast = fixture::measured(
+        "cpu.peak/op=add/type=i8/isa=avx512/threads=1/work=1000000000000/scaling=strong",
+        "rate",
+        Unit::OpPerSecond,
+        472e9,
+    );
+    fast.metrics = vec![fixture::metric_of("rate", Unit::OpPerSecond, vec![470e9, 474e9])];
+    let mut net = fixture::measured(
+        "network.tcp/message=32K/streams=4/direction=up",
+        "goodput",
+        Unit::BitPerSecond,
+        40e9,
+    );
+    net.metrics = vec![fixture::metric_of("goodput", Unit::BitPerSecond, vec![40e9])];
+    let mut out = fixture::measured(
+        "memory.block/op=read-write/pattern=random/block=10M/threads=4",
+        "throughput",
+        Unit::BytePerSecond,
+        1.0,
+    );
+    (out.metrics, out.status, out.reason) = (Vec::new(), Status::Skipped, Some("no room".to_owned()));
+    Run { measurements: vec![fast, net, out], ..fixture::run() }
+}
+
+#[test]
+fn the_tables_are_the_reports_with_todays_figures_and_right_units() {
+    let text = text(&find("hyperion-prometheus").unwrap(), &run(), &Style::plain(200));
+    assert!(text.contains("cpu throughput, G(FL)OP/s (the report prints GigaOPS)"), "{text}");
+    let row = text.lines().find(|line| line.contains("integer-ops QP") && line.contains("472.0")).unwrap();
+    assert!(row.contains("2.183") && row.contains("216 ×"), "{row}");
+    assert!(text.contains("network throughput, Mbit/s (the report prints Mb/sec)"));
+    let past = text.lines().find(|line| line.contains("40000")).unwrap();
+    assert!(past.contains("86872 [") || past.contains("86870 ["), "{past}");
+    assert!(past.trim_end().ends_with('–'), "nothing is divided by it: {past}");
+    assert!(text.contains("published: past the link of 56 Gbit/s"));
+    assert!(text.contains("skipped: no room") && text.contains("not in this run"));
+}
+
+#[test]
+fn every_report_has_its_layout() {
+    let of = |name: &str| text(&find(name).unwrap(), &run(), &Style::plain(200));
+    assert!(of("ec2-t2micro").contains("published mean"));
+    assert!(of("ec2-t2micro").contains("cpu reference programs, G(FL)OP/s"));
+    assert!(of("chameleon-kvm").contains("memory reference programs, GB/s"));
+    assert!(of("chameleon-kvm").contains("8 threads"));
+    let lines = |name: &str| of(name).lines().count();
+    assert!(crate::published::names().iter().all(|name| lines(name) > 30));
+}
+
+#[test]
+fn a_row_tells_what_was_published() {
+    let (baseline, run) = (find("hyperion-prometheus").unwrap(), run());
+    let told = beside(&baseline, &run.measurements[0]);
+    assert_eq!(told, ["published (Hyperion, disk: Prometheus, year not stated) rate 2.18 GOP/s, here 216 ×"]);
+    assert!(beside(&baseline, &run.measurements[1])[0].contains("not to be believed: past the link"));
+    assert!(beside(&baseline, &run.measurements[2]).is_empty());
+}
