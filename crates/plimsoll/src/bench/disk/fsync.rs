@@ -3,9 +3,11 @@
 //! One commit appends a block through the page cache and calls fdatasync(2). Space for a segment is reserved
 //! beforehand without moving the end of the file, as RocksDB does for its log; so each commit also makes the file
 //! system record the new length, which a log that overwrites old segments in place (PostgreSQL's, once recycled)
-//! is spared. A full segment is cut to nothing and begun anew, untimed.
+//! is spared. A full segment is cut to nothing and begun anew, untimed. Several threads have a log each: what they
+//! share is the file system's journal and the device.
 
 use std::collections::BTreeMap;
+use std::thread::Builder;
 
 use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
@@ -14,6 +16,7 @@ use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
 use super::human;
+use super::job::MAX_THREADS;
 use super::load::Times;
 use super::target::{Cache, End, TestFile, hint};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -70,8 +73,11 @@ impl Benchmark for DiskFsync {
                 return Err(format!("block: {block} is not between 1 and {}", human(SEGMENT)));
             }
             for threads in group.numbers("threads", &[1]) {
+                if !(1..=MAX_THREADS).contains(&threads) {
+                    return Err(format!("threads: {threads} is not between 1 and {MAX_THREADS}"));
+                }
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
-                let feasible = feasible(machine, threads);
+                let feasible = feasible(machine);
                 candidates.push(Candidate { case, feasible });
             }
         }
@@ -80,20 +86,22 @@ impl Benchmark for DiskFsync {
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let block = case.number("block").filter(|block| (1..=SEGMENT).contains(block)).unwrap_or(BLOCK);
-        Ok(Box::new(Log::new(block, case, cx)?))
+        let threads = case.threads().clamp(1, MAX_THREADS as usize);
+        let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
+        Ok(Box::new(Logs(logs)))
     }
 }
 
-fn feasible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
+fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {
-        _ if threads != 1 => {
-            Err(CannotMeasure::not_here("disk.fsync works with one thread: one log has one writer"))
-        }
         Some(known) if known.medium == Medium::Memory => Err(in_memory(&known.fs_type)),
         _ => Ok(()),
     }
 }
+
+/// Of each thread its own.
+struct Logs(Vec<Log>);
 
 /// A log under way.
 struct Log {
@@ -107,7 +115,7 @@ struct Log {
 }
 
 impl Log {
-    fn new(block: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    fn new(block: u64, thread: usize, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let failed = |e: &dyn std::error::Error| CannotMeasure::environment(e.to_string());
         let facts = check_dir(&cx.options.dir).map_err(|e| failed(&e))?;
         if facts.file_system.medium == Some(Medium::Memory) {
@@ -118,7 +126,7 @@ impl Log {
         file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
         let len = usize::try_from(block).map_err(|e| failed(&e))?;
         let mut log = Log {
-            noise: Noise::new(cx.options.seed, case.id().as_str()),
+            noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
             end: 0,
             latency: Times::none().map_err(|e| failed(&e))?,
@@ -131,6 +139,26 @@ impl Log {
         };
         log.noise.fill(&mut log.block, 0);
         Ok(log)
+    }
+
+    /// Commits until it is enough; how long they took in nanoseconds, what is between two of them included.
+    fn commits(&mut self, amount: Amount) -> Result<u64, CannotMeasure> {
+        self.latency.clear();
+        let (mut commits, mut elapsed_ns) = (0_u64, 0_u64);
+        let unfinished = |commits: u64, elapsed_ns: u64| match amount {
+            Amount::Work(most) => commits < most,
+            Amount::Seconds(seconds) => (elapsed_ns as f64) < seconds * 1e9 || commits == 0,
+        };
+        while unfinished(commits, elapsed_ns) {
+            self.make_room()?;
+            let begun = monotonic_ns();
+            self.noise.address(&mut self.block, self.end);
+            let latency = self.commit()?;
+            self.latency.record(latency, 1);
+            commits += 1;
+            elapsed_ns += monotonic_ns().saturating_sub(begun);
+        }
+        Ok(elapsed_ns.max(1))
     }
 
     /// One commit. A failed sync is final: the kernel may have dropped the data, and would let a second call succeed.
@@ -149,6 +177,29 @@ impl Log {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failed("fdatasync", self.end, errno))?;
         self.end += written as u64;
         Ok(monotonic_ns().saturating_sub(begun))
+    }
+
+    /// The last commit must be in the file.
+    fn verify(&self) -> Result<(), WrongAnswer> {
+        let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
+        let mut found = vec![0; self.block.len()];
+        let mut read = 0;
+        while read < found.len() {
+            let rest = found.get_mut(read..).unwrap_or_default();
+            match rustix::io::pread(&self.file, rest, offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(WrongAnswer(format!("the log cannot be read back: {errno}"))),
+            }
+        }
+        if found == self.block {
+            Ok(())
+        } else {
+            Err(WrongAnswer(format!(
+                "verify failed at offset {offset} of the log: it is not what was committed"
+            )))
+        }
     }
 
     /// Begins the segment anew when the next commit does not fit.
@@ -185,57 +236,52 @@ fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
     ))
 }
 
-impl Prepared for Log {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        self.latency.clear();
-        let (mut commits, mut elapsed_ns) = (0_u64, 0_u64);
-        let unfinished = |commits: u64, elapsed_ns: u64| match amount {
-            Amount::Work(most) => commits < most,
-            Amount::Seconds(seconds) => (elapsed_ns as f64) < seconds * 1e9 || commits == 0,
+impl Logs {
+    /// Has all threads commit at the same time; how long each took.
+    fn commits(&mut self, amount: Amount) -> Result<Vec<u64>, CannotMeasure> {
+        let threads = self.0.len() as u64;
+        let portion = |thread: u64| match amount {
+            Amount::Work(all) => Amount::Work(all / threads + u64::from(thread < all % threads)),
+            time @ Amount::Seconds(_) => time,
         };
-        while unfinished(commits, elapsed_ns) {
-            self.make_room()?;
-            let begun = monotonic_ns();
-            self.noise.address(&mut self.block, self.end);
-            let latency = self.commit()?;
-            self.latency.record(latency, 1);
-            commits += 1;
-            elapsed_ns += monotonic_ns().saturating_sub(begun);
-        }
-        let (count, elapsed) = (commits.max(1) as f64, elapsed_ns.max(1) as f64 * 1e-9);
+        std::thread::scope(|scope| {
+            let start = |(thread, log): (u64, _)| {
+                let log: &mut Log = log;
+                Builder::new()
+                    .name(format!("commit-{thread}"))
+                    .spawn_scoped(scope, move || log.commits(portion(thread)))
+                    .map_err(|e| CannotMeasure::environment(format!("no thread could be started: {e}")))
+            };
+            let started: Vec<_> = (0..).zip(&mut self.0).map(start).collect::<Result<_, _>>()?;
+            let ended = || Err(CannotMeasure::environment("a thread ended unexpectedly"));
+            started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended())).collect()
+        })
+    }
+}
+
+impl Prepared for Logs {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let times = self.commits(amount)?;
+        let mut latency = Times::none().map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        self.0.iter().for_each(|log| latency.add(&log.latency));
+        let rates = self.0.iter().zip(&times).map(|(log, ns)| log.latency.count() as f64 * 1e9 / *ns as f64);
         let values = BTreeMap::from([
-            ("latency".to_owned(), self.latency.sum_ns() as f64 * 1e-9 / count),
-            ("rate".to_owned(), commits as f64 / elapsed),
+            ("latency".to_owned(), latency.mean().unwrap_or_default()),
+            ("rate".to_owned(), rates.sum()),
         ]);
-        let histograms = vec![super::distribution("latency", &self.latency)];
+        let histograms = vec![super::distribution("latency", &latency)];
+        let elapsed = times.iter().copied().max().unwrap_or(1) as f64 * 1e-9;
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 
-    /// The last commit must be in the file.
     fn verify(&mut self) -> Result<(), WrongAnswer> {
-        let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
-        let mut found = vec![0; self.block.len()];
-        let mut read = 0;
-        while read < found.len() {
-            let rest = found.get_mut(read..).unwrap_or_default();
-            match rustix::io::pread(&self.file, rest, offset + read as u64) {
-                Ok(0) => break,
-                Ok(more) => read += more,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(WrongAnswer(format!("the log cannot be read back: {errno}"))),
-            }
-        }
-        if found == self.block {
-            Ok(())
-        } else {
-            Err(WrongAnswer(format!(
-                "verify failed at offset {offset} of the log: it is not what was committed"
-            )))
-        }
+        self.0.iter().try_for_each(Log::verify)
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        let mut facts = self.0.first().map(|log| log.facts.clone()).unwrap_or_default();
+        facts.achieved.insert("logs".to_owned(), self.0.len().into());
+        facts
     }
 }
 
@@ -247,13 +293,14 @@ mod tests {
     use crate::machine::Root;
     use crate::sample::Cause;
 
-    /// A log on the disk that holds the sources; `None` where there is too little space for one.
-    fn log(dir: &std::path::Path) -> Option<Log> {
+    /// Logs on the disk that holds the sources; `None` where there is too little space for them.
+    fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-        match Log::new(BLOCK, &Case::of("disk.fsync").with_size("block", BLOCK), &cx) {
-            Ok(log) => Some(log),
+        let case = Case::of("disk.fsync").with_size("block", BLOCK);
+        match (0..threads).map(|thread| Log::new(BLOCK, thread, &case, &cx)).collect() {
+            Ok(logs) => Some(Logs(logs)),
             Err(why) => {
                 assert!(why.cause == Cause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
                 None
@@ -268,36 +315,55 @@ mod tests {
     #[test]
     fn commits_append_are_counted_and_can_be_read_back() {
         let dir = directory();
-        let Some(mut log) = log(dir.path()) else { return };
-        let sample = log.sample(Amount::Work(5)).expect("sample");
-        assert_eq!(rustix::fs::fstat(&log.file).expect("stat").st_size, 5 * BLOCK as i64);
+        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        let sample = logs.sample(Amount::Work(5)).expect("sample");
+        assert_eq!(length(&logs.0[0]), 5 * BLOCK);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
         // What is between two commits counts for the rate and not for the latency.
-        assert!(latency > 0.0 && rate * latency <= 1.0, "{latency} {rate}");
+        assert!(latency > 0.0 && rate * latency <= 1.0 + 1e-9, "{latency} {rate}");
         assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
-        assert_eq!(log.verify(), Ok(()));
-        assert!(log.sample(Amount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
+        assert_eq!(logs.verify(), Ok(()));
+        assert!(logs.sample(Amount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn threads_have_a_log_each_and_share_the_commits() {
+        let dir = directory();
+        let Some(mut logs) = logs(dir.path(), 3) else { return };
+        let sample = logs.sample(Amount::Work(8)).expect("sample");
+        assert_eq!(logs.0.iter().map(length).collect::<Vec<_>>(), [3 * BLOCK, 3 * BLOCK, 2 * BLOCK]);
+        assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
+        assert!(sample.values["rate"] * sample.elapsed >= 8.0 - 1e-9);
+        assert_eq!((logs.verify(), &logs.facts().achieved["logs"]), (Ok(()), &3.into()));
+        assert_ne!(logs.0[0].block, logs.0[1].block, "each has data of its own");
+        logs.0[2].file.set_len(0).expect("cut");
+        assert!(logs.verify().is_err(), "a commit of the last log is gone");
+    }
+
+    fn length(log: &Log) -> u64 {
+        u64::try_from(rustix::fs::fstat(&log.file).expect("stat").st_size).expect("a length")
     }
 
     #[test]
     fn a_full_segment_is_begun_anew() {
         let dir = directory();
-        let Some(mut log) = log(dir.path()) else { return };
-        log.end = SEGMENT - BLOCK;
-        log.sample(Amount::Work(1)).expect("sample");
-        assert_eq!(rustix::fs::fstat(&log.file).expect("stat").st_size, SEGMENT as i64);
-        log.sample(Amount::Work(2)).expect("sample");
-        assert_eq!(rustix::fs::fstat(&log.file).expect("stat").st_size, 2 * BLOCK as i64);
-        assert_eq!(log.verify(), Ok(()));
+        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        logs.0[0].end = SEGMENT - BLOCK;
+        logs.sample(Amount::Work(1)).expect("sample");
+        assert_eq!(length(&logs.0[0]), SEGMENT);
+        logs.sample(Amount::Work(2)).expect("sample");
+        assert_eq!(length(&logs.0[0]), 2 * BLOCK);
+        assert_eq!(logs.verify(), Ok(()));
     }
 
     #[test]
     fn a_commit_that_is_not_there_is_found_out() {
         let dir = directory();
-        let Some(mut log) = log(dir.path()) else { return };
-        log.sample(Amount::Work(3)).expect("sample");
+        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        logs.sample(Amount::Work(3)).expect("sample");
+        let log = &mut logs.0[0];
         rustix::io::pwrite(&log.file, b"X", log.end - 1).expect("write");
         log.block[4095] = b'Y';
         let wrong = log.verify().expect_err("damaged");
@@ -314,7 +380,8 @@ mod tests {
         assert!(cases("block", Value::Size(0)).is_err());
         assert!(cases("block", Value::Size(SEGMENT + 1)).is_err());
         assert_eq!(cases("block", Value::Size(1)).map(|all| all.len()), Ok(1));
-        let two = cases("threads", Value::Count(2)).expect("cases");
-        assert!(two.iter().all(|candidate| candidate.feasible.is_err()));
+        assert!(cases("threads", Value::Count(0)).is_err());
+        assert!(cases("threads", Value::Count(MAX_THREADS + 1)).is_err());
+        assert_eq!(cases("threads", Value::Count(4)).map(|all| all.len()), Ok(1));
     }
 }

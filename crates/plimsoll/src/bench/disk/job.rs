@@ -16,7 +16,7 @@ use crate::case::{Case, Value};
 /// The largest block, the deepest queue and the most threads that a case may have.
 const MAX_BLOCK: u64 = 1 << 30;
 const MAX_DEPTH: u64 = 1024;
-const MAX_THREADS: u64 = 128;
+pub(super) const MAX_THREADS: u64 = 128;
 
 /// The most memory that the buffers of one case may take.
 const MAX_BUFFERS: u64 = 4 << 30;
