@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from shared import CPUS, PLIMSOLL, Missing
+from shared import PLIMSOLL, Missing
 
 
 class Veth:
@@ -49,16 +49,15 @@ class Veth:
 
     @contextlib.contextmanager
     def serving(self, cpus=None):
-        """Runs a server at the far end, on `cpus`; gives the words that make plimsoll use it. Over loopback without
-        `cpus` none: plimsoll then starts its own."""
+        """Runs a server at the far end, on `cpus` if given; gives the words that make plimsoll use it. Over loopback
+        without `cpus` none: plimsoll then starts its own."""
         if not self.apart and cpus is None:
             yield []
             return
         with tempfile.TemporaryDirectory() as scratch:
             key = pathlib.Path(scratch, "key")
             subprocess.run([PLIMSOLL, "key", "new", str(key)], check=True, capture_output=True)
-            # On a CPU of its own: a far end that shares the near end's spares it the wake-up of another.
-            pinned = ["taskset", "-c", cpus or str(CPUS - 1)]
+            pinned = ["taskset", "-c", cpus] if cpus else []
             argv = [*self.far, *pinned, PLIMSOLL, "serve", "--bind", self.address, "--key", str(key), "--allow-root"]
             server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:

@@ -95,15 +95,25 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How clients call a server that listens there: by its address, or by this machine's name where it is any.
+fn place(address: Option<SocketAddr>, port: u16) -> String {
+    match address {
+        Some(address) if !address.ip().is_unspecified() => address.to_string(),
+        other => {
+            let host = Root::live().line("proc/sys/kernel/hostname").unwrap_or_else(|_| "HOST".to_owned());
+            format!("{host}:{}", other.map_or(port, |address| address.port()))
+        }
+    }
+}
+
 /// Says where it listens and what a client types.
 fn announce(typed: &Serve, server: &Server, key: &Key) {
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
-    let host = Root::live().line("proc/sys/kernel/hostname").unwrap_or_else(|_| "HOST".to_owned());
-    let port = server.addresses().first().map_or(typed.port, SocketAddr::port);
+    let place = place(server.addresses().first().copied(), typed.port);
     let client = match &typed.key {
-        Some(_) => format!("plimsoll network --key FILE --server {host}:{port}"),
-        None if typed.open => format!("plimsoll network --server {host}:{port}"),
-        None => format!("PLIMSOLL_KEY={} plimsoll network --server {host}:{port}", key.to_hex()),
+        Some(_) => format!("plimsoll network --key FILE --server {place}"),
+        None if typed.open => format!("plimsoll network --server {place}"),
+        None => format!("PLIMSOLL_KEY={} plimsoll network --server {place}", key.to_hex()),
     };
     let mut text = format!("listening on {}; clients run\n  {client}\n", addresses.join(", "));
     if typed.open {
@@ -140,4 +150,18 @@ fn log(happening: Happening) {
 pub(super) fn private() -> Result<ExitCode, Failure> {
     let served = serve_private(&std::io::stdin(), std::io::stdout());
     served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_an_address_that_answers() {
+        let told = |address: &str| place(Some(address.parse().unwrap()), 7546);
+        assert_eq!(told("127.0.0.1:5983"), "127.0.0.1:5983");
+        assert_eq!(told("[::1]:7546"), "[::1]:7546");
+        let any = told("0.0.0.0:7000");
+        assert!(any.ends_with(":7000") && !any.starts_with("0.0.0.0"), "{any}");
+    }
 }

@@ -195,6 +195,7 @@ const ALSO: &[(&str, &str, &str, &str)] = &[
     ("disk.io", "latency", "latency", ""),
     ("disk.knee", "latency", "latency", ""),
     ("network.tcp", "cpu", "CPU", "per byte"),
+    ("network.latency", "load", "beside", "of load"),
     ("network.udp", "jitter", "jitter", ""),
 ];
 

@@ -12,6 +12,7 @@ pub mod route;
 mod send;
 pub mod socket;
 pub mod tcp;
+mod team;
 pub mod trips;
 pub mod udp;
 mod vigil;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::set_max_segment;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt};
 
@@ -22,13 +22,33 @@ pub fn dial(
     sockets: &Sockets,
     patience: Duration,
 ) -> io::Result<TcpStream> {
+    reach(made(to, from, sockets)?, to, patience)
+}
+
+/// A socket for a stream to `to`, set up and not connected.
+///
+/// # Errors
+/// This machine refuses an option, or has no address `from`.
+pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     set_up(&socket, sockets, to.is_ipv4())?;
     if let Some(from) = from {
-        bind(&socket, &SocketAddr::new(from, 0))?;
+        bind(&socket, &SocketAddr::new(from, 0)).map_err(|errno| {
+            let why =
+                format!("cannot send from {from}: {errno}; name an address of this machine with --bind");
+            io::Error::new(errno.kind(), why)
+        })?;
     }
+    Ok(socket)
+}
+
+/// Connects what [`made`] made.
+///
+/// # Errors
+/// Nobody answers within `patience`.
+pub fn reach(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     match connect(&socket, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => connected(&socket, Instant::now() + patience)?,

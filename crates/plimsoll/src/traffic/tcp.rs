@@ -6,16 +6,16 @@
 //! clock runs from its arrival and the piece is not counted, for it came before that time. With something to omit, the
 //! count begins with the first piece after it.
 
-use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::TcpInfo;
 
 use super::receive::{self, receive};
 use super::send::{self, Until, send};
+use super::team::{Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, looks, nanos};
 use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
@@ -49,9 +49,6 @@ pub struct Outcome {
     pub sent_by_stream: Vec<u64>,
 }
 
-type Sending<'s> = Vec<ScopedJoinHandle<'s, io::Result<send::Done>>>;
-type Receiving<'s> = Vec<ScopedJoinHandle<'s, io::Result<receive::Done>>>;
-
 /// Does one transfer. The near end has asked for it and was told `Ready`; the far end says `Ready` in here.
 ///
 /// # Errors
@@ -83,8 +80,8 @@ struct Run<'env> {
 struct Progress<'s, 'env> {
     /// When the first byte could be here at the earliest.
     go: Instant,
-    sending: Option<Sending<'s>>,
-    receiving: Option<Receiving<'s>>,
+    sending: Option<Threads<'s, send::Done>>,
+    receiving: Option<Threads<'s, receive::Done>>,
     infos: Infos<'env>,
     outcome: Outcome,
 }
@@ -108,13 +105,7 @@ impl<'env> Run<'env> {
             vigil.bear(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
-        match self.means.end {
-            End::Near => vigil.send(&Message::Go)?,
-            End::Far => {
-                vigil.send(&Message::Ready)?;
-                while !matches!(self.expect(vigil.next()?)?, Some(Message::Go)) {}
-            }
-        }
+        vigil.begin(self.means.end)?;
         let go = Instant::now() + self.way_back();
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
         let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
@@ -157,10 +148,11 @@ impl<'env> Run<'env> {
                 if self.receives() && totals.len() == self.shared.totals.len() =>
             {
                 self.shared.settle(&totals);
+                // The last bytes may be few.
+                self.means.sockets.iter().try_for_each(receive::wait_for_little).map_err(Lost::Stream)?;
                 Ok(None)
             }
-            (Seen::Message(message @ Message::Go), End::Far)
-            | (Seen::Message(message @ Message::Done(_)), End::Near) => Ok(Some(message)),
+            (Seen::Message(message @ Message::Done(_)), End::Near) => Ok(Some(message)),
             (Seen::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
         }
     }
@@ -187,63 +179,39 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Sending<'s>, Lost> {
-        let (shared, means) = (self.shared, self.means);
-        let spawn = |(number, socket): (usize, &'env TcpStream)| {
+    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, send::Done>, Lost> {
+        let shared = self.shared;
+        let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let orders = send::Orders {
-                message: means.message,
+                message: self.means.message,
                 until: self.until(number),
                 sending: self.work.sending,
                 most: self.most(),
             };
-            Builder::new().name(format!("send-{number}")).spawn_scoped(scope, move || {
-                let _pinned = means.cpus.pin(number);
-                let done = send(socket, orders, shared);
-                if done.is_err() {
-                    shared.stop.store(true, Ordering::Relaxed);
-                }
-                shared.senders_done.fetch_add(1, Ordering::Release);
-                shared.wake();
-                done
-            })
-        };
-        self.means.sockets.iter().enumerate().map(spawn).collect::<io::Result<_>>().map_err(Lost::Thread)
+            move || send(socket, orders, shared)
+        });
+        let cpus = &self.means.cpus;
+        Team { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
     }
 
-    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Receiving<'s>, Lost> {
-        let (shared, means) = (self.shared, self.means);
-        let (ready, readies) = crossbeam_channel::bounded::<()>(means.sockets.len());
-        // In both directions at once, those who receive stand behind those who send.
-        let behind = if self.sends() { means.sockets.len() } else { 0 };
-        let spawn = |(number, socket): (usize, &'env TcpStream)| {
+    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, receive::Done>, Lost> {
+        let shared = self.shared;
+        self.means.sockets.iter().try_for_each(receive::wait_for_much).map_err(Lost::Stream)?;
+        let works = self.means.sockets.iter().enumerate().map(|(stream, socket)| {
             let orders = receive::Orders {
-                stream: number,
+                stream,
                 receiving: self.work.receiving,
                 omit: Duration::from_nanos(self.work.omit),
                 most: self.most(),
                 first: self.first,
                 origin: self.origin,
             };
-            let ready = ready.clone();
-            Builder::new().name(format!("receive-{number}")).spawn_scoped(scope, move || {
-                let _pinned = means.cpus.pin(behind + number);
-                let _ = ready.send(());
-                let done = receive(socket, orders, shared);
-                if done.is_err() {
-                    shared.stop.store(true, Ordering::Relaxed);
-                }
-                shared.receivers_done.fetch_add(1, Ordering::Release);
-                shared.wake();
-                done
-            })
-        };
-        let threads: io::Result<Receiving<'s>> = means.sockets.iter().enumerate().map(spawn).collect();
-        let threads = threads.map_err(Lost::Thread)?;
-        // So that they wait in their reads before anybody sends.
-        for _ in &threads {
-            let _ = readies.recv_timeout(RESULTS);
-        }
-        Ok(threads)
+            move || receive(socket, orders, shared)
+        });
+        // In both directions at once, those who receive stand behind those who send.
+        let first = if self.sends() { self.means.sockets.len() } else { 0 };
+        let cpus = &self.means.cpus;
+        Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
     /// One stream's share of the highest rate, in bytes per second.
@@ -263,24 +231,8 @@ impl<'env> Run<'env> {
     }
 }
 
-/// What one of `parts` gets of `all`: parts differ by one at most.
-const fn share(all: u64, parts: u64, part: u64) -> u64 {
-    all / parts + if part < all % parts { 1 } else { 0 }
-}
-
 fn account_since(means: &Means<'_>, before: &account::Look) -> crate::wire::Account {
     before.until(&means.ledger.look())
-}
-
-/// The threads' results; a thread that failed first is the reason for all.
-fn joined<T>(threads: Vec<ScopedJoinHandle<'_, io::Result<T>>>) -> Result<Vec<T>, Lost> {
-    let join = |thread: ScopedJoinHandle<'_, io::Result<T>>| {
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("its thread ended unexpectedly")))
-            .map_err(Lost::Stream)
-    };
-    threads.into_iter().map(join).collect()
 }
 
 /// Puts the streams together.

@@ -7,12 +7,12 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::account::Ledger;
+use super::team::{Team, joined};
 use super::{Cpus, Lost, Seen, Shared, Vigil, nanos, thread_cpu, udp};
 use crate::wire::{Channel, Echoed, Hex128, Message, Ports, RESULTS, Trips, Waiting, WireError};
 
@@ -71,26 +71,14 @@ pub fn serve(
     };
     let done = std::thread::scope(|scope| {
         let shared = &shared;
-        let threads: io::Result<Vec<_>> = (0..streams)
-            .filter_map(|number| line(number).map(|line| (number, line)))
-            .map(|(number, line)| {
-                Builder::new().name(format!("echo-{number}")).spawn_scoped(scope, move || {
-                    let _pinned = cpus.pin(number);
-                    let done = echo(&line, work, shared);
-                    shared.receivers_done.fetch_add(1, Ordering::Release);
-                    shared.wake();
-                    done
-                })
-            })
-            .collect();
-        let watched = threads.map_err(Lost::Thread).and_then(|threads| {
+        let works = (0..streams).filter_map(line).map(|line| move || echo(&line, work, shared));
+        let team = Team { name: "echo", done: &shared.receivers_done, shared, cpus, first: 0 };
+        let watched = team.start(scope, works).and_then(|threads| {
             watch(channel, work, listener.as_ref(), shared)?;
             Ok(threads)
         });
         shared.stop.store(true, Ordering::Relaxed);
-        let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-        let joined = watched?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
-        joined.collect::<io::Result<Vec<Done>>>().map_err(Lost::Stream)
+        joined(watched?)
     })?;
     let echoed = Echoed {
         messages: done.iter().map(|d| d.messages).sum(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Lost, Shared};
+use super::{End, Lost, Shared};
 use crate::wire::{Channel, Message, PULSE, SILENCE, WireError};
 
 /// What there is to see.
@@ -71,6 +71,24 @@ impl<'a> Vigil<'a> {
     /// The connection failed.
     pub(crate) fn send(&mut self, message: &Message) -> Result<(), WireError> {
         self.channel.send(message)
+    }
+
+    /// The word to begin: the near end gives it, the far end says that it is ready and waits for it.
+    ///
+    /// # Errors
+    /// The other end is silent or gone, or says something else.
+    pub(crate) fn begin(&mut self, end: End) -> Result<(), Lost> {
+        if end == End::Near {
+            return Ok(self.send(&Message::Go)?);
+        }
+        self.send(&Message::Ready)?;
+        loop {
+            match self.next()? {
+                Seen::Local => {}
+                Seen::Message(Message::Go) => return Ok(()),
+                Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
+            }
+        }
     }
 
     /// Waits for a message or a thread's ending, for [`PULSE`] at most.

@@ -95,7 +95,7 @@ impl Channel {
         while done < LENGTH {
             done += match read_by(&mut stream, &mut answer[done..], deadline) {
                 // A stranger to the far end gets no answer but the end.
-                Err(WireError::Closed) => return Err(HandshakeError::Refused.into()),
+                Err(error) if Gone::of(&error) == Gone::Closed => return Err(HandshakeError::Refused.into()),
                 other => other?,
             };
         }
@@ -199,18 +199,21 @@ impl Channel {
 }
 
 /// Reads at least one byte before `deadline`.
-fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> Result<usize, WireError> {
+///
+/// # Errors
+/// What [`Gone`] tells apart; at the end of the connection `UnexpectedEof`, at the deadline `TimedOut`.
+pub(crate) fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = Channel::left(deadline);
         if left.is_zero() {
-            return Err(WireError::Silent);
+            return Err(ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
         match stream.read(buffer) {
-            Ok(0) => return Err(WireError::Closed),
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(n) => return Ok(n),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(e),
         }
     }
 }

@@ -14,6 +14,7 @@ mod message;
 
 use std::time::Duration;
 
+pub(crate) use channel::read_by;
 pub use channel::{Channel, Gone, WireError};
 pub use datagrams::{Echoed, Ports, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
 pub use key::Key;

@@ -14,7 +14,7 @@ use super::server::Address;
 use crate::machine::Root;
 use crate::sample::CannotMeasure;
 use crate::traffic::account::Ledger;
-use crate::traffic::socket::dial;
+use crate::traffic::socket::{self, dial};
 use crate::traffic::tcp::{Means, Outcome, transfer};
 use crate::traffic::{Cpus, End, Lost, route, udp};
 use crate::wire::handshake::HandshakeError;
@@ -151,7 +151,8 @@ impl FarEnd {
     }
 
     fn joined(&self, stream: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<TcpStream, Lost> {
-        let socket = dial(self.address, from, sockets, HANDSHAKE).map_err(WireError::from)?;
+        let socket = socket::made(self.address, from, sockets).map_err(Lost::Here)?;
+        let socket = socket::reach(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
         let mut channel = Channel::connect(socket, &self.key)?;
         let join = Join { session: self.welcome.session, stream, sockets: sockets.clone() };
         match channel.ask(&Message::Join(join))? {

@@ -39,11 +39,11 @@ impl Setup {
             Some(name) => {
                 let address = Address::parse(name).map_err(CannotMeasure::far_end)?;
                 let placement = Placement::apart(cx.machine);
-                Setup { place: Place::Server { address, key }, from, placement, machine: None }
+                Setup { place: Place::Server { address, key }, from: None, placement, machine: None }
             }
             None => Setup::private(super::own_program(), Placement::on_two_cores(cx.machine)),
         };
-        Ok(Setup { machine: Some(cx.machine.clone()), ..setup })
+        Ok(Setup { from, machine: Some(cx.machine.clone()), ..setup })
     }
 
     /// With another placement, where the far end is private; a server places its threads itself.

@@ -9,10 +9,9 @@ pub(crate) mod flow;
 pub(crate) mod pace;
 pub(crate) mod ports;
 
-use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::Scope;
 use std::time::Duration;
 
 use account::{Account, Layout, Tally};
@@ -20,6 +19,7 @@ use flow::{Received, Sent, Shape, Until};
 use pace::Pace;
 
 use super::account::{Ledger, Look};
+use super::team::{Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, nanos};
 use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
 
@@ -71,9 +71,6 @@ pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<
     })
 }
 
-type Sending<'s> = Vec<ScopedJoinHandle<'s, io::Result<Sent>>>;
-type Receiving<'s> = Vec<ScopedJoinHandle<'s, io::Result<Received>>>;
-
 struct Run<'env> {
     work: &'env Udp,
     means: &'env Means<'env>,
@@ -82,8 +79,8 @@ struct Run<'env> {
 
 /// Where a transfer stands.
 struct Progress<'s> {
-    sending: Option<Sending<'s>>,
-    receiving: Option<Receiving<'s>>,
+    sending: Option<Threads<'s, Sent>>,
+    receiving: Option<Threads<'s, Received>>,
     /// What the other end has sent, by stream.
     totals: Vec<u64>,
     outcome: Outcome,
@@ -108,19 +105,7 @@ impl<'env> Run<'env> {
             vigil.bear(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
-        match self.means.end {
-            End::Near => vigil.send(&Message::Go)?,
-            End::Far => {
-                vigil.send(&Message::Ready)?;
-                loop {
-                    match vigil.next()? {
-                        Seen::Local => {}
-                        Seen::Message(Message::Go) => break,
-                        Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
-                    }
-                }
-            }
-        }
+        vigil.begin(self.means.end)?;
         let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
         let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
         loop {
@@ -173,52 +158,27 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Sending<'s>, Lost> {
-        let (shared, means) = (self.shared, self.means);
-        let spawn = |(number, socket): (usize, &'env UdpSocket)| {
+    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, Sent>, Lost> {
+        let (shared, filler) = (self.shared, self.means.filler);
+        let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let shape = self.shape(number);
-            Builder::new().name(format!("send-{number}")).spawn_scoped(scope, move || {
-                let _pinned = means.cpus.pin(number);
-                let done = flow::send(socket, shape, means.filler, &shared.stop);
-                if done.is_err() {
-                    shared.stop.store(true, Ordering::Relaxed);
-                }
-                shared.senders_done.fetch_add(1, Ordering::Release);
-                shared.wake();
-                done
-            })
-        };
-        self.means.sockets.iter().enumerate().map(spawn).collect::<io::Result<_>>().map_err(Lost::Thread)
+            move || flow::send(socket, shape, filler, &shared.stop)
+        });
+        let cpus = self.means.cpus;
+        Team { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
     }
 
-    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Receiving<'s>, Lost> {
-        let (shared, means) = (self.shared, self.means);
+    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, Received>, Lost> {
+        let shared = self.shared;
         let (size, tag) = (self.work.datagram as usize, self.work.tag);
-        // In both directions at once, those who receive stand behind those who send.
-        let behind = if self.sends() { means.sockets.len() } else { 0 };
-        let (ready, readies) = crossbeam_channel::bounded::<()>(means.sockets.len());
-        let both = means.sockets.iter().zip(&shared.totals).enumerate();
-        let threads = both.map(|(number, (socket, total))| {
-            let ready = ready.clone();
-            Builder::new().name(format!("receive-{number}")).spawn_scoped(scope, move || {
-                let _pinned = means.cpus.pin(behind + number);
-                let account = Account::new(size, tag);
-                let _ = ready.send(());
-                let done = flow::receive(socket, account, size, total, &shared.stop);
-                if done.is_err() {
-                    shared.stop.store(true, Ordering::Relaxed);
-                }
-                shared.receivers_done.fetch_add(1, Ordering::Release);
-                shared.wake();
-                done
-            })
+        let works = self.means.sockets.iter().zip(&shared.totals).map(|(socket, total)| {
+            let account = Account::new(size, tag);
+            move || flow::receive(socket, account, size, total, &shared.stop)
         });
-        let threads: Receiving<'s> = threads.collect::<io::Result<_>>().map_err(Lost::Thread)?;
-        for _ in &threads {
-            // A thread that ends before is noticed when it is joined.
-            let _ = readies.recv_timeout(RESULTS);
-        }
-        Ok(threads)
+        // In both directions at once, those who receive stand behind those who send.
+        let first = if self.sends() { self.means.sockets.len() } else { 0 };
+        let cpus = self.means.cpus;
+        Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
     fn shape(&self, stream: usize) -> Shape {
@@ -236,17 +196,6 @@ impl<'env> Run<'env> {
             until,
         }
     }
-}
-
-/// What one of `parts` gets of `all`: parts differ by one at most.
-const fn share(all: u64, parts: u64, part: u64) -> u64 {
-    all / parts + if part < all % parts { 1 } else { 0 }
-}
-
-/// The threads' results; a thread that failed first is the reason for all.
-fn joined<T>(threads: Vec<ScopedJoinHandle<'_, io::Result<T>>>) -> Result<Vec<T>, Lost> {
-    let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-    threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::Stream)).collect()
 }
 
 fn sent(streams: &[Sent]) -> UdpSent {

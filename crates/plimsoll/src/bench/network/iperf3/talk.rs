@@ -4,14 +4,14 @@
 //! the client answers: its parameters, the data connections, the end of the test, its results, good-bye. Parameters
 //! and results are JSON after a length of four bytes, most significant first. All that comes is bounded.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::traffic::socket::dial;
-use crate::wire::{Gone, HANDSHAKE, RESULTS, Sockets};
+use crate::wire::{Gone, HANDSHAKE, RESULTS, Sockets, read_by};
 
 /// Bytes of a cookie, the last of them 0.
 const COOKIE: usize = 37;
@@ -240,17 +240,7 @@ impl Talk {
     fn read(&mut self, buffer: &mut [u8], deadline: Instant) -> Result<(), TalkError> {
         let mut done = 0;
         while done < buffer.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(TalkError::Silent);
-            }
-            self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-            match self.stream.read(&mut buffer[done..]) {
-                Ok(0) => return Err(TalkError::Closed),
-                Ok(count) => done += count,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e.into()),
-            }
+            done += read_by(&mut self.stream, &mut buffer[done..], deadline)?;
         }
         Ok(())
     }

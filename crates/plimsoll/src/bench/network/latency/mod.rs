@@ -44,13 +44,15 @@ impl Benchmark for Latency {
         &["protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "count", "scaling"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let load = case.get("load").map(|_| metric("load", Unit::BitPerSecond, Better::Higher));
+        let always = [
             metric("rtt", Unit::Second, Better::Lower),
             metric("rate", Unit::PerSecond, Better::Higher),
             metric("goodput", Unit::BitPerSecond, Better::Higher),
             metric("loss", Unit::One, Better::Lower),
-        ]
+        ];
+        always.into_iter().chain(load).collect()
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -263,6 +263,7 @@ impl RoundTrips {
             ("goodput", 2.0 * 8.0 * message * returned / seconds),
             ("loss", trips.lost as f64 / trips.sent as f64),
         ];
+        let values = values.into_iter().chain(load.map(|carried| ("load", carried)));
         let mut more = vec![
             ("near_cpu", trips.cpu.as_secs_f64() / seconds),
             ("lost", trips.lost as f64),
@@ -274,15 +275,12 @@ impl RoundTrips {
         more.push(("message", message));
         let path = self.path.conditions();
         more.extend(LINK.iter().filter_map(|name| Some((*name, *path.get(*name)?))));
-        if let Some(load) = load {
-            more.push(("load_goodput", *load));
-        }
         let steps = trips.times.iter_recorded();
         let buckets =
             steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect();
         Ok(Sample {
             elapsed: seconds,
-            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
             histograms: vec![Histogram { metric: "rtt".to_owned(), buckets }],
             conditions: Conditions {
                 more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),

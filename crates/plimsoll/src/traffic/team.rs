@@ -1,0 +1,116 @@
+//! The threads of one transfer: a team sends, another receives, a thread for each stream.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use super::{Cpus, Lost, Shared};
+use crate::wire::RESULTS;
+
+/// Threads that are at work.
+pub(super) type Threads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
+
+/// What the threads of a team have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Team<'a> {
+    /// What each is called, before its number.
+    pub(super) name: &'static str,
+    /// Where each counts itself when it has ended.
+    pub(super) done: &'a AtomicUsize,
+    pub(super) shared: &'a Shared,
+    /// Where they run, in turn, the first of them on this CPU of the list.
+    pub(super) cpus: &'a Cpus,
+    pub(super) first: usize,
+}
+
+impl<'env> Team<'env> {
+    /// Starts a thread for each piece of work, and returns when all run. One that fails stops all.
+    ///
+    /// # Errors
+    /// This machine gives no thread.
+    pub(super) fn start<'s, T, W>(
+        self,
+        scope: &'s Scope<'s, 'env>,
+        works: impl Iterator<Item = W>,
+    ) -> Result<Threads<'s, T>, Lost>
+    where
+        T: Send + 's,
+        W: FnOnce() -> io::Result<T> + Send + 's,
+    {
+        let (ready, readies) = crossbeam_channel::unbounded::<()>();
+        let start = |(number, work): (usize, W)| {
+            let ready = ready.clone();
+            Builder::new().name(format!("{}-{number}", self.name)).spawn_scoped(scope, move || {
+                let _pinned = self.cpus.pin(self.first + number);
+                let _ = ready.send(());
+                let done = work();
+                if done.is_err() {
+                    self.shared.stop.store(true, Ordering::Relaxed);
+                }
+                self.done.fetch_add(1, Ordering::Release);
+                self.shared.wake();
+                done
+            })
+        };
+        let threads: Threads<'s, T> =
+            works.enumerate().map(start).collect::<io::Result<_>>().map_err(Lost::Thread)?;
+        for _ in &threads {
+            // A thread that ends before is noticed when it is joined.
+            let _ = readies.recv_timeout(RESULTS);
+        }
+        Ok(threads)
+    }
+}
+
+/// What the threads found; one that failed is the reason for all.
+///
+/// # Errors
+/// The first failure.
+pub(super) fn joined<T>(threads: Threads<'_, T>) -> Result<Vec<T>, Lost> {
+    let ended = || Err(io::Error::other("its thread ended unexpectedly"));
+    threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::Stream)).collect()
+}
+
+/// What one of `parts` gets of `all`: parts differ by one at most.
+pub(super) const fn share(all: u64, parts: u64, part: u64) -> u64 {
+    all / parts + if part < all % parts { 1 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_that_fails_stops_all_and_is_the_reason() {
+        let (shared, cpus) = (Shared::new(3).unwrap(), Cpus::default());
+        let done = std::thread::scope(|scope| {
+            let team =
+                Team { name: "test", done: &shared.senders_done, shared: &shared, cpus: &cpus, first: 0 };
+            let works = (0..3).map(|number| {
+                let shared = &shared;
+                move || match number {
+                    1 => Err(io::Error::other("one")),
+                    _ => {
+                        while !shared.stop.load(Ordering::Relaxed) {
+                            std::thread::yield_now();
+                        }
+                        Ok(number)
+                    }
+                }
+            });
+            joined(team.start(scope, works)?)
+        });
+        assert_eq!(done.unwrap_err().to_string(), "a stream failed: one");
+        assert_eq!(shared.senders_done.load(Ordering::Acquire), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_even_and_make_the_whole(all in 0u64..1_000_000, parts in 1u64..200) {
+            let shares: Vec<u64> = (0..parts).map(|part| share(all, parts, part)).collect();
+            prop_assert_eq!(shares.iter().sum::<u64>(), all);
+            prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
+    }
+}
