@@ -31,14 +31,14 @@ test: setup ## install what the tests need, and run all of them
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
-# The NEON kernels under an emulator: that they compute rightly, not how fast. The emulator knows neither pinning nor
+# The NEON and SVE kernels under an emulator (vectors of 256 bits): that they compute rightly, not how fast. The emulator knows neither pinning nor
 # io_uring, so only the kernels' own tests are made.
 test-arm: cargo
 	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
 	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \
 		echo "the kernels of $(ARM): needs rustup's target of that name, qemu-user and gcc-aarch64-linux-gnu" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu" \
 	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: declared_counts bandwidth_kernels
 
 lint: cargo ## formatting, clippy without a warning, docs without a warning

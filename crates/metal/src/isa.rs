@@ -23,6 +23,8 @@ pub enum Isa {
     Amx,
     /// AArch64 Advanced SIMD: 128-bit vectors, fused multiply-add.
     Neon,
+    /// AArch64 Scalable Vector Extension: vectors of the processor's own length, fused multiply-add.
+    Sve,
     /// AArch64 matrix multiplication: dot products of matrices of 2 rows of 8 bytes, in 128-bit vectors.
     Mmla,
 }
@@ -120,13 +122,13 @@ pub enum Absence {
 
 /// A text that names no instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown instruction set {0:?}: choose portable, sse2, avx2, avx512, amx, neon or mmla")]
+#[error("unknown instruction set {0:?}: choose portable, sse2, avx2, avx512, amx, neon, sve or mmla")]
 pub struct UnknownIsa(pub String);
 
 impl Isa {
     /// Every instruction set, the better after the worse within an architecture.
-    pub const ALL: [Self; 7] =
-        [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Mmla];
+    pub const ALL: [Self; 8] =
+        [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Sve, Self::Mmla];
 
     /// Whether it has nothing but products of matrices, so that it goes beside a set of vectors.
     #[must_use]
@@ -162,6 +164,7 @@ impl Isa {
             Self::Avx512 => "avx512",
             Self::Amx => "amx",
             Self::Neon => "neon",
+            Self::Sve => "sve",
             Self::Mmla => "mmla",
         }
     }
@@ -205,12 +208,13 @@ mod tests {
     #[test]
     fn detection_agrees_with_the_kernel() {
         let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else { return };
-        let needs: [(Isa, &str, &[&str]); 5] = [
+        let needs: [(Isa, &str, &[&str]); 6] = [
             (Isa::Sse2, "flags", &["sse2"]),
             (Isa::Avx2, "flags", &["avx2", "fma"]),
             (Isa::Avx512, "flags", &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
             (Isa::Amx, "flags", &["amx_tile"]),
             (Isa::Neon, "Features", &["asimd"]),
+            (Isa::Sve, "Features", &["sve"]),
         ];
         for (isa, label, features) in needs {
             // Under an emulator the list is that of the host, under another label.

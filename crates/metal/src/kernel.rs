@@ -97,7 +97,8 @@ pub struct Kernel {
     pub isa: Isa,
     /// What it needs beyond the instruction set.
     pub needs: Option<Feature>,
-    /// Results in one vector; a dot product of narrow numbers has fewer results than factors.
+    /// Results in one vector; a dot product of narrow numbers has fewer results than factors. Where the processor chooses
+    /// the length of its vectors, those of this one.
     pub lanes: u32,
     /// Independent vectors in flight.
     pub accumulators: u32,
@@ -157,7 +158,7 @@ impl Kernel {
 
 /// Every kernel built for this architecture, whether or not this processor can run it.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
-    reference::KERNELS.iter().chain(native::KERNELS.into_iter().flatten())
+    reference::KERNELS.iter().chain(native::kernels().into_iter().flatten())
 }
 
 /// The kernel of an operation, type and instruction set, if one is written.

@@ -101,7 +101,10 @@ fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
 
 /// Counts the arithmetic of the loop body by mnemonic, refusing what is not on registers of the kernel's own width.
 fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
-    let arrangements = [(8, ".2d"), (4, ".4s"), (2, ".8h"), (1, ".16b")];
+    let arrangements = match kernel.isa {
+        Isa::Sve => [(8, ".d"), (4, ".s"), (2, ".h"), (1, ".b")],
+        _ => [(8, ".2d"), (4, ".4s"), (2, ".8h"), (1, ".16b")],
+    };
     let arrangement = |bytes| arrangements.iter().find(|(of, _)| *of == bytes).unwrap().1;
     // Of the accumulator, and of what is multiplied.
     let (wide, narrow) = (arrangement(kernel.result().bytes()), arrangement(kernel.element.bytes()));
@@ -111,6 +114,7 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
         Isa::Avx512 => ("%zmm", ["", ""]),
         Isa::Amx => ("%tmm", ["", ""]),
         Isa::Neon | Isa::Mmla => ("v", [wide, narrow]),
+        Isa::Sve => ("z", [wide, narrow]),
         other => panic!("no rule to count {other}"),
     };
     let mut found = BTreeMap::new();
@@ -120,7 +124,9 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
             continue;
         }
         let text = format!("{}: {mnemonic} {}", kernel.name, instruction.operands);
-        let mut operands = instruction.operands.split(',').map(str::trim).enumerate();
+        // The predicate that is true everywhere.
+        let vectors = instruction.operands.split(',').map(str::trim).filter(|operand| *operand != "p0/m");
+        let mut operands = vectors.enumerate();
         let right = |(place, name): (usize, &str)| {
             name.starts_with(registers) && name.ends_with(suffixes[usize::from(place > 0)])
         };
@@ -158,13 +164,15 @@ fn declared_counts_are_those_of_the_machine_code() {
         let destinations: std::collections::HashSet<&str> = body
             .iter()
             .filter_map(|i| {
-                if matches!(kernel.isa, Isa::Neon | Isa::Mmla) {
+                if matches!(kernel.isa, Isa::Neon | Isa::Sve | Isa::Mmla) {
                     i.operands.split(',').next()
                 } else {
                     i.operands.rsplit(',').next()
                 }
             })
-            .filter(|operand| operand.contains("mm") && operand.starts_with('%') || operand.starts_with('v'))
+            .filter(|operand| {
+                operand.contains("mm") && operand.starts_with('%') || operand.starts_with(['v', 'z'])
+            })
             .collect();
         assert_eq!(destinations.len(), kernel.accumulators as usize, "{}: accumulators", kernel.name);
     }

@@ -56,7 +56,11 @@ pub const KEYS: &[Key] = &[
     key("type", Kind::Word, "type of number: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
     key("n", Kind::Count, "order of the matrices; without it one that fits memory and --budget"),
     key("nb", Kind::Count, "columns of a block of the factorisation; rounded up to whole register tiles"),
-    key("isa", Kind::Word, "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, mmla"),
+    key(
+        "isa",
+        Kind::Word,
+        "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
+    ),
     key(
         "pattern",
         Kind::Word,

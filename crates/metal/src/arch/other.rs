@@ -8,7 +8,9 @@ use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&[Kernel]; 0] = [];
+pub(crate) fn kernels() -> [&'static [Kernel]; 0] {
+    []
+}
 
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
@@ -24,6 +26,9 @@ pub(crate) static NARROWS: [&Narrow; 0] = [];
 
 /// No prefetch is written for this architecture.
 pub(crate) fn prefetch<T>(_: *const T) {}
+
+/// As [`prefetch`].
+pub(crate) fn prefetch_far<T>(_: *const T) {}
 
 /// Additions in one turn of the chain's loop; meaningless here, where there is no chain.
 pub(crate) const ADDS_PER_TURN: u64 = 1;

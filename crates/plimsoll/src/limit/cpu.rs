@@ -168,6 +168,9 @@ fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
     let work = work(kernel).ok_or_else(|| {
         Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element))
     })?;
+    if kernel.isa == Isa::Sve && !work.is_alike_in_sve() {
+        return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), row.name)));
+    }
     let operations = kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0);
     let times = if operations > 1 { format!("{operations} × ") } else { String::new() };
     Ok(Units {

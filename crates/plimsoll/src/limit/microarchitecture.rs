@@ -405,6 +405,11 @@ mod tests {
         let row = Microarchitecture::of(&zen4, 0).unwrap();
         let rates = [128, 256, 512].map(|bits| row.per_cycle(Work::Fma, bits, &zen4));
         assert_eq!(rates, [Ok(2.0), Ok(2.0), Ok(1.0)]);
+        let (v1, v2) = (arm(0xd40), arm(0xd4f));
+        let row = |cpu| Microarchitecture::of(cpu, 0).unwrap();
+        let rates = [128, 256].map(|bits| row(&v1).per_cycle(Work::Fma, bits, &v1));
+        assert_eq!(rates, [Ok(4.0), Ok(2.0)]);
+        assert!(row(&v2).per_cycle(Work::Fma, 256, &v2).is_err());
         let haswell = x86(INTEL, 6, 63, 2);
         let error =
             Microarchitecture::of(&haswell, 0).unwrap().per_cycle(Work::Fma, 512, &haswell).unwrap_err();

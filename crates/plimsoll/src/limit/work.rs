@@ -86,6 +86,12 @@ impl Work {
         }
     }
 
+    /// Whether SVE does it at the rate of Advanced SIMD in vectors of the same width, on the chips that have rows. The
+    /// others are other instructions there, or have pipes of their own.
+    pub(super) fn is_alike_in_sve(self) -> bool {
+        matches!(self, Self::Fma | Self::Add | Self::Multiply | Self::MultiplyAndAdd | Self::IntegerAdd)
+    }
+
     /// What one 512-bit unit for multiplication does in a cycle, where chips differ in the number of these units.
     pub(super) fn per_512_unit(self) -> Option<f64> {
         match self {

@@ -1,8 +1,9 @@
-//! AArch64: detection, the NEON kernels, and the chain of additions that shows the core clock.
+//! AArch64: detection, the NEON and SVE kernels, and the chain of additions that shows the core clock.
 
 mod gemm_neon;
 mod neon;
 mod stream_neon;
+mod sve;
 
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
@@ -15,7 +16,9 @@ use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&[Kernel]; 1] = [neon::KERNELS];
+pub(crate) fn kernels() -> [&'static [Kernel]; 2] {
+    [neon::KERNELS, &sve::KERNELS]
+}
 
 /// Bandwidth kernels of this architecture beyond the portable ones.
 pub(crate) static STREAMS: [&[StreamKernel]; 1] = [&stream_neon::KERNELS];
@@ -46,6 +49,15 @@ pub(crate) fn prefetch<T>(place: *const T) {
     };
 }
 
+/// As [`prefetch`], for what is not needed soon: not into the first level.
+#[inline(always)]
+pub(crate) fn prefetch_far<T>(place: *const T) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("prfm pldl2keep, [{place}]", place = in(reg) place, options(nostack, readonly, preserves_flags))
+    };
+}
+
 /// The counter of time is what `clock_gettime` reads here, at little more cost.
 pub(crate) const TICKS: Option<Ticks> = None;
 
@@ -55,8 +67,29 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
         Isa::Portable => Ok(()),
         Isa::Neon | Isa::Mmla if is_aarch64_feature_detected!("neon") => Ok(()),
         Isa::Neon | Isa::Mmla => Err(Absence::Feature { isa, feature: "asimd" }),
+        Isa::Sve if is_aarch64_feature_detected!("sve") => Ok(()),
+        Isa::Sve => Err(Absence::Feature { isa, feature: "sve" }),
         _ => Err(Absence::Architecture { isa }),
     }
+}
+
+/// Bytes of the least SVE vector.
+const LEAST_SVE_VECTOR: usize = 16;
+
+/// Bytes of an SVE vector as the system gives it to this process; the least there can be where there is no SVE.
+fn sve_vector_bytes() -> usize {
+    #[target_feature(enable = "sve")]
+    fn counted() -> usize {
+        let bytes: usize;
+        // SAFETY: writes one register; the function's feature is there when it is called.
+        unsafe { asm!("cntb {bytes}", bytes = out(reg) bytes, options(nomem, nostack, preserves_flags)) };
+        bytes
+    }
+    if available(Isa::Sve).is_err() {
+        return LEAST_SVE_VECTOR;
+    }
+    // SAFETY: SVE was just found.
+    unsafe { counted() }
 }
 
 /// Whether this processor has `feature`.

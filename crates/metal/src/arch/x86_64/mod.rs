@@ -17,7 +17,7 @@ mod stream_sse2;
 mod stream_string;
 
 use core::arch::asm;
-use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
 use crate::gemm::tile::Tile;
@@ -29,8 +29,9 @@ use crate::ticks::Ticks;
 pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) static KERNELS: [&[Kernel]; 5] =
-    [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS];
+pub(crate) fn kernels() -> [&'static [Kernel]; 5] {
+    [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS]
+}
 
 /// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
 pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F64];
@@ -46,6 +47,13 @@ pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch reads nothing and never faults; SSE is part of the baseline.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+}
+
+/// As [`prefetch`], for what is not needed soon: not into the first level.
+#[inline(always)]
+pub(crate) fn prefetch_far<T>(place: *const T) {
+    // SAFETY: as above.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
 }
 
 /// The counter of time that programs may read, and what the kernel calls it as its own time source.
@@ -71,7 +79,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
             ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ],
         Isa::Amx => &[("amx_tile", amx::tiles())],
-        Isa::Neon | Isa::Mmla => return Err(Absence::Architecture { isa }),
+        Isa::Neon | Isa::Sve | Isa::Mmla => return Err(Absence::Architecture { isa }),
     };
     match features.iter().find(|(_, present)| !present) {
         Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),

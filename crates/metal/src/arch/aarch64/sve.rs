@@ -1,0 +1,169 @@
+//! SVE kernels: vectors as long as the processor makes them, operands and accumulators in registers throughout.
+//!
+//! The code is the same for every length; a row's lanes are those of the length that this process was given, which does
+//! not change while it runs. Read as the table of NEON, with the lanes of an operand after its name. What SVE has only
+//! under a predicate runs under one that is true everywhere, in place of the first source where it must be.
+
+use std::sync::LazyLock;
+
+use super::sve_vector_bytes;
+use crate::isa::{Feature, Isa};
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+
+/// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants, `p` the predicate.
+macro_rules! operand {
+    (($wide:literal $narrow:literal) $i:literal $next:literal x) => {
+        concat!("z", $i, $wide)
+    };
+    (($wide:literal $narrow:literal) $i:literal $next:literal n) => {
+        concat!("z", $next, $narrow)
+    };
+    (($wide:literal $narrow:literal) $i:literal $next:literal a) => {
+        concat!("z0", $narrow)
+    };
+    (($wide:literal $narrow:literal) $i:literal $next:literal b) => {
+        concat!("z1", $narrow)
+    };
+    ($lanes:tt $i:literal $next:literal p) => {
+        "p0/m"
+    };
+}
+
+/// The text of one accumulator's step.
+macro_rules! step {
+    ($lanes:tt $i:literal $next:literal [$($mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
+        concat!($(
+            $mnemonic, " ", operand!($lanes $i $next $first), $(", ", operand!($lanes $i $next $more),)+ "\n",
+        )+)
+    };
+}
+
+/// The steps of all accumulators, two by two.
+macro_rules! turn {
+    ($lanes:tt $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
+        concat!($(step!($lanes $i $j $even), step!($lanes $j $k $odd),)+)
+    };
+}
+
+/// The parts of a row: the instructions of one step, twelve of each.
+macro_rules! parts {
+    ($even:tt) => {
+        parts!($even $even)
+    };
+    ([$($mnemonic:literal $operations:literal $($operand:ident)+;)+]
+        [$($other:literal $others:literal $($operands:ident)+;)+]) => {
+        &[
+            $(Part { mnemonic: $mnemonic, count: 12, operations: $operations },)+
+            $(Part { mnemonic: $other, count: 12, operations: $others },)+
+        ]
+    };
+}
+
+/// z0, z1 = constants, z2 to z25 = accumulators.
+macro_rules! body {
+    ($name:ident $features:literal $lanes:tt $even:tt) => {
+        body!($name $features $lanes $even $even);
+    };
+    ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
+        /// # Safety
+        /// Needs what the kernel's row says, `turns` > 0 and the vectors of that row.
+        #[inline(never)]
+        #[target_feature(enable = $features)]
+        unsafe fn $name(turns: u64, vectors: &mut Vectors) {
+            // SAFETY: the caller grants the instruction set and 26 rows of a vector's length; all registers are named,
+            // a vector register by its lower part.
+            unsafe {
+                core::arch::asm!(
+                    "ptrue p0.b",
+                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    "ldr z\\i, [{rows}, #\\i, mul vl]",
+                    ".endr",
+                    ".p2align 6",
+                    "2:",
+                    turn!($lanes $even $odd; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),
+                    "subs {turns}, {turns}, #1",
+                    "b.ne 2b",
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    "str z\\i, [{rows}, #\\i, mul vl]",
+                    ".endr",
+                    rows = in(reg) vectors.rows(),
+                    turns = inout(reg) turns => _,
+                    out("p0") _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// What a row needs beyond SVE itself.
+macro_rules! needs {
+    ("sve") => {
+        None
+    };
+    ("sve,bf16") => {
+        Some(Feature::Bf16)
+    };
+}
+
+/// Rows and functions of a table, as NEON's; the instruction set is SVE throughout.
+macro_rules! kernels {
+    ($($features:tt {$(
+        $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
+    )+})+) => {
+        pub(crate) static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
+            let bytes = sve_vector_bytes();
+            vec![$($(
+                Kernel {
+                    name: stringify!($name),
+                    op: Op::$op,
+                    element: Element::$element,
+                    isa: Isa::Sve,
+                    needs: needs!($features),
+                    lanes: (bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
+                    accumulators: 24,
+                    recurrence: Recurrence::$recurrence,
+                    parts: parts!($even $($odd)?),
+                    function: $name,
+                },
+            )+)+]
+        });
+        $($(body!($name $features $lanes $even $($odd)?);)+)+
+    };
+}
+
+kernels! {
+    "sve" {
+        fma_f64_sve Fma F64 (".d" ".d") FusedSum ["fmla" 2 x p a b;];
+        add_f64_sve Add F64 (".d" ".d") Sum ["fadd" 1 x x a;];
+        mul_f64_sve Mul F64 (".d" ".d") Product ["fmul" 1 x x b;];
+        mix_f64_sve Mix F64 (".d" ".d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_sve Div F64 (".d" ".d") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f64_sve Sqrt F64 (".d" ".d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f32_sve Fma F32 (".s" ".s") FusedSum ["fmla" 2 x p a b;];
+        add_f32_sve Add F32 (".s" ".s") Sum ["fadd" 1 x x a;];
+        mul_f32_sve Mul F32 (".s" ".s") Product ["fmul" 1 x x b;];
+        mix_f32_sve Mix F32 (".s" ".s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_sve Div F32 (".s" ".s") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f32_sve Sqrt F32 (".s" ".s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f16_sve Fma F16 (".h" ".h") Flip ["fmls" 2 x p x b;];
+        add_f16_sve Add F16 (".h" ".h") NextFrom ["fsub" 1 x b n;];
+        mul_f16_sve Mul F16 (".h" ".h") NextScale ["fmul" 1 x n a;] / ["fmul" 1 x n b;];
+        mix_f16_sve Mix F16 (".h" ".h") NextFromOrSquare ["fsub" 1 x b n;] / ["fmul" 1 x n n;];
+        div_f16_sve Div F16 (".h" ".h") QuotientFrom ["fdivr" 1 x p x b;];
+        sqrt_f16_sve Sqrt F16 (".h" ".h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x p x;];
+        add_i64_sve Add I64 (".d" ".d") NextSum ["add" 1 x x n;];
+        add_i32_sve Add I32 (".s" ".s") NextSum ["add" 1 x x n;];
+        add_i16_sve Add I16 (".h" ".h") NextSum ["add" 1 x x n;];
+        add_i8_sve Add I8 (".b" ".b") NextSum ["add" 1 x x n;];
+        mul_i64_sve Mul I64 (".d" ".d") NextProduct ["mul" 1 x p x n;];
+        mul_i32_sve Mul I32 (".s" ".s") NextProduct ["mul" 1 x p x n;];
+        mul_i16_sve Mul I16 (".h" ".h") NextProduct ["mul" 1 x p x n;];
+        mul_i8_sve Mul I8 (".b" ".b") NextProduct ["mul" 1 x p x n;];
+        dot_i8_sve Dot I8 (".s" ".b") NextSignedDot ["sdot" 8 x n b;];
+    }
+    "sve,bf16" {
+        dot_bf16_sve Dot Bf16 (".s" ".h") ExactDot ["bfdot" 4 x a b;];
+    }
+}
