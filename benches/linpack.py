@@ -1,14 +1,17 @@
-"""cpu.gemm and cpu.linpack: share of the limit, and linpack beside HPL with OpenBLAS (Debian: hpcc).
+"""cpu.gemm and cpu.linpack: share of the limit, gemm beside OpenBLAS's own dgemm, and linpack beside HPL with OpenBLAS
+(Debian: hpcc). What OpenBLAS's multiplication gives bounds what HPL can.
 
 hpcc has no way to run HPL alone, and what comes before it takes a minute. So each hpcc runs up to its HPL section, is
 stopped there (SIGSTOP), and is let go on for one result at a time, in turn with plimsoll.
 """
 
+import ctypes.util
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -19,18 +22,70 @@ N = int(os.environ.get("N", "8000"))
 BLOCKS = int(os.environ.get("HPL_NB", "256"))
 CORES = os.environ.get("OPENBLAS_CORETYPES", "Zen,SkylakeX").split(",")
 PATIENCE = 420
+GEMM_N = 4000
+PARTS = os.environ.get("PARTS", "shares,dgemm,hpl").split(",")
+
+# Best of three products, as a program of its own: OpenBLAS chooses its kernels when it is loaded.
+DGEMM = """
+import array, ctypes, sys, time
+blas, n = ctypes.CDLL(sys.argv[1]), int(sys.argv[2])
+kept = [array.array("d", [1 + i / 8 for i in range(7)]) * (n * n // 7 + 1) for _ in range(3)]
+a, b, c = ((ctypes.c_double * (n * n)).from_buffer(numbers) for numbers in kept)
+one, best = ctypes.c_double(1.0), float("inf")
+for _ in range(4):
+    begun = time.perf_counter()
+    blas.cblas_dgemm(102, 111, 111, n, n, n, one, a, n, b, n, one, c, n)
+    best = min(best, time.perf_counter() - begun)
+print(2 * n**3 / best)
+"""
 
 
 def bench():
-    shares()
-    against_hpl()
+    if "shares" in PARTS:
+        shares()
+    if "dgemm" in PARTS:
+        against_dgemm()
+    if "hpl" in PARTS:
+        against_hpl()
+
+
+def against_dgemm():
+    """cpu.gemm and OpenBLAS's dgemm of the same size on as many threads, best of three each."""
+    library = ctypes.util.find_library("openblas")
+    if library is None:
+        raise Missing("needs OpenBLAS: apt-get install libopenblas0-pthread")
+
+    def dgemm(core):
+        environment = {**os.environ, "OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": str(CPUS)}
+        argv = [sys.executable, "-c", DGEMM, library, str(GEMM_N)]
+        ran = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
+        if ran.returncode != 0:
+            raise RuntimeError(f"OpenBLAS's dgemm failed: {ran.stderr.strip()[-300:]}")
+        return float(ran.stdout)
+
+    case = ["cpu", "--only", "cpu.gemm", "--type", "f64", "--n", GEMM_N, "--threads", CPUS, "--samples", 3]
+    cores = {core: lambda core=core: dgemm(core) for core in CORES}
+    taken = interleave({"plimsoll": lambda: plimsoll(*case)[0], **cores})
+    own = [metric.value for metric in taken["plimsoll"]]
+    limit = limit_of(taken["plimsoll"])
+    rows = [("cpu.gemm", f"{median(own) / 1e9:.1f}", f"{median(own) / limit:.3f}", spread([v / limit for v in own]))]
+    rows += [(f"OpenBLAS {core}", f"{median(taken[core]) / 1e9:.1f}", f"{median(taken[core]) / limit:.3f}",
+              spread([value / limit for value in taken[core]])) for core in CORES]
+    header = ["what", "GFLOP/s", "of the limit", "range"]
+    table(f"dgemm N = {GEMM_N}, {CPUS} threads, {len(own)} rounds", header, rows)
+
+
+def limit_of(metrics):
+    """FLOP/s that the processor can do at most, by the clock that was measured; without one nothing is divided."""
+    limits = [metric.value / metric.of_limit for metric in metrics if metric.of_limit]
+    return median(limits) if limits else float("nan")
 
 
 def shares():
     """Median over the rounds of each case's share of its limit."""
     both = f"1,{CPUS}" if CPUS > 1 else "1"
     sides = {
-        "gemm": lambda: plimsoll("cpu", "--only", "cpu.gemm", "--n", 4000, "--threads", both, "--samples", 3),
+        "gemm": lambda: plimsoll("cpu", "--only", "cpu.gemm", "--n", GEMM_N, "--threads", both, "--samples", 3),
         "linpack": lambda: plimsoll("cpu", "--only", "cpu.linpack", "--n", N, "--threads", both, "--samples", 2),
     }
     rows = []
@@ -53,19 +108,21 @@ def against_hpl():
         for peer in peers.values():
             peer.reach()
         case = ["cpu", "--only", "cpu.linpack", "--n", N, "--threads", CPUS, "--samples", 1]
-        taken = interleave({"plimsoll": lambda: plimsoll(*case)[0].value, **{c: p.one for c, p in peers.items()}})
+        taken = interleave({"plimsoll": lambda: plimsoll(*case)[0], **{c: p.one for c, p in peers.items()}})
     finally:
         for peer in peers.values():
             peer.end()
+    own, limit = [metric.value for metric in taken["plimsoll"]], limit_of(taken["plimsoll"])
     best = max(CORES, key=lambda core: median(taken[core]))
     rows = []
     for core in CORES:
-        ratio = median(taken["plimsoll"]) / median(taken[core])
-        ratios = [own / other for own, other in zip(taken["plimsoll"], taken[core])]
-        rows.append((core, f"{median(taken['plimsoll']) / 1e9:.1f}", f"{median(taken[core]) / 1e9:.1f}",
-                     verdict(ratio, HPL) if core == best else f"{ratio:.4f}", spread(ratios)))
-    header = ["OPENBLAS_CORETYPE", "plimsoll, GFLOP/s", "HPL, GFLOP/s", "ratio of medians", "ratios"]
-    table(f"cpu.linpack ÷ HPL of hpcc, N = {N}, NB = {BLOCKS}, {CPUS} threads", header, rows)
+        ratio = median(own) / median(taken[core])
+        ratios = [mine / other for mine, other in zip(own, taken[core])]
+        rows.append((core, f"{median(own) / 1e9:.1f}", f"{median(own) / limit:.3f}", f"{median(taken[core]) / 1e9:.1f}",
+                     f"{median(taken[core]) / limit:.3f}", verdict(ratio, HPL) if core == best else f"{ratio:.4f}",
+                     spread(ratios)))
+    header = ["OPENBLAS_CORETYPE", "plimsoll, GFLOP/s", "of limit", "HPL, GFLOP/s", "of limit", "ratio of medians", "ratios"]
+    table(f"cpu.linpack ÷ HPL of hpcc, N = {N}, NB = {BLOCKS}, {CPUS} threads, {len(own)} rounds", header, rows)
 
 
 class Hpl:
