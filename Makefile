@@ -31,8 +31,8 @@ test: setup ## install what the tests need, and run all of them
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
-# The NEON and SVE kernels under an emulator (vectors of 256 bits): that they compute rightly, not how fast. The emulator knows neither pinning nor
-# io_uring, so only the kernels' own tests are made.
+# The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
+# emulator knows neither pinning nor io_uring, so only the kernels' own tests are made.
 test-arm: cargo
 	@if [ "$$(uname -m)" = aarch64 ]; then exit 0; fi; \
 	if ! rustup target add $(ARM) >/dev/null 2>&1 || ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then \
