@@ -7,7 +7,7 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run test test-arm lint bench fuzz cluster setup
+.PHONY: help cargo build run test test-mpi test-arm lint bench fuzz cluster setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -28,8 +28,14 @@ setup: cargo
 test: setup ## install what the tests need, and run all of them
 	@mkdir -p target && rm -f $(SKIPPED)
 	@PLIMSOLL_SKIPPED=$(SKIPPED) "$(CARGO)" test --locked --workspace
-	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-arm
+	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-mpi test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
+
+# Runs over many machines need the program with MPI, which builds only where an MPI library is.
+test-mpi: cargo
+	@if ! command -v mpicc mpirun >/dev/null; then \
+		echo "runs over many machines: needs mpicc and mpirun (openmpi-bin, libopenmpi-dev)" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
+	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster
 
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
 # emulator knows neither pinning nor io_uring, so only the kernels' own tests are made.
@@ -44,6 +50,8 @@ test-arm: cargo
 lint: cargo ## formatting, clippy without a warning, docs without a warning
 	"$(CARGO)" fmt --all --check
 	"$(CARGO)" clippy --locked --workspace --all-targets -- --deny warnings
+	@if command -v mpicc >/dev/null; then set -x; "$(CARGO)" clippy --locked --package plimsoll --features mpi --all-targets -- --deny warnings; \
+		else echo "the feature mpi is not linted here: needs mpicc (libopenmpi-dev)"; fi
 	RUSTDOCFLAGS="--deny warnings" "$(CARGO)" doc --locked --workspace --no-deps --quiet
 
 bench: build ## measure plimsoll's own floor and figures, as docs/performance.md tells

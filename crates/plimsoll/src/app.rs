@@ -139,6 +139,11 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
 
 fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
     let looks = common.list || common.dry_run;
+    if let Some(tasks) = crate::cluster::unjoined().filter(|_| !looks) {
+        complain(&format!(
+            "each of {tasks} tasks measures alone, for srun gave them no way to join; one run of all is: srun --mpi=pmix"
+        ));
+    }
     match crate::cluster::launched() {
         Some(rank) if looks && rank > 0 => return Ok(ExitCode::SUCCESS),
         Some(_) if !looks => return cluster::measure(what, common, key),

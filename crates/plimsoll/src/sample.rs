@@ -71,6 +71,9 @@ pub struct Conditions {
 /// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
 pub const WAITED: &str = "waited";
 
+/// Name in [`Conditions::more`]: the rate in bit/s that a token bucket of the kernel holds the interface to.
+pub const SHAPED: &str = "path_shaped";
+
 /// A distribution of times: (upper edge in nanoseconds, count), ascending, no zero counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod cli;
+mod common;
 mod compare;
 mod cpu;
 mod datagrams;
@@ -12,6 +13,7 @@ mod history;
 mod html;
 mod iperf3;
 mod layering;
+mod manifest;
 mod memory;
 mod namespaces;
 mod network;

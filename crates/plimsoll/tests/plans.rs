@@ -101,7 +101,9 @@ fn the_schema_knows_every_key_and_every_plan_keeps_to_it() {
         validated(plan.name, plan.text);
     }
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    for file in fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
+    for file in
+        fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()).filter(|file| file.is_file())
+    {
         let text = fs::read_to_string(&file).unwrap();
         if text.contains("[[group]]") {
             validated(&file.display().to_string(), &text);

@@ -30,8 +30,12 @@ pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<
         return Err(Failure::usage("--resume is for a run on one machine; measure the many anew"));
     }
     let (alarm, interrupts) = unbounded();
-    let fabric = cluster::join(alarm.clone())
-        .map_err(|e| Failure::environment(format!("cannot take part in the run of many: {e}")))?;
+    let fabric = match cluster::join(alarm.clone()) {
+        Ok(fabric) => fabric,
+        // What all of them have to say, rank 0 says.
+        Err(_) if cluster::launched() != Some(0) => return Ok(ExitCode::from(code::ENVIRONMENT)),
+        Err(e) => return Err(Failure::environment(format!("cannot take part in the run of many: {e}"))),
+    };
     let prepared = Prepared::new(what, common).map(|made| Prepared { key, ..made });
     if fabric.rank() == 0 {
         lead(fabric, prepared, common, Signals { alarm, interrupts })
@@ -70,10 +74,10 @@ impl Signals {
 fn hello(prepared: &Result<Prepared, Failure>) -> Hello {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let namespace = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    let host = match read("/proc/sys/kernel/hostname") {
-        name if name.is_empty() => "localhost".to_owned(),
-        name => name,
-    };
+    // The scheduler's name of the node, which may be one of several on a host.
+    let scheduled = std::env::var("SLURMD_NODENAME").unwrap_or_default();
+    let named = [scheduled, read("/proc/sys/kernel/hostname"), "localhost".to_owned()];
+    let host = named.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
     Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         schema: SCHEMA.to_owned(),
@@ -151,7 +155,17 @@ fn lead(
     let prepared = in_step(prepared, &told);
     let (document, ended, kept) =
         led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told })?;
-    let code = exit_code_of(&document, &ended, kept);
+    let code = match exit_code_of(&document, &ended, kept) {
+        0 if !super::compare::required(&prepared.requirements, &document, prepared.store.as_deref())
+            .unwrap_or_else(|failure| {
+                super::complain(&failure.line);
+                false
+            }) =>
+        {
+            code::VERDICT
+        }
+        code => code,
+    };
     match ended.lost.as_slice() {
         [] => fabric.leave(),
         lost => {
@@ -223,9 +237,30 @@ fn merged(header: Run, ended: &Ended, elapsed: Duration) -> Run {
     run
 }
 
+/// A stored run with the rows of machines that were lost from it; `None` if it has them all. What such a machine left is
+/// a document of the same run.
+pub(super) fn with_late(stored: Run, part: &Run) -> Option<Run> {
+    let late = |name: &str| stored.nodes.iter().all(|node| node.name != name);
+    let nodes: Vec<_> = part.nodes.iter().filter(|node| late(&node.name)).cloned().collect();
+    let measurements: Vec<_> = part.measurements.iter().filter(|m| late(&m.node)).cloned().collect();
+    if nodes.is_empty() || measurements.is_empty() {
+        return None;
+    }
+    let mut run = stored;
+    let is_late = |finding: &Finding| nodes.iter().any(|node| finding.evidence["node"] == node.name.as_str());
+    run.findings.retain(|finding| finding.code == LOST && !is_late(finding));
+    run.nodes.extend(nodes);
+    run.measurements.extend(measurements);
+    run.findings.extend(finding::findings(&run.measurements));
+    Some(run)
+}
+
+/// The code of the finding that names a lost machine.
+const LOST: &str = "machine-lost";
+
 fn lost(lost: &cluster::Lost) -> Finding {
     Finding {
-        code: "machine-lost".to_owned(),
+        code: LOST.to_owned(),
         text: format!("{} (rank {}) was lost: {}", lost.name, lost.rank, lost.why),
         evidence: serde_json::json!({ "node": lost.name, "rank": lost.rank, "why": lost.why }),
     }
@@ -304,3 +339,6 @@ fn keep(file: &Path, run: &Run) -> std::io::Result<()> {
     copy.persist(file)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

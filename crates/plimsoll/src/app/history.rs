@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::cluster::with_late;
 use super::sides::History as Open;
 use super::{Failure, printed, store_failure};
 use crate::case::Pattern;
@@ -59,12 +60,23 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             let mut store = writable(typed)?;
             let mut entered = 0;
             for run in &runs {
-                entered += usize::from(store.import(run).map_err(|e| store_failure(&e))?);
+                entered += usize::from(import(&mut store, run).map_err(|e| store_failure(&e))?);
             }
             let known = runs.len() - entered;
             let here = if known > 0 { format!(", {known} here already") } else { String::new() };
             printed(&format!("{entered} entered{here}\n"))
         }
+    }
+}
+
+/// Enters a run, or what a lost machine left into the run that it was lost from. Whether anything was new.
+fn import(store: &mut Store, run: &Run) -> Result<bool, StoreError> {
+    if store.import(run)? {
+        return Ok(true);
+    }
+    match with_late(store.load(&run.id)?, run) {
+        Some(whole) => store.finish(&whole).map(|()| true),
+        None => Ok(false),
     }
 }
 

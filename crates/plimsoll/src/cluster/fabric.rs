@@ -67,13 +67,15 @@ impl Voice {
 }
 
 impl Fabric {
-    /// Starts the thread that owns the link. `make` runs in it. When a rank is lost, `alarm` gets a message.
+    /// Starts the thread that owns the link. `make` runs in it, for `patience` at most. When a rank is lost, `alarm`
+    /// gets a message.
     ///
     /// # Errors
     /// No thread, or what `make` says.
     pub fn new<L: Link>(
         make: impl FnOnce() -> io::Result<L> + Send + 'static,
         alarm: Sender<()>,
+        patience: Duration,
     ) -> io::Result<Self> {
         let (tasks, taken) = unbounded();
         let (out, inbox) = unbounded();
@@ -86,7 +88,11 @@ impl Fabric {
             }
             Err(e) => drop(told.send(Err(e))),
         })?;
-        let (rank, size) = made.recv().map_err(io::Error::other)??;
+        let joined = made.recv_timeout(patience).map_err(|_| {
+            let why = format!("not all ranks joined within {} s: one that was started did not begin, or its network does not reach the others", patience.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, why)
+        })?;
+        let (rank, size) = joined?;
         Ok(Self { rank, size, tasks, inbox, postman })
     }
 
@@ -252,7 +258,7 @@ mod tests {
         let (alarm, _kept) = unbounded();
         let fabrics: Vec<Fabric> = local::world(3)
             .into_iter()
-            .map(|link| Fabric::new(|| Ok(link), alarm.clone()).unwrap())
+            .map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap())
             .collect();
         for fabric in &fabrics[1..] {
             fabric.say(0, Message::Go);
@@ -274,7 +280,7 @@ mod tests {
         let mut world = local::world(3);
         let _silent = world.pop();
         let fabrics: Vec<Fabric> =
-            world.into_iter().map(|link| Fabric::new(|| Ok(link), alarm.clone()).unwrap()).collect();
+            world.into_iter().map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap()).collect();
         assert_eq!(fabrics[0].silent(vec![1, 2], Duration::from_secs(2)), [2]);
         fabrics.into_iter().for_each(Fabric::leave);
     }
@@ -290,6 +296,7 @@ mod tests {
                 || Ok(first)
             },
             alarm,
+            SILENCE,
         )
         .unwrap();
         assert!(

@@ -295,7 +295,7 @@ mod tests {
         let (alarm, _kept) = unbounded();
         let mut fabrics: Vec<Fabric> = local::world(3)
             .into_iter()
-            .map(|link| Fabric::new(|| Ok(link), alarm.clone()).unwrap())
+            .map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap())
             .collect();
         let others = fabrics.split_off(1);
         let first = fabrics.remove(0);
@@ -345,7 +345,7 @@ mod tests {
         let (alarm, _kept) = unbounded();
         let mut fabrics: Vec<Fabric> = local::world(2)
             .into_iter()
-            .map(|link| Fabric::new(|| Ok(link), alarm.clone()).unwrap())
+            .map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap())
             .collect();
         let (second, first) = (fabrics.remove(1), fabrics.remove(0));
         let (_keep, interrupts) = unbounded();

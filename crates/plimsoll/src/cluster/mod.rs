@@ -16,19 +16,47 @@ mod roster;
 pub use fabric::{Fabric, Incoming};
 pub use follow::{Follow, Part};
 pub use lead::{Ended, Lead, Lost, introduced};
+#[cfg(test)]
+pub(crate) use link::{Link, Parcel};
 pub use message::{Finished, Hello, Order, Welcome};
 pub use roster::{Member, Roster};
 
 use std::io;
+#[cfg(feature = "mpi")]
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
 /// Where a launcher says which rank a process is: Open MPI and PMIx, then PMI of MPICH and Slurm.
 const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
 
+/// Where it says how many there are.
+#[cfg(feature = "mpi")]
+const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
+/// How long ranks may take to join, and more for each of them.
+#[cfg(feature = "mpi")]
+const JOINING: Duration = Duration::from_secs(24);
+#[cfg(feature = "mpi")]
+const JOINING_RANK: Duration = Duration::from_millis(20);
+
 /// The rank that a launcher gave to this process; `None` when it was started by hand.
 pub fn launched() -> Option<usize> {
     RANKS.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+/// How many tasks a scheduler started beside this one without a way to join them: `srun` with `--mpi=none`.
+#[cfg(feature = "mpi")]
+pub fn unjoined() -> Option<u32> {
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let first =
+        launched().is_none() && number("SLURM_PROCID") == Some(0) && number("SLURM_STEP_NUM_TASKS").is_some();
+    number("SLURM_STEP_NUM_TASKS").filter(|tasks| first && *tasks > 1)
+}
+
+/// A program without MPI joins nothing.
+#[cfg(not(feature = "mpi"))]
+pub fn unjoined() -> Option<u32> {
+    None
 }
 
 /// Joins the world that the launcher made. When a rank is lost, `alarm` gets a message.
@@ -37,7 +65,9 @@ pub fn launched() -> Option<usize> {
 /// This build has no MPI, or MPI cannot start.
 #[cfg(feature = "mpi")]
 pub fn join(alarm: Sender<()>) -> io::Result<Fabric> {
-    Fabric::new(mpi::World::join, alarm)
+    // What MPI asks of every rank before any may begin grows with their number.
+    let ranks = SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok()).unwrap_or(1_u32);
+    Fabric::new(mpi::World::join, alarm, JOINING + JOINING_RANK * ranks)
 }
 
 /// Without MPI there is no world to join.

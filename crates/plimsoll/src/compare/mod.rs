@@ -8,6 +8,8 @@ mod judge;
 mod noise;
 mod require;
 
+use std::collections::{HashMap, HashSet};
+
 use serde::Serialize;
 
 pub use alike::{Flag, flags};
@@ -51,6 +53,9 @@ pub enum Verdict {
 pub struct Compared {
     /// The case, as the second side has it.
     pub case: Case,
+    /// The machine, where a side has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Name of the metric.
     pub metric: String,
     /// Whether it is the case's headline.
@@ -117,21 +122,22 @@ const ENOUGH_RUNS: usize = 5;
 
 /// Compares two sides. `floors` has what doctor measured on the machines at hand.
 pub fn compare(a: &Side, b: &Side, floors: &[Floors]) -> Comparison {
-    let (cases_a, cases_b) = (Figures::of(a), Figures::of(b));
+    let many = a.runs.iter().chain(&b.runs).any(|run| run.nodes.len() > 1);
+    let (cases_a, cases_b) = (Figures::of(a, many), Figures::of(b, many));
     let pairs = paired(&cases_a, &cases_b);
     let mut compared: Vec<Compared> = pairs.iter().flat_map(|pair| metrics(pair, floors)).collect();
     judge::correct(&mut compared);
     let unpaired = |all: &[Figures<'_>], has: &dyn Fn(&Pair<'_, '_>) -> String| -> Vec<String> {
-        let used: Vec<String> = pairs.iter().map(has).collect();
-        all.iter().map(|f| f.case.id().as_str().to_owned()).filter(|id| !used.contains(id)).collect()
+        let used: HashSet<String> = pairs.iter().map(has).collect();
+        all.iter().map(Figures::name).filter(|name| !used.contains(name)).collect()
     };
     Comparison {
         a: a.name.clone(),
         b: b.name.clone(),
         runs: [a.runs.len(), b.runs.len()],
         flags: flags(a, b),
-        only_a: unpaired(&cases_a, &|pair| pair.a.case.id().as_str().to_owned()),
-        only_b: unpaired(&cases_b, &|pair| pair.b.case.id().as_str().to_owned()),
+        only_a: unpaired(&cases_a, &|pair| pair.a.name()),
+        only_b: unpaired(&cases_b, &|pair| pair.b.name()),
         compared,
     }
 }
@@ -162,6 +168,8 @@ impl Compared {
 /// The measurements of one case in the runs of one side; each has figures.
 struct Figures<'a> {
     case: &'a Case,
+    /// The machine, where a side has several.
+    node: Option<&'a str>,
     all: Vec<Taken<'a>>,
 }
 
@@ -172,20 +180,29 @@ struct Taken<'a> {
 }
 
 impl<'a> Figures<'a> {
-    fn of(side: &'a Side) -> Vec<Self> {
+    /// By case, and with `many` machines by machine.
+    fn of(side: &'a Side, many: bool) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
-        let mut places = std::collections::HashMap::new();
+        let mut places = HashMap::new();
         for run in &side.runs {
             for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
                 let id = measurement.case.id().as_str().to_owned();
-                let place = *places.entry(id).or_insert_with(|| {
-                    found.push(Self { case: &measurement.case, all: Vec::new() });
+                let node = many.then_some(measurement.node.as_str());
+                let place = *places.entry((id, node)).or_insert_with(|| {
+                    found.push(Self { case: &measurement.case, node, all: Vec::new() });
                     found.len() - 1
                 });
                 found[place].all.push(Taken { run, measurement });
             }
         }
         found
+    }
+
+    /// The case, behind its machine where there are several.
+    fn name(&self) -> String {
+        let node =
+            self.node.map(|node| format!("{}: ", crate::text::shown_within(node, 64))).unwrap_or_default();
+        node + self.case.id().as_str()
     }
 
     fn metric(&self, name: &str) -> Vec<&'a MetricResult> {
@@ -213,15 +230,18 @@ struct Pair<'f, 'r> {
 }
 
 fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r>> {
-    let same = |f: &'f Figures<'r>| a.iter().find(|other| other.case == f.case);
-    let lone: Vec<&Figures<'r>> = a.iter().filter(|f| b.iter().all(|other| other.case != f.case)).collect();
-    let mut taken: Vec<&Case> = Vec::new();
+    let by_name: HashMap<String, &'f Figures<'r>> = a.iter().map(|f| (f.name(), f)).collect();
+    let names: HashSet<String> = b.iter().map(Figures::name).collect();
+    let lone: Vec<&Figures<'r>> = a.iter().filter(|f| !names.contains(&f.name())).collect();
+    let mut taken: HashSet<String> = HashSet::new();
     let mut pairs = Vec::new();
     for this in b {
-        let found = same(this).map(|a| Pair { a, b: this, differs: Vec::new() });
+        let found = by_name.get(&this.name()).map(|a| Pair { a, b: this, differs: Vec::new() });
         let nearest = || {
             let one = |other: &&&Figures<'r>| {
-                !taken.contains(&other.case) && alike::difference(other.case, this.case).len() == 1
+                other.node == this.node
+                    && !taken.contains(&other.name())
+                    && alike::difference(other.case, this.case).len() == 1
             };
             let mut candidates = lone.iter().filter(one);
             let a = *candidates.next()?;
@@ -233,7 +253,7 @@ fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r
             })
         };
         if let Some(pair) = found.or_else(nearest) {
-            taken.push(pair.a.case);
+            taken.insert(pair.a.name());
             pairs.push(pair);
         }
     }
@@ -257,6 +277,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
             let same_unit = a.iter().chain(&b).all(|m| m.unit == metric.unit);
             let blank = Compared {
                 case: pair.b.case.clone(),
+                node: pair.b.node.map(str::to_owned),
                 metric: metric.name.clone(),
                 headline: index == 0,
                 unit: metric.unit,

@@ -1,5 +1,5 @@
 //! Requirements on figures: `memory.bandwidth/* program >= 80% of limit`, `disk.io/* latency <= 200us`,
-//! `cpu rate >= 95% of baseline`.
+//! `cpu rate >= 95% of baseline`; of a run over many machines `memory.bandwidth within 5%`.
 //!
 //! A requirement that nothing can be held against (no such figure, no known limit) is not met: what cannot be checked
 //! must not pass for checked.
@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::case::{CaseId, Pattern};
 use crate::document::Run;
+use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, Unit, percent};
 
@@ -17,7 +18,8 @@ pub struct Requirement {
     /// As typed, safe to print.
     pub text: String,
     pattern: Pattern,
-    metric: String,
+    /// Its name; the headline where none is named.
+    metric: Option<String>,
     relation: Relation,
     bound: Bound,
 }
@@ -39,6 +41,8 @@ enum Bound {
     OfBaseline(f64),
     /// A figure; without a unit it is in the metric's own.
     Figure(f64, Option<Unit>),
+    /// How far a machine's figure may be from the median of all, as a share of it.
+    OfMachines(f64),
 }
 
 /// A requirement held against one figure.
@@ -54,7 +58,7 @@ pub struct Holds {
     pub found: String,
 }
 
-const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* program >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
+const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* program >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'; of many machines CASES [METRIC] within SHARE, such as 'memory.bandwidth within 5%'";
 
 impl Requirement {
     /// Reads a requirement.
@@ -64,6 +68,9 @@ impl Requirement {
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = crate::text::shown_within(text, 200);
         let wrong = |why: &str| format!("'{shown}': {why}; {GRAMMAR}");
+        if let Some(within) = Self::within(text, &shown) {
+            return within.map_err(|why| wrong(&why));
+        }
         let mut words = text.split_whitespace();
         let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
             return Err(wrong("not a requirement"));
@@ -79,11 +86,29 @@ impl Requirement {
         let bound = bound(&rest.join(" ")).map_err(|why| wrong(&why))?;
         Ok(Self {
             pattern: Pattern::parse(pattern).map_err(|why| wrong(&why))?,
-            metric: metric.to_owned(),
+            metric: Some(metric.to_owned()),
             text: shown.clone(),
             relation,
             bound,
         })
+    }
+
+    /// Reads `CASES [METRIC] within SHARE%`; `None` where it is another kind.
+    fn within(text: &str, shown: &str) -> Option<Result<Self, String>> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (pattern, metric, share) = match words.as_slice() {
+            [pattern, "within", share @ ..] => (pattern, None, share.concat()),
+            [pattern, metric, "within", share @ ..] => (pattern, Some((*metric).to_owned()), share.concat()),
+            _ => return None,
+        };
+        let percent = share.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+        let Some(percent) = percent.filter(|p| p.is_finite() && *p >= 0.0) else {
+            return Some(Err("within how much? write a share, such as 5%".to_owned()));
+        };
+        let bound = Bound::OfMachines(percent / 100.0);
+        let made =
+            |pattern| Self { text: shown.to_owned(), pattern, metric, relation: Relation::AtMost, bound };
+        Some(Pattern::parse(pattern).map(made))
     }
 
     /// Whether it needs a baseline.
@@ -95,34 +120,66 @@ impl Requirement {
     pub fn check(&self, run: &Run, baseline: impl Fn(&CaseId, &str) -> Option<f64>) -> Vec<Holds> {
         let meant: Vec<&Measurement> =
             run.measurements.iter().filter(|m| self.pattern.matches(m.case.id().as_str())).collect();
-        let mut held: Vec<Holds> = meant.iter().filter_map(|m| self.held(m, &baseline)).collect();
+        let mut held: Vec<Holds> = meant.iter().filter_map(|m| self.held(m, run, &baseline)).collect();
         if held.is_empty() {
+            let metric = self.metric.as_deref().unwrap_or("headline");
             let found = match meant.len() {
                 0 => "no case of the run has such a name".to_owned(),
-                _ => format!("none of these cases has a metric '{}'", crate::text::shown(&self.metric)),
+                _ => format!("none of these cases has a metric '{}'", crate::text::shown(metric)),
             };
             held.push(Holds { requirement: self.text.clone(), case: None, met: false, found });
         }
         held
     }
 
+    fn metric_of<'a>(&self, measurement: &'a Measurement) -> Option<&'a MetricResult> {
+        match &self.metric {
+            Some(name) => measurement.metrics.iter().find(|m| m.name == *name),
+            None => measurement.metrics.first(),
+        }
+    }
+
+    /// The median of a figure over all machines that have it; of two, the other's.
+    fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
+        let same = |m: &&Measurement| {
+            m.status == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
+        };
+        let figures: Vec<(&str, f64)> = run
+            .measurements
+            .iter()
+            .filter(same)
+            .filter_map(|m| Some((m.node.as_str(), self.metric_of(m)?.summary.median)))
+            .filter(|(_, value)| *value > 0.0)
+            .collect();
+        match figures.as_slice() {
+            [] | [_] => None,
+            [one, other] => Some(if one.0 == measurement.node { other.1 } else { one.1 }),
+            all => median(all.iter().map(|(_, value)| *value).collect()),
+        }
+    }
+
     fn held(
         &self,
         measurement: &Measurement,
+        run: &Run,
         baseline: &impl Fn(&CaseId, &str) -> Option<f64>,
     ) -> Option<Holds> {
         let id = measurement.case.id();
+        let node = match run.nodes.len() {
+            0 | 1 => String::new(),
+            _ => format!("{}: ", crate::text::shown_within(&measurement.node, 64)),
+        };
         let holds = |met: bool, found: String| Holds {
             requirement: self.text.clone(),
             case: Some(id.as_str().to_owned()),
             met,
-            found,
+            found: node.clone() + &found,
         };
         if measurement.status != Status::Ok {
             let reason = measurement.reason.as_deref().unwrap_or("no reason given");
             return Some(holds(false, format!("not measured: {reason}")));
         }
-        let metric = measurement.metrics.iter().find(|m| m.name == self.metric)?;
+        let metric = self.metric_of(measurement)?;
         let value = metric.summary.median;
         let shown = Quantity::new(value, metric.unit).to_string();
         Some(match self.bound {
@@ -139,6 +196,15 @@ impl Requirement {
                     holds(self.relation.holds(value / base, bound), found)
                 }
                 None => holds(false, format!("{shown}, and no baseline has this figure")),
+            },
+            Bound::OfMachines(bound) => match self.others(measurement, run) {
+                Some(middle) => {
+                    let away = (value / middle - 1.0).abs();
+                    let side = if value < middle { "below" } else { "above" };
+                    let found = format!("{shown}, {} {side} the machines' median", percent(away, 3));
+                    holds(self.relation.holds(away, bound), found)
+                }
+                None => holds(false, format!("{shown}, and no other machine has this figure")),
             },
             Bound::Figure(_, Some(unit)) if unit != metric.unit => {
                 holds(false, format!("{shown}, which is not in {unit}"))
@@ -265,6 +331,32 @@ mod tests {
     }
 
     #[test]
+    fn machines_are_held_against_their_median() {
+        let mut run = fixture::run();
+        let first = run.measurements[0].clone();
+        let of = |node: &str, share: f64| {
+            let mut measurement = Measurement { node: node.to_owned(), ..first.clone() };
+            measurement.metrics[0].summary.median *= share;
+            measurement
+        };
+        run.nodes = vec![run.nodes[0].clone(); 3];
+        run.measurements = vec![of("a", 1.0), of("b", 1.04), of("c", 0.9)];
+        let check = |text: &str, run: &Run| -> Vec<(bool, String)> {
+            let held = Requirement::parse(text).unwrap().check(run, |_, _| None);
+            held.into_iter().map(|h| (h.met, h.found)).collect()
+        };
+        let held = check("cpu within 5%", &run);
+        assert_eq!(held.iter().map(|h| h.0).collect::<Vec<_>>(), [true, true, false]);
+        assert!(
+            held[2].1.starts_with("c: ") && held[2].1.ends_with("10.0 % below the machines' median"),
+            "{held:?}"
+        );
+        assert!(check("cpu rate within 10 %", &run).iter().all(|h| h.0));
+        run.measurements.truncate(1);
+        assert!(!check("cpu within 5%", &run)[0].0, "one machine has none beside it");
+    }
+
+    #[test]
     fn mistakes_are_told_with_the_grammar() {
         for (wrong, word) in [
             ("", "not a requirement"),
@@ -276,6 +368,9 @@ mod tests {
             ("cpu rate >= 8 parsec", "no unit 'parsec'"),
             ("cpu rate >= 1e999", "not finite"),
             ("cpu/[ rate >= 1", "such as"),
+            ("cpu within", "within how much"),
+            ("cpu rate within 5", "within how much"),
+            ("cpu within -5%", "within how much"),
         ] {
             let error = Requirement::parse(wrong).unwrap_err();
             assert!(error.contains(word) && !error.contains('\n'), "{wrong}: {error}");

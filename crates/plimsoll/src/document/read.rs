@@ -7,11 +7,11 @@ use super::{Run, SCHEMA};
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult};
 
-/// Largest file that is read: a run of 10 000 cases is a quarter of it.
-const MAX_BYTES: u64 = 64 << 20;
+/// Largest file that is read: a run on two thousand machines is half of it.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Most measurements of one document.
-const MAX_MEASUREMENTS: usize = 10_000;
+const MAX_MEASUREMENTS: usize = 200_000;
 
 /// How far a stored median may be from that of its samples: rounding of the last digits.
 const ROUNDING: f64 = 1e-9;

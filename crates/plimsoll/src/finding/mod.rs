@@ -150,10 +150,13 @@ struct Lost {
 /// explains nothing of it.
 fn lost(measurement: &Measurement) -> Lost {
     let conditions = &measurement.conditions;
+    // A thread that a quota keeps from its CPU waits for it as well.
+    let throttled = conditions.throttled.unwrap_or_default();
+    let waited = conditions.more.get(WAITED).map(|waited| (waited - throttled).max(0.0));
     let losses = [
         ("steal", conditions.steal),
         ("throttled by the CPU quota", conditions.throttled),
-        ("threads waited for a CPU", conditions.more.get(WAITED).copied()),
+        ("threads waited for a CPU", waited),
     ];
     let known = losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }));
     known.fold(

@@ -13,9 +13,10 @@ use serde_json::json;
 use super::{NOTABLE, finding, headline, lost};
 use crate::bench::Better;
 use crate::document::Finding;
-use crate::limit::median;
+use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
-use crate::quantity::{Quantity, percent};
+use crate::quantity::{Quantity, Unit, percent, significant};
+use crate::sample::SHAPED;
 
 /// Robust standard deviations from which on a figure stands out.
 const DEVIATIONS: f64 = 3.5;
@@ -39,6 +40,14 @@ impl Figure<'_> {
 
     fn shown(&self) -> Quantity {
         Quantity { value: self.value(), unit: self.metric.unit }
+    }
+
+    fn shaped(&self) -> Option<f64> {
+        self.measurement.conditions.more.get(SHAPED).copied()
+    }
+
+    fn inputs(&self) -> &[Input] {
+        self.metric.limit.as_ref().map_or(&[], |limit| &limit.inputs)
     }
 
     /// Half the width of the interval, as a share of the value.
@@ -73,7 +82,7 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
     let centre = middle(figures.iter().map(Figure::value).collect());
     let mad = middle(figures.iter().map(|f| (f.value() - centre).abs()).collect());
     let noise = middle(figures.iter().map(Figure::reach).collect());
-    let clock = median(figures.iter().filter_map(|f| f.measurement.conditions.clock_hz).collect());
+    let usual = Usual::of(figures);
     let mut found = Vec::new();
     for figure in figures {
         let away = figure.value() / centre - 1.0;
@@ -81,7 +90,7 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
         if away.abs() <= threshold {
             continue;
         }
-        let cause = cause(figure, away, clock);
+        let cause = cause(figure, away, &usual);
         let text = format!(
             "{}: {}: {}, {} {} the median of {} machines{}",
             figure.measurement.node,
@@ -109,18 +118,73 @@ fn is_worse(figure: &Figure<'_>, away: f64) -> bool {
     }
 }
 
+/// What is usual among the machines, for what may explain a figure.
+struct Usual {
+    clock: Option<f64>,
+    shaped: Option<f64>,
+    /// Inputs of the figure's limit, such as the link's speed or the number of memory channels.
+    inputs: BTreeMap<String, f64>,
+}
+
+impl Usual {
+    fn of(figures: &[Figure<'_>]) -> Self {
+        let over = |values: Vec<Option<f64>>| median(values.into_iter().flatten().collect());
+        let mut inputs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for input in figures.iter().flat_map(Figure::inputs) {
+            inputs.entry(input.name.clone()).or_default().push(input.value);
+        }
+        Self {
+            clock: over(figures.iter().map(|f| f.measurement.conditions.clock_hz).collect()),
+            shaped: over(figures.iter().map(Figure::shaped).collect()),
+            inputs: inputs.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect(),
+        }
+    }
+}
+
 /// What the conditions of a machine that is worse than the others say.
-fn cause(figure: &Figure<'_>, away: f64, clock: Option<f64>) -> Option<String> {
+fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     if !is_worse(figure, away) {
         return None;
     }
     let lost = lost(figure.measurement);
-    let slower = figure.measurement.conditions.clock_hz.zip(clock).map(|(own, all)| 1.0 - own / all);
-    match slower {
-        _ if lost.share >= NOTABLE => Some(format!("{} {}", lost.what, percent(lost.share, 2))),
-        Some(share) if share > SLOWER => Some(format!("its core clock is {} lower", percent(share, 2))),
-        _ => None,
+    if lost.share >= NOTABLE {
+        return Some(format!("{} {}", lost.what, percent(lost.share, 2)));
     }
+    let below = |own: Option<f64>, all: Option<f64>| own.zip(all).map(|(own, all)| 1.0 - own / all);
+    let slower = below(figure.measurement.conditions.clock_hz, usual.clock).filter(|share| *share > SLOWER);
+    slower
+        .map(|share| format!("its core clock is {} lower", percent(share, 2)))
+        .or_else(|| held(figure, usual))
+        .or_else(|| unlike(figure, usual))
+}
+
+/// A token bucket that is narrower than the others', or that they do not have.
+fn held(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+    let own = figure.shaped()?;
+    let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
+    match usual.shaped {
+        Some(all) if own < all * (1.0 - SLOWER) => Some(format!(
+            "a queueing discipline holds its interface to {}, the others' to {}",
+            shown(own),
+            shown(all)
+        )),
+        Some(all) if own > all => None,
+        _ => Some(format!("a queueing discipline holds its interface to {}", shown(own))),
+    }
+}
+
+/// What the limit of the figure rests on, where it is below the others': a slower link, fewer memory channels.
+fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+    let below =
+        |input: &&Input| usual.inputs.get(&input.name).is_some_and(|all| input.value < all * (1.0 - SLOWER));
+    let input = figure.inputs().iter().find(below)?;
+    let all = usual.inputs.get(&input.name).copied().unwrap_or_default();
+    let shown = |value: f64| match Unit::from_name(&input.unit) {
+        Some(unit) if input.unit != "1" => Quantity { value, unit }.to_string(),
+        _ if value.fract() == 0.0 => value.to_string(),
+        _ => significant(value, 3),
+    };
+    Some(format!("{} of its limit: {}, elsewhere {}", input.name, shown(input.value), shown(all)))
 }
 
 fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
@@ -138,7 +202,8 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
     };
     let slower = if is_worse(other, away) { other } else { one };
     let away_of_slower = if is_worse(other, away) { away } else { one.value() / other.value() - 1.0 };
-    let cause = cause(slower, away_of_slower, None);
+    let better = if is_worse(other, away) { one } else { other };
+    let cause = cause(slower, away_of_slower, &Usual::of(std::slice::from_ref(better)));
     let text = format!(
         "{}: {} on {}, {} on {}, a difference of {}{further}{}",
         one.measurement.case.id(),
@@ -162,6 +227,7 @@ mod tests {
 
     use super::super::testing::peak;
     use super::*;
+    use crate::limit::{Kind, Limit, Source};
     use proptest::prelude::*;
 
     /// Summarised once: it takes far longer than the rule.
@@ -196,6 +262,29 @@ mod tests {
         all[4] = on("n4", 80.0);
         all[4].conditions.clock_hz = Some(2.4e9);
         assert!(find(&all)[0].text.ends_with("its core clock is 20 % lower"), "{:?}", find(&all));
+    }
+
+    #[test]
+    fn a_narrower_bucket_and_fewer_channels_are_causes() {
+        let mut all: Vec<_> = (0..4).map(|i| on(&format!("n{i}"), 100.0)).collect();
+        all[1] = on("n1", 50.0);
+        all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
+        let text = find(&all)[0].text.clone();
+        assert!(text.ends_with("a queueing discipline holds its interface to 100 Mbit/s"), "{text}");
+        for measurement in &mut all {
+            measurement.conditions.more.insert(SHAPED.to_owned(), 4e8);
+        }
+        all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
+        assert!(find(&all)[0].text.ends_with("to 100 Mbit/s, the others' to 400 Mbit/s"));
+        all.iter_mut().for_each(|m| m.conditions.more.clear());
+        let channels =
+            |value| Input { name: "channels".into(), value, unit: "1".into(), from: "test".into() };
+        for (index, measurement) in all.iter_mut().enumerate() {
+            let inputs = vec![channels(if index == 1 { 1.0 } else { 2.0 })];
+            measurement.metrics[0].limit =
+                Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
+        }
+        assert!(find(&all)[0].text.ends_with("channels of its limit: 1, elsewhere 2"));
     }
 
     #[test]

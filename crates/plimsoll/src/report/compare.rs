@@ -138,7 +138,8 @@ fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
 
 fn cells(row: &Compared) -> Vec<String> {
     let figure = |value: f64| Quantity::new(value, row.unit).to_string();
-    let mut name = label(&row.case);
+    let node = row.node.as_deref().map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
+    let mut name = node.unwrap_or_default() + &label(&row.case);
     if !row.headline {
         name += &format!(", {}", row.metric);
     }

@@ -10,6 +10,7 @@ pub mod probe;
 mod receive;
 pub mod route;
 mod send;
+pub mod shaper;
 pub mod socket;
 pub mod tcp;
 mod team;

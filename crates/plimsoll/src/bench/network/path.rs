@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::machine::network::NicKind;
 use crate::machine::{Machine, Nic, Root};
-use crate::traffic::route;
+use crate::sample::SHAPED;
+use crate::traffic::{route, shaper};
 
 /// Bytes that are copied to learn how fast a CPU copies: with their copies they fit in any second-level cache.
 const COPIED: usize = 64 << 10;
@@ -23,6 +24,8 @@ pub(super) struct Path {
     /// Its line rate in bit/s, where there is a line.
     speed: Option<u64>,
     mtu: Option<u64>,
+    /// The rate in bit/s that the kernel holds the interface to, where it does.
+    shaped: Option<f64>,
     ipv6: bool,
     /// Bytes read and written per second by one CPU that copies within its caches; over loopback.
     copy: Option<f64>,
@@ -40,6 +43,7 @@ impl Path {
             loopback,
             speed: nic.filter(|_| !loopback).and_then(line_rate),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
+            shaped: interface.as_deref().and_then(shaper::rate),
             ipv6: far.is_ipv6(),
             copy: loopback.then(copy_rate),
             interface,
@@ -63,6 +67,7 @@ impl Path {
             ("path_speed", self.speed.map(|bits| bits as f64)),
             ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
             ("path_copy", self.copy),
+            (SHAPED, self.shaped),
         ];
         known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }

@@ -7,6 +7,7 @@
 mod charts;
 mod data;
 mod gauge;
+mod nodes;
 mod page;
 mod parts;
 mod single;

@@ -4,12 +4,13 @@
 use maud::{Markup, html};
 
 use super::data::Chart;
-use super::{Beside, charts, gauge, parts, single};
+use super::{Beside, charts, gauge, nodes, parts, single};
 use crate::document::Run;
 use crate::report::context::title;
 
-/// The body of one run, and its charts.
-pub(super) fn body(run: &Run, beside: &Beside, index: usize) -> (Markup, Vec<Chart>) {
+/// The body of one run, and its charts. Of many machines the first one's sections stand for their kind; how the others
+/// differ has a section of its own.
+pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<Chart>) {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
     let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
@@ -18,6 +19,8 @@ pub(super) fn body(run: &Run, beside: &Beside, index: usize) -> (Markup, Vec<Cha
         all.extend(named.iter().cloned());
         named
     };
+    let machines = keep(nodes::of(whole));
+    let run = &nodes::first(whole);
     let roofline = keep(single::roofline(run).into_iter().collect());
     for part in crate::report::subsystems(run) {
         let mut found = charts::sweeps(run, part);
@@ -30,9 +33,19 @@ pub(super) fn body(run: &Run, beside: &Beside, index: usize) -> (Markup, Vec<Cha
     }
     let forest = keep(single::forest(run).into_iter().collect());
     let markup = html! {
-        (parts::header(run))
+        (parts::header(whole))
         main {
-            (parts::findings(run))
+            (parts::findings(whole))
+            @if !machines.is_empty() {
+                section {
+                    h2 { (whole.nodes.len()) " machines" }
+                    div.charts { @for chart in &machines { (figure(chart)) } }
+                    p.remark {
+                        "Below is what " (run.nodes.first().map(|n| crate::text::shown_within(&n.name, 64)).unwrap_or_default())
+                        " measured; the figures of all are in the run document."
+                    }
+                }
+            }
             section.first aria-label="Figures and their limits" {
                 (gauge::gauges(run, &beside.references))
                 (legend(run, beside))

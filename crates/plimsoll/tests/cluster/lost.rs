@@ -1,0 +1,108 @@
+//! A host that is killed, stands still or fails, in each phase of a run: it is named, the others end, and what is
+//! finished is stored.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::common::until;
+use crate::hosts::{Hosts, Kind, said, signal};
+
+/// Long enough to be interrupted in.
+const PLAN: &str = "samples = 150\nsample-time = '100ms'\n[[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f64'\nthreads = 1\n";
+/// The first host is soon done with it, the others not: each has the samples that are asked for, of this time.
+const NAMED_WITHIN: Duration = Duration::from_secs(30);
+
+/// When it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first host measures, the third waits.
+    Waits,
+    /// The third measures.
+    Measures,
+    /// All measure.
+    Together,
+}
+
+/// Starts a run, does `what` to the third host in that phase, and says what must be so of any loss.
+fn lose(hosts: &Hosts, phase: Phase, what: Signal) {
+    // In turns the third is reached by a short plan; it is stopped while its only case is measured.
+    let samples = if phase == Phase::Measures { "= 30" } else { "= 150" };
+    let plan = hosts.file(&format!("{phase:?}.toml"), &PLAN.replace("= 150", samples));
+    let order = if phase == Phase::Together { "--together" } else { "--one-by-one" };
+    let mut run = hosts.mpirun();
+    let run =
+        run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg(order).spawn().unwrap();
+    let watched = if phase == Phase::Waits { 1 } else { 3 };
+    until("a worker measures", || !hosts.processes(watched, Kind::Worker).is_empty());
+    let victim = hosts.processes(3, Kind::Rank);
+    assert_eq!(victim.len(), 1, "{phase:?}");
+    signal(victim[0], what);
+    let begun = Instant::now();
+    let output = run.wait_with_output().unwrap();
+    let (code, last) = said(&output);
+    let told = format!("{phase:?} {what:?}: {code:?} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(begun.elapsed() < NAMED_WITHIN, "{:?} {told}", begun.elapsed());
+    assert!(code.is_some_and(|code| code != 0), "{told}");
+    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): "), "{told}");
+    if what == Signal::STOP {
+        assert_eq!(code, Some(4), "{told}");
+    }
+    let stored = hosts.stored();
+    assert_eq!(stored["status"], "partial", "{told}");
+    let lost: Vec<_> = stored["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["code"] == "machine-lost")
+        .collect();
+    assert_eq!((lost.len(), &lost[0]["evidence"]["node"]), (1, &"n3".into()), "{told}");
+    if phase == Phase::Measures {
+        let done: Vec<_> =
+            stored["measurements"].as_array().unwrap().iter().map(|m| m["node"].clone()).collect();
+        assert_eq!(done, ["n1", "n2"], "{told}");
+    }
+    hosts.empty();
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_and_the_others_end() {
+    let Some(hosts) = Hosts::new("a_rank_that_is_killed_is_named_and_the_others_end", 3) else { return };
+    for phase in [Phase::Waits, Phase::Measures, Phase::Together] {
+        lose(&hosts, phase, Signal::KILL);
+    }
+}
+
+#[test]
+fn a_rank_that_stands_still_is_named_and_the_others_end() {
+    let Some(hosts) = Hosts::new("a_rank_that_stands_still_is_named_and_the_others_end", 3) else { return };
+    for phase in [Phase::Waits, Phase::Measures, Phase::Together] {
+        lose(&hosts, phase, Signal::STOP);
+    }
+}
+
+#[test]
+fn a_host_whose_worker_dies_has_a_failed_row_and_the_others_their_figures() {
+    let Some(hosts) = Hosts::new("a_host_whose_worker_dies_has_a_failed_row_and_the_others_their_figures", 3)
+    else {
+        return;
+    };
+    let plan = hosts.file("fails.toml", &PLAN.replace("= 150", "= 30"));
+    let mut run = hosts.mpirun();
+    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    let mut worker = Vec::new();
+    until("the second host measures", || {
+        worker = hosts.processes(2, Kind::Worker);
+        !worker.is_empty()
+    });
+    signal(worker[0], Signal::KILL);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    let stored = hosts.stored();
+    let rows: Vec<_> =
+        stored["measurements"].as_array().unwrap().iter().map(|m| (&m["node"], &m["status"])).collect();
+    let row = |node: &str, status: &str| (node.to_owned(), status.to_owned());
+    let rows: Vec<_> = rows.into_iter().map(|(n, s)| row(n.as_str().unwrap(), s.as_str().unwrap())).collect();
+    assert_eq!(rows, [row("n1", "ok"), row("n2", "failed"), row("n3", "ok")]);
+    hosts.empty();
+}

@@ -1,0 +1,10 @@
+//! Runs over many machines: network namespaces joined by a bridge are the hosts, and Open MPI starts the program on them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod agreement;
+#[path = "../common.rs"]
+mod common;
+mod hosts;
+mod lost;
+mod outliers;
+mod slurm;
