@@ -7,7 +7,7 @@ SKIPPED := $(CURDIR)/target/skipped-tests
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run test test-mpi test-arm lint bench fuzz cluster setup
+.PHONY: help cargo build run test test-mpi test-arm lint bench fuzz cluster dist setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -63,3 +63,6 @@ fuzz: cargo ## fuzz what reads the wire, 60 s a target, guided by coverage (SECO
 cluster: cargo ## build plimsoll for runs over many machines with MPI (installs what that needs)
 	@./packaging/cluster-setup
 	@"$(CARGO)" build --release --locked --package plimsoll --features mpi
+
+dist: cargo ## build static programs for x86-64 and aarch64 with man pages and completions, and try each (installs what that needs)
+	@CARGO="$(CARGO)" ./packaging/dist

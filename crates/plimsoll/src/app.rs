@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod export;
 mod far_end;
+mod generate;
 mod history;
 
 use std::io::Write;
@@ -112,7 +113,17 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Peers { named, install } => peers::list(&named, install),
         Typed::Launch { cpus, command } => Err(peers::launch(&cpus, &command)),
         Typed::FarEnd => far_end::private(),
+        Typed::Generate { directory } => generate::generate(&directory),
     }
+}
+
+/// The run as it may leave the machine.
+fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
+    if !redact {
+        return Ok(run.clone());
+    }
+    run.redacted()
+        .map_err(|e| Failure::environment(format!("--redact: {}", crate::text::shown(&e.to_string()))))
 }
 
 /// Refuses to write two things to one place.

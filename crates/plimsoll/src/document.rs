@@ -1,6 +1,7 @@
 //! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
 
 mod read;
+mod redact;
 
 use serde::{Deserialize, Serialize};
 

@@ -14,7 +14,7 @@ use crate::machine::{Machine, Root, Storage, storage};
 use crate::measurement::{Measurement, MetricResult, Note, Point, Status};
 use crate::quantity::Unit;
 use crate::sample::{Cause, Conditions};
-use crate::stats::{Samples, Seed, Summary};
+use crate::stats::{Samples, Seed};
 
 /// Id of [`run`].
 pub(crate) const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
@@ -167,21 +167,11 @@ pub(crate) fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResu
         steal: Some(0.0),
         ..Point::default()
     };
+    let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
+    let proved = Samples::new(samples.clone()).unwrap();
     MetricResult {
-        name: name.to_owned(),
-        unit,
-        better: if unit == Unit::Second { Better::Lower } else { Better::Higher },
         series: samples.iter().enumerate().map(point).collect(),
-        summary: Summary::new(&Samples::new(samples.clone()).unwrap(), Seed::new(1, "case", name)),
-        samples,
-        percentiles: None,
-        histogram: None,
-        matrix: None,
-        curve: None,
-        limit: None,
-        limits: Vec::new(),
-        of_limit: None,
-        peers: Vec::new(),
+        ..MetricResult::of(name, unit, better, &proved, Seed::new(1, "case", name))
     }
 }
 

@@ -123,6 +123,28 @@ pub struct MetricResult {
     pub peers: Vec<PeerResult>,
 }
 
+impl MetricResult {
+    /// A metric of these samples and their statistics; nothing else is known of it yet.
+    pub fn of(name: &str, unit: Unit, better: Better, samples: &Samples, seed: Seed) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            better,
+            samples: samples.points().to_vec(),
+            series: Vec::new(),
+            summary: Summary::new(samples, seed),
+            percentiles: None,
+            histogram: None,
+            matrix: None,
+            curve: None,
+            limit: None,
+            limits: Vec::new(),
+            of_limit: None,
+            peers: Vec::new(),
+        }
+    }
+}
+
 /// One sample in time. Shares are between 0 and 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
@@ -247,20 +269,14 @@ impl Maker<'_> {
         let peers =
             heard.map(|heard| PeerResult::of(heard, self.margin).with_shares(chosen.as_ref())).collect();
         Some(MetricResult {
-            name: metric.name.to_owned(),
-            unit: metric.unit,
-            better: metric.better,
             series: samples.iter().map(|s| point(s, metric.name)).collect(),
-            summary: Summary::new(&proved, seed),
             of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),
-            samples: values,
             percentiles,
             histogram,
-            matrix: None,
-            curve: None,
             limit: chosen,
             limits,
             peers,
+            ..MetricResult::of(metric.name, metric.unit, metric.better, &proved, seed)
         })
     }
 }

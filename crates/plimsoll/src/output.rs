@@ -28,6 +28,9 @@ pub struct Outputs {
     complaints: Vec<String>,
     lost: bool,
     events_on_stdout: bool,
+    redact: bool,
+    /// The history that failed in the course of the run.
+    given_up: Option<Location>,
 }
 
 /// Whether a run is new, or was interrupted and goes on.
@@ -123,6 +126,8 @@ impl Outputs {
             complaints,
             lost: false,
             events_on_stdout,
+            redact: common.redact,
+            given_up: None,
         })
     }
 
@@ -195,11 +200,8 @@ impl Outputs {
             let finished = history.store.finish(run);
             self.kept(finished);
         }
-        if let Some(Err(e)) = self.json.as_ref().map(|document| document.write(run)) {
-            self.complaints.push(e);
-            self.lost = true;
-        }
-        if let Some(Err(e)) = self.html.as_ref().map(|target| page(target, run, self.history.as_ref())) {
+        self.spool(run);
+        for e in self.documents(run) {
             self.complaints.push(e);
             self.lost = true;
         }
@@ -214,6 +216,27 @@ impl Outputs {
         !self.lost
     }
 
+    /// Writes what leaves the machine; what went wrong with it.
+    fn documents(&self, run: &Run) -> Vec<String> {
+        let leaving = match self.redact {
+            true => run.redacted(),
+            false => Ok(run.clone()),
+        };
+        let leaving = match leaving {
+            Ok(leaving) => leaving,
+            Err(e) => {
+                return vec![format!(
+                    "--redact: {}; no document is written",
+                    crate::text::shown(&e.to_string())
+                )];
+            }
+        };
+        let json = self.json.as_ref().and_then(|document| document.write(&leaving).err());
+        let html =
+            self.html.as_ref().and_then(|target| page(target, run, &leaving, self.history.as_ref()).err());
+        json.into_iter().chain(html).collect()
+    }
+
     /// Whether neither the document nor the events go to stdout.
     fn has_stdout_to_itself(&self) -> bool {
         !matches!(self.json, Some(Document::Stdout)) && !self.events_on_stdout
@@ -223,20 +246,34 @@ impl Outputs {
     fn kept(&mut self, result: Result<(), StoreError>) {
         if let Err(e) = result {
             self.complaints.push(e.to_string());
-            self.history = None;
+            self.given_up = self.history.take().map(|history| history.location);
             self.lost = true;
         }
+    }
+
+    /// Puts the run of a history that failed beside it, or among the temporary files, to be imported later.
+    fn spool(&mut self, run: &Run) {
+        let Some(location) = self.given_up.take() else { return };
+        let beside = location.file().parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let places = [beside.to_owned(), std::env::temp_dir()];
+        let put = |place: &std::path::PathBuf| json::spool(run, place).ok();
+        self.complaints.push(match places.iter().find_map(put) {
+            Some(file) => {
+                format!("the run is kept in {file}; enter it later with: plimsoll history import {file}")
+            }
+            None => "and there is no room for the run elsewhere; it is on this screen alone".to_owned(),
+        });
     }
 }
 
 /// Writes the report, with the marks of the last run where the history has one.
-fn page(target: &Target, run: &Run, history: Option<&History>) -> Result<(), String> {
+fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) -> Result<(), String> {
     let before = history.and_then(|h| {
         let id = h.store.baseline(run, 1).ok()?.pop()?;
         h.store.load(&id).ok()
     });
-    let references = before.iter().flat_map(html::last_run).collect();
-    let page = html::page(std::slice::from_ref(run), &html::Beside { references });
+    let references = before.iter().flat_map(html::last_run).chain(html::published(leaving)).collect();
+    let page = html::page(std::slice::from_ref(leaving), &html::Beside { references });
     let page = page.map_err(|e| format!("--html: {e}"))?;
     target.put(&page).map_err(|e| format!("--html: {e}"))
 }

@@ -30,6 +30,111 @@ fn tags_name_runs_and_can_be_taken_away() {
     history(dir.path(), &["tag", "last", "cafe"], 2);
     history(dir.path(), &["note", "last", "after the new kernel"], 0);
     history(dir.path(), &["note", "last~9", "x"], 2);
+    history(dir.path(), &["tag", "last", "upgraded"], 0);
+    let (list, _) = history(dir.path(), &[], 0);
+    assert_eq!(list.matches("upgraded · after the new kernel").count(), 1, "{list}");
+    let (shown, _) = history(dir.path(), &["show", "last"], 0);
+    assert!(shown.ends_with("upgraded · after the new kernel\n"), "{shown}");
+    let (shown, _) = history(dir.path(), &["show", "last~1"], 0);
+    assert!(!shown.contains("after the new kernel"), "{shown}");
+    history(dir.path(), &["note", "last", ""], 0);
+    assert!(!history(dir.path(), &[], 0).0.contains("new kernel"));
+}
+
+#[test]
+fn a_damaged_history_is_kept_and_repaired_on_demand() {
+    let dir = scratch();
+    (0..3).for_each(|_| run(dir.path()));
+    let file = dir.path().join("history.db");
+    assert!(history(dir.path(), &["repair"], 0).0.contains("3 runs; nothing to repair"));
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[..100].fill(0);
+    fs::write(&file, &bytes).unwrap();
+    let (_, err) = history(dir.path(), &["list"], 4);
+    assert!(err.contains("plimsoll history repair") && err.lines().count() == 1, "{err}");
+    assert_eq!(fs::read(&file).unwrap(), bytes, "looking at it changes nothing");
+    let (out, _) = history(dir.path(), &["repair"], 0);
+    assert!(out.contains("3 runs saved") && out.contains("history.db.damaged1"), "{out}");
+    assert_eq!(history(dir.path(), &["list"], 0).0.matches("1 ok").count(), 3);
+    assert_eq!(fs::read(dir.path().join("history.db.damaged1")).unwrap(), bytes);
+    run(dir.path());
+    fs::write(&file, "my notes").unwrap();
+    history(dir.path(), &["repair"], 4);
+    assert_eq!(fs::read(&file).unwrap(), b"my notes");
+}
+
+#[test]
+fn what_leaves_the_machine_can_be_redacted() {
+    let dir = scratch();
+    let words =
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+    let leaving = ["--redact", "--json", "run.json", "--html", "run.html"];
+    ended(plimsoll(dir.path()).args(words).args(leaving), 0);
+    let (kept, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let host = kept["machine"]["host"].as_str().unwrap().to_owned();
+    let macs: Vec<String> = kept["machine"]["network"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|nic| nic["mac"].as_str().map(str::to_owned))
+        .filter(|mac| mac != "00:00:00:00:00:00")
+        .collect();
+    let again = ["report", "last", "--redact", "--html", "again.html", "--store", "history.db"];
+    ended(plimsoll(dir.path()).args(again), 0);
+    let export = |format: &str| {
+        let words = ["export", "last", "--redact", "--format", format, "--store", "history.db"];
+        ended(plimsoll(dir.path()).args(words), 0).0
+    };
+    let mut texts: Vec<String> = ["run.json", "run.html", "again.html"]
+        .map(|f| fs::read_to_string(dir.path().join(f)).unwrap())
+        .to_vec();
+    texts.extend(["json", "csv", "ndjson", "markdown", "openmetrics", "junit"].map(export));
+    for (index, text) in texts.iter().enumerate() {
+        // The island and the scripts of the pages are one line each; a short name may be a part of a word of theirs.
+        let named =
+            |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == host);
+        let page = text.contains("<script");
+        let body = if page { text.split("<script").next().unwrap() } else { text.as_str() };
+        let style = body.split_once("</style>").map_or(body, |(_, rest)| rest);
+        assert!(!style.lines().any(named), "{index} tells {host}");
+        assert!(macs.iter().all(|mac| !text.contains(mac)), "{index} tells a hardware address");
+        assert!(!page || text.contains("host-1"));
+    }
+    let refused = ["--redact", "--events", "events.json"];
+    ended(plimsoll(dir.path()).args(words).args(refused), 2);
+}
+
+#[test]
+fn man_pages_and_completions_are_whole() {
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(["generate", "out"]), 0);
+    let out = dir.path().join("out");
+    let command = plimsoll::cli::command();
+    let shown: Vec<_> = command.get_subcommands().filter(|c| !c.is_hide_set()).collect();
+    assert!(shown.len() > 12, "{}", shown.len());
+    let files = ["plimsoll.bash", "_plimsoll", "plimsoll.fish"];
+    let completions = files.map(|file| fs::read_to_string(out.join(file)).unwrap());
+    for sub in &shown {
+        let page = fs::read_to_string(out.join(format!("man1/plimsoll-{}.1", sub.get_name()))).unwrap();
+        assert!(page.starts_with(".ie") || page.contains(".TH plimsoll"), "{page}");
+        // A dash is escaped in a page.
+        let page = page.replace("\\-", "-");
+        for flag in sub.get_arguments().filter(|a| !a.is_hide_set()).filter_map(|a| a.get_long()) {
+            assert!(page.contains(&format!("--{flag}")), "{}: --{flag}", sub.get_name());
+            for (file, text) in files.iter().zip(&completions) {
+                let typed = if file.ends_with("fish") { format!("-l {flag}") } else { format!("--{flag}") };
+                assert!(text.contains(&typed), "{file}: {} --{flag}", sub.get_name());
+            }
+        }
+    }
+    for hidden in ["worker", "far-end", "launch"] {
+        assert!(!out.join(format!("man1/plimsoll-{hidden}.1")).exists());
+        assert!(!completions[0].contains(&format!("plimsoll__{}", hidden.replace('-', "__"))), "{hidden}");
+    }
+    let bash = std::process::Command::new("bash").arg("-n").arg(out.join("plimsoll.bash")).status().unwrap();
+    assert!(bash.success());
+    ended(plimsoll(dir.path()).args(["generate", "/proc/nothing"]), 4);
 }
 
 #[test]

@@ -103,6 +103,10 @@ fn every_chart_is_drawn_and_hostile_names_do_nothing() {
     let Some(seen) = seen(TEST, &page) else { return };
     assert!(seen.dom.contains(&format!("data-drawn=\"{charts}\"")), "{}", &seen.said);
     assert_eq!(seen.dom.matches("<svg").count(), charts);
+    // Each chart can be reached and walked through by keyboard, each of its lines switched by a button.
+    // (Once more in the script itself.)
+    assert_eq!(seen.dom.matches("Arrow keys go through the points").count(), charts + 1);
+    assert!(seen.dom.matches("aria-pressed=\"true\"").count() > charts, "too few switches");
     let complaints: Vec<&str> = seen.said.lines().filter(|l| l.contains("CONSOLE")).collect();
     assert!(complaints.is_empty(), "{complaints:?}");
     assert!(

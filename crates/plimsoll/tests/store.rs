@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use plimsoll::document::RunStatus;
 use plimsoll::store::{Location, Store};
 
+use crate::disk::{in_own_mounts, possible};
 use crate::support::{ended, plimsoll, scratch, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
@@ -121,7 +122,42 @@ fn when_the_disk_is_full_the_result_is_shown_and_the_old_runs_stay() {
         assert!(out.contains("1 case in"), "{out}");
         assert_eq!(err.matches("history.db").count(), 1, "{err}");
         assert_eq!(stored(dir.path()).load(&old.id).unwrap(), old);
+        // It is kept beside the history or among the temporary files, and enters the history later, once.
+        let (_, file) =
+            err.split_once("plimsoll history import ").unwrap_or_else(|| panic!("{call} {fault}: {err}"));
+        for said in ["1 entered", "here already"] {
+            let words = ["history", "import", file.trim(), "--store", "history.db"];
+            let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
+            assert!(out.contains(said), "{call} {fault}: {out}");
+        }
+        fs::remove_file(dir.path().join(file.trim())).unwrap();
+        let lines = stored(dir.path()).list().unwrap();
+        assert_eq!((lines.len(), lines.iter().filter(|l| l.status == RunStatus::Complete).count()), (2, 2));
     }
+}
+
+#[test]
+fn a_power_cut_does_not_undo_what_was_said_to_be_kept() {
+    if !possible("a power cut", &["unshare", "mkfs.ext4", "python3"]) {
+        return;
+    }
+    let dir = scratch();
+    // FS_IOC_SHUTDOWN with NOLOGFLUSH (linux/fs.h, ext4): nothing that is not on the disk yet gets there.
+    let cut =
+        "import fcntl, os, struct; fcntl.ioctl(os.open('mnt', os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
+    let run = NULL.join(" ");
+    let script = format!(
+        "truncate -s 64M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; \
+         for i in 1 2 3; do \"$1\" {run} --store mnt/history.db > out.$i; done; \
+         echo never synced > mnt/lost; python3 -c \"{cut}\"; umount mnt; \
+         mount -o loop image mnt; cp mnt/history.db* .; test -s mnt/lost && echo kept > synced; umount mnt"
+    );
+    let output = in_own_mounts(dir.path(), &script, &[]);
+    let _ = &output;
+    let lines = stored(dir.path()).list().unwrap();
+    assert_eq!(lines.len(), 3, "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(lines.iter().all(|line| line.status == RunStatus::Complete && line.counts.ok == 1));
+    assert!(!dir.path().join("synced").exists(), "what was not synced was to be lost, or nothing was cut");
 }
 
 #[test]

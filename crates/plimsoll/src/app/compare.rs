@@ -11,6 +11,8 @@ use crate::compare::{self, Comparison, Holds, Requirement, Side};
 use crate::document::Run;
 use crate::limit::median;
 use crate::report::compare::{Shown, failed, markdown, table};
+use crate::report::html;
+use crate::report::json::Target;
 use crate::report::{Style, Wishes};
 
 /// Compares, prints, and says by the exit code whether it holds.
@@ -19,6 +21,8 @@ use crate::report::{Style, Wishes};
 /// A side that is not there, or a requirement that cannot be read.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let requirements = requirements(&typed.require)?;
+    let target =
+        typed.html.as_deref().map(Target::new).transpose().map_err(|e| Failure::usage(e.to_string()))?;
     let mut history = History::new(typed.store.as_deref());
     let [a, b] = history.sides(&typed.a, &typed.b)?;
     let floors = history.floors([&a, &b])?;
@@ -31,6 +35,11 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         _ => table(&comparison, &held, shown, &Style::detect(Wishes::default())),
     };
     printed(&text)?;
+    if let Some(target) = target {
+        let page =
+            html::comparison(&comparison, &held, shown).map_err(|e| Failure::environment(e.to_string()))?;
+        target.put(&page).map_err(|e| Failure::environment(e.to_string()))?;
+    }
     Ok(ExitCode::from(verdict(&comparison, &held, typed.fail_on)))
 }
 
@@ -106,6 +115,10 @@ fn verdict(comparison: &Comparison, held: &[Holds], fail_on: Option<f64>) -> u8 
     let Some(share) = fail_on else { return code };
     for line in failed(comparison, share) {
         complain(&line);
+        code = code::VERDICT;
+    }
+    if comparison.compared.is_empty() {
+        complain("--fail-on had nothing to compare: no case has figures on both sides");
         code = code::VERDICT;
     }
     let undecided = comparison.count(compare::Verdict::Undecided);

@@ -24,6 +24,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!("{} runs bear this tag; name one by its id", runs.len())));
     };
     let before = history.before_run(run);
+    let run = &super::shareable(run, typed.redact)?;
     let held: Vec<_> = requirements
         .iter()
         .flat_map(|r| r.check(run, |id, metric| baseline(before.as_ref(), id.as_str(), metric)))

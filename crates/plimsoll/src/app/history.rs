@@ -1,4 +1,4 @@
-//! `plimsoll history`: lists, shows, tags, notes, imports.
+//! `plimsoll history`: lists, shows, tags, notes, imports, repairs.
 
 use std::process::ExitCode;
 
@@ -53,6 +53,12 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             writable(typed)?.note(&run, &text).map_err(|e| store_failure(&e))?;
             Ok(ExitCode::SUCCESS)
         }
+        Asked::Repair => {
+            let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+            let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
+            let repaired = store::repair(&location).map_err(|e| store_failure(&e))?;
+            printed(&report::history::repaired(&repaired, &style))
+        }
         Asked::Import { files } => {
             // All are read before the first is entered.
             let runs: Vec<Run> =
@@ -105,6 +111,8 @@ fn show(
         for run in open.runs(&names)? {
             let written = report::terminal::print(&run, std::io::stdout(), style);
             written.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
+            let said = open.open()?.said(&run.id).map_err(|e| store_failure(&e))?;
+            printed(&report::history::said(&said, "", style))?;
         }
         return Ok(ExitCode::SUCCESS);
     }

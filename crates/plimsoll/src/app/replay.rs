@@ -20,11 +20,15 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let target =
         typed.html.as_deref().map(Target::new).transpose().map_err(|e| Failure::usage(e.to_string()))?;
     let runs = history.runs(&typed.runs)?;
+    let before = runs.first().and_then(|run| history.before_run(run));
+    let runs: Vec<Run> =
+        runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
     let Some(target) = target else {
         return print(&runs, typed.tables.is_some());
     };
-    let before = runs.first().and_then(|run| history.before_run(run));
-    let beside = Beside { references: before.iter().flat_map(html::last_run).collect() };
+    let published = runs.first().map(html::published).unwrap_or_default();
+    let references = before.iter().flat_map(html::last_run).chain(published).collect();
+    let beside = Beside { references };
     let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| Failure::environment(e.to_string()))?;
     Ok(ExitCode::SUCCESS)

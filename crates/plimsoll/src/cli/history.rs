@@ -64,6 +64,8 @@ pub enum Asked {
         #[arg(value_name = "TEXT", value_parser = note)]
         text: String,
     },
+    /// Save what can be read of a damaged history into a new one; the damaged file is kept beside it
+    Repair,
     /// Enter runs from run documents; those that are here already stay as they are
     Import {
         /// As --json or export wrote them

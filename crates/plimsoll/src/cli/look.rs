@@ -27,6 +27,9 @@ pub struct Compare {
     /// How it is printed
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "markdown", "json"])]
     pub format: String,
+    /// Also write one HTML file that needs no other
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// The history file
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -64,6 +67,9 @@ pub struct Report {
     /// published: the tables of the report that the run's plan replays, with today's figures
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
+    /// Replace host names, addresses, serial numbers and user names
+    #[arg(long)]
+    pub redact: bool,
     /// The history file
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -84,6 +90,9 @@ pub struct Export {
     /// To this file, replaced whole, instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace host names, addresses, serial numbers and user names
+    #[arg(long)]
+    pub redact: bool,
     /// The history file
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,

@@ -80,6 +80,11 @@ pub enum Typed {
     Worker,
     /// Be the far end of a network benchmark.
     FarEnd,
+    /// Write man pages and completions.
+    Generate {
+        /// Into this directory.
+        directory: PathBuf,
+    },
 }
 
 /// What to do about missing reference tools.
@@ -237,6 +242,9 @@ pub struct Common {
     /// Keep the run in this history file, or nowhere (none)
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
+    /// Replace host names, addresses, serial numbers and user names in --json and --html; the history has them
+    #[arg(long, conflicts_with = "events")]
+    pub redact: bool,
     /// Under mpirun or srun: all machines measure at once, in step
     #[arg(long, conflicts_with = "one_by_one")]
     pub together: bool,
@@ -341,7 +349,7 @@ pub fn command() -> Command {
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
         .subcommands([report(), export(), compare(), doctor(), launch()])
-        .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true)])
+        .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true), generate()])
 }
 
 fn far_end() -> Command {
@@ -355,7 +363,7 @@ fn compare() -> Command {
 
 fn history() -> Command {
     History::augment_args(Command::new("history"))
-        .about("List stored runs, show one or figures over time; tags, notes, imports")
+        .about("List stored runs, show one or figures over time; tags, notes, imports, repair")
 }
 
 fn report() -> Command {
@@ -408,6 +416,13 @@ fn launch() -> Command {
     )
 }
 
+/// Hidden: how packages get man pages and completions.
+fn generate() -> Command {
+    let directory =
+        Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
+    Command::new("generate").hide(true).about("Write man pages and completions into DIR").arg(directory)
+}
+
 fn launched(matches: &ArgMatches) -> Typed {
     let cpus = matches.get_one::<String>("cpus").map(String::as_str).unwrap_or_default();
     Typed::Launch {
@@ -454,6 +469,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
         Some(("launch", m)) => Ok(launched(m)),
         Some(("worker", _)) => Ok(Typed::Worker),
         Some(("far-end", _)) => Ok(Typed::FarEnd),
+        Some(("generate", m)) => {
+            Ok(Typed::Generate { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
+        }
         Some((name, m)) => {
             let lists = keys_of(name).filter_map(|key| {
                 let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();

@@ -314,9 +314,10 @@ fn noise_of(
         return Some((noise, Origin::Runs));
     }
     let benchmark = pair.b.case.benchmark();
-    let machines = pair.a.all.iter().chain(&pair.b.all).map(|t| t.run.machine.id.as_str());
-    let measured = |id: &str| floors.iter().find(|f| f.machine == id)?.find(benchmark, metric);
-    let of_doctor: Option<Vec<Noise>> = machines.map(measured).collect();
+    let measured = |t: &Taken<'_>| {
+        floors.iter().find(|f| f.machine == t.run.machine.id)?.find(&t.measurement.case, metric)
+    };
+    let of_doctor: Option<Vec<Noise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(Noise::worse)) {
         return Some((noise, Origin::Doctor));
     }

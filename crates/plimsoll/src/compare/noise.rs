@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::case::Case;
 use crate::document::Run;
+use crate::limit::median;
 use crate::measurement::Status;
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
@@ -22,6 +24,12 @@ const RESERVE: f64 = 1.5;
 
 /// Two-sided tail of the smallest real difference of two runs.
 const TAIL: f64 = 0.001;
+
+/// Cases from which on they tell what is typical.
+const LEAST_CASES: usize = 3;
+
+/// Degrees of freedom that what is typical counts as, beside those of a case's own runs.
+const PRIOR_FREEDOM: f64 = 4.0;
 
 /// The noise between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +64,26 @@ impl Noise {
         })
     }
 
+    /// The middle one of several; `None` of fewer than [`LEAST_CASES`].
+    fn typical(all: &[Self]) -> Option<Self> {
+        let middle = |of: fn(&Self) -> f64| median(all.iter().map(of).collect());
+        (all.len() >= LEAST_CASES).then_some(())?;
+        Some(Self {
+            deviation: middle(|n| n.deviation)?,
+            freedom: PRIOR_FREEDOM,
+            largest: middle(|n| n.largest)?,
+        })
+    }
+
+    /// A case's own noise, of few runs, with what is typical of its like: the variances weighted by their freedom
+    /// (moderated, as G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3). So
+    /// a case that was quiet by luck is not held to be quieter than it is.
+    fn moderated(self, typical: &Self) -> Self {
+        let freedom = self.freedom + typical.freedom;
+        let squares = self.deviation.powi(2) * self.freedom + typical.deviation.powi(2) * typical.freedom;
+        Self { deviation: (squares / freedom).sqrt(), freedom, largest: self.largest.max(typical.largest) }
+    }
+
     /// A noise for which differences from `share` on are real, by a benchmark's own word.
     pub fn declared(share: f64) -> Self {
         let largest = share.ln_1p() / RESERVE;
@@ -87,13 +115,16 @@ impl Noise {
     }
 }
 
-/// The noise of one metric of one benchmark, over all cases that were repeated.
+/// The noise of one metric of a benchmark: in one case, or over all of its cases that were repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// The benchmark.
     pub benchmark: String,
     /// The metric.
     pub metric: String,
+    /// Id of the case; null: all of them together, for cases that were not repeated.
+    #[serde(default)]
+    pub case: Option<String>,
     /// How it differs from run to run.
     pub noise: Noise,
 }
@@ -107,7 +138,7 @@ pub struct Floors {
     pub made: String,
     /// Runs that were compared.
     pub rounds: usize,
-    /// One a metric.
+    /// Of each metric of a benchmark one for all cases, and one for each.
     pub floors: Vec<Floor>,
 }
 
@@ -131,22 +162,22 @@ impl Floors {
                 cases.entry(case).or_default().push(metric.summary.median);
             }
         }
-        let floor = |named: Named| {
-            let noise = Noise::of(figures.get(&named)?.values().map(Vec::as_slice))?;
-            Some(Floor { benchmark: named.benchmark, metric: named.metric, noise })
-        };
         Self {
             machine: runs.first().map(|run| run.machine.id.clone()).unwrap_or_default(),
             made: runs.last().map(|run| run.started.clone()).unwrap_or_default(),
             rounds: runs.len(),
-            floors: order.into_iter().filter_map(floor).collect(),
+            floors: order.iter().flat_map(|named| named.floors(&figures[named])).collect(),
         }
     }
 
-    /// The noise of a metric.
-    pub fn find(&self, benchmark: &str, metric: &str) -> Option<Noise> {
-        let found = self.floors.iter().find(|f| f.benchmark == benchmark && f.metric == metric);
-        found.map(|floor| floor.noise)
+    /// The noise of a metric: in this case where it was repeated, else over all cases of the benchmark.
+    pub fn find(&self, case: &Case, metric: &str) -> Option<Noise> {
+        let of = |id: Option<&str>| {
+            let same =
+                |f: &&Floor| f.benchmark == case.benchmark() && f.metric == metric && f.case.as_deref() == id;
+            self.floors.iter().find(same).map(|floor| floor.noise)
+        };
+        of(Some(case.id().as_str())).or_else(|| of(None))
     }
 }
 
@@ -154,6 +185,26 @@ impl Floors {
 struct Named {
     benchmark: String,
     metric: String,
+}
+
+impl Named {
+    /// The floor over all cases, then one for each: a case that was disturbed widens its own alone.
+    fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<Floor> {
+        let floor = |case: Option<&String>, noise| Floor {
+            benchmark: self.benchmark.clone(),
+            metric: self.metric.clone(),
+            case: case.cloned(),
+            noise,
+        };
+        let own = |values: &Vec<f64>| Noise::of([values.as_slice()]);
+        let typical = Noise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
+        let of_all = Noise::of(cases.values().map(Vec::as_slice)).map(|noise| floor(None, noise));
+        let of_case = |(case, values): (&String, &Vec<f64>)| {
+            let noise = own(values)?;
+            Some(floor(Some(case), typical.map_or(noise, |typical| noise.moderated(&typical))))
+        };
+        of_all.into_iter().chain(cases.iter().filter_map(of_case)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -201,12 +252,53 @@ mod tests {
         };
         let floors = Floors::of(&[round(100.0, 1.0), round(110.0, 1.0), round(105.0, 1.0)]);
         assert_eq!((floors.rounds, floors.machine.as_str()), (3, "m-1"));
-        assert!(floors.find("disk.io", "rate").unwrap().deviation > 0.01);
-        assert!(floors.find("disk.io", "latency").unwrap().deviation < 1e-12);
-        assert_eq!(floors.find("disk.io", "submit"), None);
+        let case =
+            fixture::measured("disk.io/op=read/block=4K/depth=1/threads=1", "rate", Unit::IoPerSecond, 1.0)
+                .case;
+        assert!(floors.find(&case, "rate").unwrap().deviation > 0.01);
+        assert!(floors.find(&case, "latency").unwrap().deviation < 1e-12);
+        assert_eq!(floors.find(&case, "submit"), None);
         assert!(Floors::of(&[round(1.0, 1.0)]).floors.is_empty(), "one round shows no noise");
         let text = serde_json::to_string(&floors).unwrap();
         assert_eq!(serde_json::from_str::<Floors>(&text).unwrap(), floors);
+    }
+
+    #[test]
+    fn a_disturbed_case_widens_its_own_floor_alone() {
+        let id = |depth: u32| format!("disk.io/op=read/block=4K/depth={depth}/threads=1");
+        let case = |depth| fixture::measured(&id(depth), "rate", Unit::IoPerSecond, 1.0).case;
+        let round = |n: u32| {
+            // ± 0.2 % in each case; the last is disturbed by half in one of the rounds.
+            let value = |depth: u32| {
+                let quiet = 1000.0 * (1.0 + 0.002 * f64::from((n + depth) % 3) - 0.002);
+                if depth == 4 && n == 2 { quiet / 2.0 } else { quiet }
+            };
+            let made = |depth| fixture::measured(&id(depth), "rate", Unit::IoPerSecond, value(depth));
+            fixture::run_of([1, 2, 3, 4].map(made).to_vec())
+        };
+        let floors = Floors::of(&(0..6).map(round).collect::<Vec<_>>());
+        let smallest = |depth| floors.find(&case(depth), "rate").unwrap().smallest();
+        assert!(smallest(1) < 0.02, "{}", smallest(1));
+        assert!(smallest(4) > 1.0, "{}", smallest(4));
+        assert!(smallest(64) > 0.5, "a case that was not repeated has the noise of all: {}", smallest(64));
+    }
+
+    #[test]
+    fn a_lucky_case_is_not_held_to_be_quieter_than_its_like() {
+        let of = |deviation| Noise { deviation, freedom: 5.0, largest: 2.0 * deviation };
+        let typical = Noise::typical(&[of(0.0), of(0.02), of(0.3)]).unwrap();
+        assert_eq!((typical.deviation, typical.largest), (0.02, 0.04));
+        let lucky = of(0.0).moderated(&typical);
+        assert!((lucky.deviation - (4.0 * 0.0004f64 / 9.0).sqrt()).abs() < 1e-12);
+        assert_eq!((lucky.freedom, lucky.largest), (9.0, 0.04));
+        assert_eq!(of(0.3).moderated(&typical).largest, 0.6);
+        assert_eq!(Noise::typical(&[of(0.1), of(0.2)]), None);
+    }
+
+    #[test]
+    fn floors_of_an_older_history_are_of_all_cases() {
+        let text = r#"{"benchmark":"disk.io","metric":"rate","noise":{"deviation":0.1,"freedom":5.0,"largest":0.2}}"#;
+        assert_eq!(serde_json::from_str::<Floor>(text).unwrap().case, None);
     }
 
     proptest! {

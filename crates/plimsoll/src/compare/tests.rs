@@ -26,7 +26,8 @@ fn side(runs: Vec<Run>) -> Side {
 
 fn floors(deviation: f64) -> Vec<Floors> {
     let noise = Noise { deviation, freedom: 12.0, largest: 2.0 * deviation };
-    let floor = Floor { benchmark: "memory.bandwidth".to_owned(), metric: "program".to_owned(), noise };
+    let floor =
+        Floor { benchmark: "memory.bandwidth".to_owned(), metric: "program".to_owned(), case: None, noise };
     vec![Floors { machine: "m-1".to_owned(), floors: vec![floor], ..Floors::default() }]
 }
 

@@ -8,7 +8,7 @@ pub mod proof;
 pub use checks::checks;
 
 use crate::bench;
-use crate::compare::Floors;
+use crate::compare::{Floor, Floors};
 
 /// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,60 +48,81 @@ impl Check {
     }
 }
 
-/// The smallest real difference of one benchmark's headline, as a share.
+/// The smallest real differences of one benchmark's headline, as shares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Smallest {
     /// The benchmark.
     pub benchmark: String,
     /// Its headline.
     pub metric: String,
-    /// The share.
-    pub share: f64,
+    /// In its quietest case.
+    pub least: f64,
+    /// In its noisiest one.
+    pub most: f64,
+    /// Id of the noisiest case, where cases differ.
+    pub noisiest: Option<String>,
 }
 
-/// The floors of the headlines, and of each subsystem the largest of them.
+/// The floors of the headlines.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
-    let headline = |benchmark: &str, metric: &str| {
-        // disk.io has a headline by block size; all of them count.
-        bench::find(benchmark).is_some_and(|_| HEADLINES.contains(&metric))
-    };
-    let found = floors.floors.iter().filter(|f| headline(&f.benchmark, &f.metric));
+    // disk.io has a headline by block size; all of them count.
+    let headline = |f: &&Floor| bench::find(&f.benchmark).is_some() && HEADLINES.contains(&f.metric.as_str());
+    let mut found: Vec<Smallest> = Vec::new();
+    for floor in floors.floors.iter().filter(headline) {
+        let share = floor.noise.smallest().exp_m1();
+        let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
+        match (place.map(|place| &mut found[place]), &floor.case) {
+            // That of all cases stands before its cases, and gives way to them.
+            (None, case) => found.push(Smallest {
+                benchmark: floor.benchmark.clone(),
+                metric: floor.metric.clone(),
+                least: share,
+                most: share,
+                noisiest: case.clone(),
+            }),
+            (Some(known), case) => {
+                let first = known.noisiest.is_none();
+                known.least = if first { share } else { known.least.min(share) };
+                if first || share > known.most {
+                    (known.most, known.noisiest) = (share, case.clone());
+                }
+            }
+        }
+    }
     found
-        .map(|f| Smallest {
-            benchmark: f.benchmark.clone(),
-            metric: f.metric.clone(),
-            share: f.noise.smallest().exp_m1(),
-        })
-        .collect()
 }
 
 /// Metrics that are some case's headline.
 const HEADLINES: &[&str] = &["rate", "program", "latency", "throughput", "goodput", "rtt"];
 
-/// The subsystems with the largest smallest difference of their headlines.
+/// The subsystems, each from its quietest case to its noisiest.
 pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
-    let mut worst: Vec<Smallest> = Vec::new();
+    let mut found: Vec<Smallest> = Vec::new();
     for one in all {
         let subsystem = one.benchmark.split('.').next().unwrap_or_default();
-        match worst.iter_mut().find(|w| w.benchmark == subsystem) {
-            Some(known) if known.share >= one.share => {}
-            Some(known) => (known.share, known.metric) = (one.share, one.metric.clone()),
-            None => worst.push(Smallest { benchmark: subsystem.to_owned(), ..one.clone() }),
+        let Some(known) = found.iter_mut().find(|w| w.benchmark == subsystem) else {
+            found.push(Smallest { benchmark: subsystem.to_owned(), ..one.clone() });
+            continue;
+        };
+        known.least = known.least.min(one.least);
+        if one.most > known.most {
+            *known = Smallest { benchmark: subsystem.to_owned(), least: known.least, ..one.clone() };
         }
     }
-    worst
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Floor, Noise};
+    use crate::compare::Noise;
 
     #[test]
-    fn a_subsystem_is_as_noisy_as_its_worst_headline() {
+    fn a_subsystem_is_as_noisy_as_its_noisiest_case() {
         let floor = |benchmark: &str, metric: &str, deviation| Floor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),
+            case: None,
             noise: Noise { deviation, freedom: 10.0, largest: 0.0 },
         };
         let floors = Floors {
@@ -110,14 +131,20 @@ mod tests {
                 floor("disk.io", "rate", 0.01),
                 floor("disk.fsync", "latency", 0.02),
                 floor("disk.io", "submit", 0.5),
+                floor("memory.block", "throughput", 0.4),
+                Floor { case: Some("quiet".to_owned()), ..floor("memory.block", "throughput", 0.0) },
+                Floor { case: Some("noisy".to_owned()), ..floor("memory.block", "throughput", 0.6) },
             ],
             ..Floors::default()
         };
         let all = smallest(&floors);
-        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(all.len(), 4, "{all:?}");
         let worst = by_subsystem(&all);
-        assert_eq!(worst.iter().map(|w| w.benchmark.as_str()).collect::<Vec<_>>(), ["cpu", "disk"]);
+        assert_eq!(worst.iter().map(|w| w.benchmark.as_str()).collect::<Vec<_>>(), ["cpu", "disk", "memory"]);
         assert_eq!(worst[1].metric, "latency");
-        assert!((worst[0].share - 0.01).abs() < 1e-3, "{worst:?}");
+        assert!((worst[0].most - 0.01).abs() < 1e-3 && worst[1].least < worst[1].most, "{worst:?}");
+        let memory = &worst[2];
+        assert_eq!(memory.noisiest.as_deref(), Some("noisy"));
+        assert!((memory.least - 0.01).abs() < 1e-3 && memory.most > 1.0, "{memory:?}");
     }
 }

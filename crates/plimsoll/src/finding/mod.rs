@@ -5,9 +5,11 @@
 
 mod bottleneck;
 mod changed;
+mod concurrency;
 mod explained;
 mod knee;
 mod outlier;
+mod pattern;
 mod queue;
 mod scales;
 mod shared_core;
@@ -30,6 +32,8 @@ pub const RULES: &[Rule] = &[
     changed::find,
     knee::find,
     queue::find,
+    pattern::find,
+    concurrency::find,
     shortfall::find,
     explained::find,
     bottleneck::find,

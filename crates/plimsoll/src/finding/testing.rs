@@ -5,28 +5,13 @@ use crate::case::Case;
 use crate::measurement::{Measurement, MetricResult, Note, Status};
 use crate::quantity::Unit;
 use crate::sample::Conditions;
-use crate::stats::{Samples, Seed, Summary};
+use crate::stats::{Samples, Seed};
 
 /// A good measurement of `id` whose headline has these samples.
 pub(super) fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measurement {
     let case: Case = id.parse().unwrap();
-    let summary = Summary::new(&Samples::new(samples.to_vec()).unwrap(), Seed::new(0, id, "value"));
-    let metric = MetricResult {
-        name: "value".to_owned(),
-        unit,
-        better,
-        samples: samples.to_vec(),
-        series: Vec::new(),
-        summary,
-        percentiles: None,
-        histogram: None,
-        matrix: None,
-        curve: None,
-        limit: None,
-        limits: Vec::new(),
-        of_limit: None,
-        peers: Vec::new(),
-    };
+    let proved = Samples::new(samples.to_vec()).unwrap();
+    let metric = MetricResult::of("value", unit, better, &proved, Seed::new(0, id, "value"));
     Measurement {
         case,
         node: "here".to_owned(),

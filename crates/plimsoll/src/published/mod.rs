@@ -11,7 +11,7 @@ use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::Unit;
 use crate::sample::Conditions;
-use crate::stats::{Samples, Seed, Summary};
+use crate::stats::{Samples, Seed};
 
 /// A report.
 #[derive(Clone, Debug)]
@@ -250,25 +250,9 @@ impl Baseline {
     pub fn as_run(&self, like: &Run) -> Run {
         let one = |measurement: &Measurement| {
             let metric = |metric: &MetricResult| {
-                let samples = self.samples(&measurement.case, &metric.name);
-                let proved = Samples::new(samples.clone()).ok()?;
+                let proved = Samples::new(self.samples(&measurement.case, &metric.name)).ok()?;
                 let seed = Seed::new(like.seed, self.name, &metric.name);
-                Some(MetricResult {
-                    name: metric.name.clone(),
-                    unit: metric.unit,
-                    better: metric.better,
-                    summary: Summary::new(&proved, seed),
-                    samples,
-                    series: Vec::new(),
-                    percentiles: None,
-                    histogram: None,
-                    matrix: None,
-                    curve: None,
-                    limit: None,
-                    limits: Vec::new(),
-                    of_limit: None,
-                    peers: Vec::new(),
-                })
+                Some(MetricResult::of(&metric.name, metric.unit, metric.better, &proved, seed))
             };
             let metrics: Vec<MetricResult> = measurement.metrics.iter().filter_map(metric).collect();
             (!metrics.is_empty()).then(|| Measurement {

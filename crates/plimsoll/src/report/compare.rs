@@ -120,7 +120,7 @@ fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     (0..columns).map(|column| widest(column).unwrap_or(0)).collect()
 }
 
-fn title(comparison: &Comparison) -> String {
+pub(super) fn title(comparison: &Comparison) -> String {
     let side = |name: &str, runs: usize| match runs {
         1 => name.to_owned(),
         n => format!("{name} ({n} runs)"),
@@ -129,14 +129,14 @@ fn title(comparison: &Comparison) -> String {
     format!("A = {}, B = {}", side(&comparison.a, a), side(&comparison.b, b))
 }
 
-fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
+pub(super) fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
     let telling = |c: &&Compared| {
         c.headline || matches!(c.verdict, Verdict::Better | Verdict::Worse) || shown == Shown::All
     };
     comparison.compared.iter().filter(telling).collect()
 }
 
-fn cells(row: &Compared) -> Vec<String> {
+pub(super) fn cells(row: &Compared) -> Vec<String> {
     let figure = |value: f64| Quantity::new(value, row.unit).to_string();
     let node = row.node.as_deref().map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
     let mut name = node.unwrap_or_default() + &label(&row.case);
@@ -191,7 +191,7 @@ fn role(verdict: Verdict) -> Role {
 }
 
 /// Why some are undecided, what stands on one side alone, and where the noise is known from.
-fn notes(comparison: &Comparison, rows: &[&Compared]) -> Vec<String> {
+pub(super) fn notes(comparison: &Comparison, rows: &[&Compared]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut whys: Vec<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
     whys.dedup();
@@ -227,7 +227,7 @@ fn notes(comparison: &Comparison, rows: &[&Compared]) -> Vec<String> {
 }
 
 /// How many of each verdict, over all metrics.
-fn tally(comparison: &Comparison) -> String {
+pub(super) fn tally(comparison: &Comparison) -> String {
     let kinds = [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided];
     let said: Vec<String> = kinds
         .iter()
@@ -259,6 +259,7 @@ mod tests {
         let floor = |benchmark: &str, metric: &str| Floor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),
+            case: None,
             noise: Noise { deviation: 0.004, freedom: 12.0, largest: 0.01 },
         };
         let floors = Floors {
@@ -306,6 +307,22 @@ mod tests {
     #[test]
     fn markdown_for_a_pull_request() {
         insta::assert_snapshot!(markdown(&comparison(), &held(), Shown::All));
+    }
+
+    #[test]
+    fn the_page_has_every_row_and_escapes_names() {
+        let mut hostile = comparison();
+        hostile.a = "<script>alert(1)</script>".to_owned();
+        let page = crate::report::html::comparison(&hostile, &held(), Shown::All).unwrap();
+        assert_eq!(page.matches("<script").count(), 3, "the island, the library and ours");
+        assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
+        assert_eq!(page.matches("data-chart=").count(), 1);
+        for told in ["NOT MET", "not met", "worse"] {
+            assert_eq!(page.contains(told), told != "NOT MET", "{told}");
+        }
+        let nothing = Comparison { compared: Vec::new(), ..comparison() };
+        let page = crate::report::html::comparison(&nothing, &[], Shown::All).unwrap();
+        assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
     }
 
     #[test]

@@ -43,19 +43,34 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
     let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
     let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
     for worst in by_subsystem(&all) {
-        let says = format!("{:<room$}  {:>7}", worst.benchmark, percent(worst.share, 2));
-        text += &format!("{}\n", style.paint(role(worst.share), &style.say(&says)));
+        let says = format!("{:<room$}  {}", worst.benchmark, range(&worst));
+        text += &format!("{}\n", style.paint(role(worst.most), &style.say(&says)));
         for one in all.iter().filter(|s| s.benchmark.split('.').next() == Some(&worst.benchmark)) {
-            let says = format!("  {:<width$}  {:>7}", name(one), percent(one.share, 2), width = room - 2);
+            let says = format!("{:<room$}  {}", name(one), range(one));
             text += &format!("{}\n", style.paint(Role::Dim, &style.say(&says)));
+        }
+        if let Some(case) = worst.noisiest.as_deref().filter(|_| uneven(&worst)) {
+            text += &paragraph(style, Role::Dim, "    ", &format!("noisiest: {case}"));
         }
     }
     text + &paragraph(
         style,
         Role::Plain,
         "",
-        "plimsoll compare calls a difference real only beyond these: Student's t at 99.9 % of two runs' deviations, half as much again as the largest difference seen here, and never less than 1 %",
+        "plimsoll compare calls a difference real only beyond these: Student's t at 99.9 % of two runs' deviations, half as much again as the largest difference seen here, and never less than 1 %; each case by its own deviations and those that are typical of its benchmark",
     )
+}
+
+/// Whether the noisiest case is far from the quietest one.
+fn uneven(of: &Smallest) -> bool {
+    of.most > 1.5 * of.least
+}
+
+fn range(of: &Smallest) -> String {
+    match uneven(of) {
+        true => format!("{:>7} to {} by case", percent(of.least, 2), percent(of.most, 2)),
+        false => format!("{:>7}", percent(of.most, 2)),
+    }
 }
 
 fn name(of: &Smallest) -> String {
@@ -99,6 +114,7 @@ mod tests {
         let floor = |benchmark: &str, metric: &str, deviation| Floor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),
+            case: None,
             noise: Noise { deviation, freedom: 10.0, largest: 0.0 },
         };
         let noise = Floors {
@@ -107,6 +123,14 @@ mod tests {
                 floor("cpu.peak", "rate", 0.001),
                 floor("disk.io", "throughput", 0.01),
                 floor("disk.fsync", "latency", 0.08),
+                Floor {
+                    case: Some("disk.fsync/op=fsync".to_owned()),
+                    ..floor("disk.fsync", "latency", 0.08)
+                },
+                Floor {
+                    case: Some("disk.fsync/op=fdatasync".to_owned()),
+                    ..floor("disk.fsync", "latency", 0.01)
+                },
             ],
             ..Floors::default()
         };

@@ -8,9 +8,9 @@ use super::out::Out;
 use super::progress::span;
 use super::style::{Role, Style};
 use super::terminal::when;
-use super::wrap::cut;
+use super::wrap::{cut, paragraph};
 use crate::document::RunStatus;
-use crate::store::{Counts, RunLine};
+use crate::store::{Counts, Repaired, RunLine, Said};
 
 /// The fewest characters of an id that are shown: the part that runs within a minute share.
 const LEAST_ID: usize = 8;
@@ -41,8 +41,30 @@ fn text(lines: &[RunLine], style: &Style) -> String {
     let mut text = row(&head, &widths, style, |_| Role::Dim);
     for (cells, line) in cells.iter().zip(lines) {
         text += &row(cells, &widths, style, |column| role(column, line));
+        text += &said(&line.said, "  ", style);
     }
     text
+}
+
+/// Tags and note of a run, on lines of their own; empty where nothing was said.
+pub fn said(said: &Said, lead: &str, style: &Style) -> String {
+    said.line().map(|text| paragraph(style, Role::Dim, lead, &text)).unwrap_or_default()
+}
+
+/// What a repair has saved.
+pub fn repaired(of: &Repaired, style: &Style) -> String {
+    let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
+    let Some(kept) = of.kept_name() else {
+        return format!("the history is whole: {}; nothing to repair\n", runs(of.runs));
+    };
+    let mut said = format!("{} saved", runs(of.runs));
+    if of.partly > 0 {
+        said += &format!(", {} of them without all measurements", of.partly);
+    }
+    if of.lost > 0 {
+        said += &format!(", {} not found again", runs(of.lost));
+    }
+    paragraph(style, Role::Plain, "", &format!("{said}; the damaged file is kept as {kept}"))
 }
 
 /// Characters of an id that tell all listed runs apart.
@@ -122,6 +144,7 @@ mod tests {
             plan: plan.to_owned(),
             host: host.map(str::to_owned),
             status: RunStatus::Complete,
+            said: Said::default(),
             counts: Counts { ok: 13, invalid: 0, failed: 0, skipped: 1 },
         }
     }

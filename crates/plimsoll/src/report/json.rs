@@ -133,6 +133,22 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes the document into a new file of this directory, for its owner alone; its name, for people.
+///
+/// # Errors
+/// The directory cannot be written, or has no room.
+pub fn spool(run: &Run, directory: &Path) -> io::Result<String> {
+    let id = crate::text::shown_within(&run.id, 40).replace('/', "");
+    let file = directory.join(format!("plimsoll-{id}.json"));
+    // Mode 0600; whole or not there.
+    let mut made = tempfile::Builder::new().prefix(".plimsoll-").tempfile_in(directory)?;
+    write(run, &mut made)?;
+    // Where even this cannot be synced, a copy that a power cut may take is better than none.
+    let _ = made.as_file().sync_all();
+    made.persist_noclobber(&file).map_err(|e| e.error)?;
+    Ok(name(&file))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

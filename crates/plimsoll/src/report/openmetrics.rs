@@ -18,8 +18,11 @@ pub fn text(run: &Run) -> String {
         for metric in &measurement.metrics {
             let unit = unit_name(metric.unit);
             let case = measurement.case.id();
+            let repeat = measurement.repeat.to_string();
             let labels = |more: &[(&str, &str)]| {
                 let mut all = vec![("case", case.as_str()), ("node", measurement.node.as_str())];
+                // One series a repeat, or a scraper would see the same series twice.
+                all.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
                 all.extend_from_slice(more);
                 labelled(&all)
             };
@@ -140,6 +143,26 @@ mod tests {
             }
         }
         assert!(seen.len() > 5, "{seen:?}");
+    }
+
+    #[test]
+    fn no_series_stands_twice_when_all_was_measured_twice() {
+        let mut run = fixture::run();
+        let mut again = run.measurements.clone();
+        again.iter_mut().for_each(|m| m.repeat = 1);
+        run.measurements.extend(again);
+        run.plan.repeat = 2;
+        let text = text(&run);
+        let mut series: Vec<&str> = text
+            .lines()
+            .filter(|l| !l.starts_with('#'))
+            .filter_map(|l| l.rsplit_once(' '))
+            .map(|(s, _)| s)
+            .collect();
+        let all = series.len();
+        series.sort_unstable();
+        series.dedup();
+        assert_eq!(series.len(), all);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub enum StoreError {
     },
     /// The file is no history, or a damaged one. Nothing was changed.
     #[error(
-        "{file} cannot be read as a history: {why}; it is left as it is: move it away, or use --store FILE"
+        "{file} cannot be read as a history: {why}; it is left as it is: 'plimsoll history repair' saves what can be read, or move it away, or use --store FILE"
     )]
     Damaged {
         /// The file.

@@ -9,6 +9,7 @@ mod place;
 mod query;
 #[cfg(test)]
 mod query_tests;
+mod repair;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::measurement::{Measurement, Status};
 pub use error::StoreError;
 pub use place::{Location, Surroundings};
 pub use query::{Asked, Figure, MOST_BASELINE};
+pub use repair::{Repaired, repair};
 
 /// An open history.
 #[derive(Debug)]
@@ -87,6 +89,32 @@ pub struct RunLine {
     pub status: RunStatus,
     /// What became of its cases.
     pub counts: Counts,
+    /// What the user said about it.
+    pub said: Said,
+}
+
+/// What the user said about a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Its tags, in the order of the alphabet.
+    pub tags: Vec<String>,
+    /// The note beside it.
+    pub note: Option<String>,
+}
+
+impl Said {
+    fn new(tags: Option<&str>, note: Option<String>) -> Self {
+        let mut tags: Vec<String> = tags.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        tags.sort_unstable();
+        Self { tags, note }
+    }
+
+    /// In one line: `before-upgrade · a note`; `None` where nothing was said.
+    pub fn line(&self) -> Option<String> {
+        let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
+        let parts: Vec<String> = tags.into_iter().chain(self.note.clone()).collect();
+        (!parts.is_empty()).then(|| parts.join(" · "))
+    }
 }
 
 impl Store {
@@ -187,7 +215,8 @@ impl Store {
     pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
         const SELECT: &str = "
             SELECT id, started, elapsed_s, plan, host, state,
-                   coalesce(ok, 0), coalesce(invalid, 0), coalesce(failed, 0), coalesce(skipped, 0)
+                   coalesce(ok, 0), coalesce(invalid, 0), coalesce(failed, 0), coalesce(skipped, 0),
+                   (SELECT group_concat(name, ' ') FROM tag WHERE tag.run = number), note
             FROM run LEFT JOIN (
                 SELECT run, sum(status = 'ok') AS ok, sum(status = 'invalid') AS invalid,
                        sum(status = 'failed') AS failed, sum(status = 'skipped') AS skipped
@@ -391,5 +420,6 @@ fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
             _ => RunStatus::Partial,
         },
         counts: Counts { ok: count(6)?, invalid: count(7)?, failed: count(8)?, skipped: count(9)? },
+        said: Said::new(row.get::<_, Option<String>>(10)?.as_deref(), row.get(11)?),
     })
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{Store, StoreError, insert};
+use super::{Said, Store, StoreError, insert};
 use crate::bench::Better;
 use crate::case::Pattern;
 use crate::compare::Floors;
@@ -149,7 +149,22 @@ impl Store {
         put.map(drop).map_err(|e| self.failed(&e))
     }
 
-    /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is.
+    /// What the user said about a run.
+    ///
+    /// # Errors
+    /// There is no such run, or the file cannot be read.
+    pub fn said(&self, run: &str) -> Result<Said, StoreError> {
+        const SELECT: &str = "
+            SELECT (SELECT group_concat(name, ' ') FROM tag WHERE tag.run = number), note FROM run WHERE number = ?1";
+        let number = self.wanted(run)?;
+        let said = self.connection.query_row(SELECT, [number], |row| {
+            Ok(Said::new(row.get::<_, Option<String>>(0)?.as_deref(), row.get(1)?))
+        });
+        said.map_err(|e| self.failed(&e))
+    }
+
+    /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is; but one that
+    /// this history could not finish gets the measurements that it lacks.
     ///
     /// # Errors
     /// The file cannot be written; then nothing of the run is in it.
@@ -159,9 +174,19 @@ impl Store {
         let entered = || -> rusqlite::Result<bool> {
             let transaction =
                 self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let known = transaction.query_row("SELECT 1 FROM run WHERE id = ?1", [&run.id], |_| Ok(()));
-            if known.optional()?.is_some() {
-                return Ok(false);
+            const KNOWN: &str = "
+                SELECT number, state <> 'complete' AND (SELECT count(*) FROM measurement WHERE run = number) < ?2
+                FROM run WHERE id = ?1";
+            let measured = run.measurements.len() as i64;
+            let known = transaction.query_row(KNOWN, params![run.id, measured], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
+            });
+            match known.optional()? {
+                Some((number, true)) => {
+                    return super::replace(transaction, number, &header, run).map(|()| true);
+                }
+                Some(_) => return Ok(false),
+                None => {}
             }
             const INSERT: &str = "
                 INSERT INTO run (id, started, state, plan, machine, host, elapsed_s, header, origin)

@@ -15,7 +15,7 @@ use super::error::{StoreError, name};
 use super::place::{beside, is_local};
 
 /// "PLim" in ASCII, in the file's header: `file(1)` and we tell a history from other SQLite files by it.
-const APPLICATION: i64 = 0x504c_696d;
+pub(super) const APPLICATION: i64 = 0x504c_696d;
 
 /// How long a writer waits for another.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -57,14 +57,39 @@ pub(super) fn sweeps(run: &Run, subsystem: &str) -> Vec<Chart> {
         .collect();
     let mut charts = Vec::new();
     for along in AXES {
-        for facet in facets(&usable, along) {
-            charts.extend(facet.charts(run, along));
+        let mut left = usable.clone();
+        for sizes in [Sizes::Each, Sizes::InAll] {
+            let all = std::mem::take(&mut left);
+            for facet in facets(&all, along, sizes) {
+                match facet.charts(run, along) {
+                    none if none.is_empty() => left.extend(&facet.all),
+                    made => charts.extend(made),
+                }
+            }
         }
     }
     for (index, chart) in charts.iter_mut().enumerate() {
         chart.id = format!("{subsystem}-{index}");
     }
     charts
+}
+
+/// What makes two areas of memory the same work for different numbers of threads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sizes {
+    /// As many bytes for each thread.
+    Each,
+    /// As many bytes in all.
+    InAll,
+}
+
+impl Sizes {
+    /// The bytes in all, where it is they that are kept.
+    fn total(self, case: &Case, along: &Along) -> Option<String> {
+        let counts = self == Self::InAll && along.key == "threads" && case.subsystem() == "memory";
+        let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
+        Some(format!("size {} in all", crate::quantity::format_size(bytes)))
+    }
 }
 
 /// The measurements of one chart.
@@ -76,7 +101,7 @@ struct Facet<'a> {
     all: Vec<&'a Measurement>,
 }
 
-fn facets<'a>(all: &[&'a Measurement], along: &Along) -> Vec<Facet<'a>> {
+fn facets<'a>(all: &[&'a Measurement], along: &Along, sizes: Sizes) -> Vec<Facet<'a>> {
     let mut found: Vec<Facet<'a>> = Vec::new();
     for measurement in all.iter().filter(|m| place(&m.case, along.key).is_some()) {
         let mut metrics: Vec<&str> =
@@ -84,7 +109,11 @@ fn facets<'a>(all: &[&'a Measurement], along: &Along) -> Vec<Facet<'a>> {
         let beside =
             BESIDE.iter().filter(|(b, _)| *b == measurement.case.benchmark()).map(|(_, metric)| *metric);
         metrics.extend(beside.filter(|name| measurement.metrics.iter().skip(1).any(|m| m.name == **name)));
-        let fixed = others(&measurement.case, |key| key != along.key && !OVERLAID.contains(&key));
+        let total = sizes.total(&measurement.case, along);
+        let kept =
+            |key: &str| key != along.key && !OVERLAID.contains(&key) && (total.is_none() || key != "size");
+        let fixed: Vec<String> = others(&measurement.case, kept).into_iter().chain(total.clone()).collect();
+        let fixed = fixed.join(" · ");
         for metric in metrics {
             let benchmark = measurement.case.benchmark();
             let same =
@@ -106,9 +135,9 @@ fn facets<'a>(all: &[&'a Measurement], along: &Along) -> Vec<Facet<'a>> {
 }
 
 /// Parameters that are kept, as text.
-fn others(case: &Case, keep: impl Fn(&str) -> bool) -> String {
+fn others(case: &Case, keep: impl Fn(&str) -> bool) -> Vec<String> {
     let kept = case.params().iter().filter(|(name, _)| keep(name));
-    kept.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" · ")
+    kept.map(|(name, value)| format!("{name} {value}")).collect()
 }
 
 /// The parameter as a place on an axis.

@@ -74,12 +74,16 @@ fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
             span.share {
                 @match (measurement.status, metric.of_limit) {
                     (Status::Invalid, _) => { "invalid" }
-                    (_, Some(share)) => { (percent(share, 3)) }
+                    (_, Some(share)) => { (percent(share, 3)) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
                     (_, None) => { span.unknown title=(limit) { "no limit" } }
                 }
             }
         }
     }
+}
+
+fn limit_figure(metric: &MetricResult) -> Option<String> {
+    metric.limit.as_ref()?.quantity(metric.unit).map(|value| value.to_string())
 }
 
 fn limit_text(metric: &MetricResult) -> String {

@@ -5,14 +5,18 @@
 //! Content-Security-Policy with the hashes of exactly these two scripts forbids everything else.
 
 mod charts;
+mod compare;
 mod data;
 mod gauge;
 mod nodes;
 mod page;
 mod parts;
+mod roofline;
 mod single;
 #[cfg(test)]
 mod tests;
+
+pub use compare::comparison;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,6 +25,7 @@ use sha2::{Digest, Sha256};
 
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
+use crate::published::{self, Baseline};
 
 /// A figure that was not measured in this run.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +74,25 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
         })
     };
     run.measurements.iter().filter_map(of).collect()
+}
+
+/// The published figures of the run's cases, as marks: of every report that has one.
+pub fn published(run: &Run) -> Vec<Reference> {
+    let reports: Vec<Baseline> = published::names().into_iter().filter_map(published::find).collect();
+    let of = |m: &Measurement| -> Vec<Reference> {
+        let Some(metric) = m.metrics.first() else { return Vec::new() };
+        let mark = |report: &Baseline| {
+            Some(Reference {
+                kind: ReferenceKind::Published,
+                name: report.title(),
+                case: m.case.id().as_str().to_owned(),
+                metric: metric.name.clone(),
+                value: report.of(&m.case, &metric.name)?.believed()?,
+            })
+        };
+        reports.iter().filter_map(mark).collect()
+    };
+    run.measurements.iter().flat_map(of).collect()
 }
 
 /// Apache ECharts 6.1.0, unchanged (`vendor/`, with its licence and notices).

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::data::Chart;
-use super::{Beside, charts, gauge, nodes, parts, single};
+use super::{Beside, charts, gauge, nodes, parts, roofline, single};
 use crate::document::Run;
 use crate::report::context::title;
 
@@ -21,13 +21,13 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
     };
     let machines = keep(nodes::of(whole));
     let run = &nodes::first(whole);
-    let roofline = keep(single::roofline(run).into_iter().collect());
+    let roof = keep(roofline::roofline(run).into_iter().collect());
     for part in crate::report::subsystems(run) {
         let mut found = charts::sweeps(run, part);
         found.extend(single::of(run, part));
         let mut found = keep(found);
         if part == "cpu" {
-            found.extend(roofline.clone());
+            found.extend(roof.clone());
         }
         sections.push(section(run, part, &found));
     }
@@ -87,7 +87,7 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
     let has = |class: &str| beside.references.iter().any(|r| r.kind.class() == class);
     html! {
         p.legend {
-            span.key.own {} "this run, full is the limit "
+            "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
             span.key.load {} "limit "
             @if parts::has_peers(run) { span.key.peer {} "tools " }
             @if has("before") { span.key.before {} "last run " }

@@ -1,11 +1,10 @@
-//! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the roofline; the
-//! tools beside the figures.
+//! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the tools beside the
+//! figures.
 
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Scale, Series};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::Unit;
 use crate::stats::{Seed, Timed, segments};
 
 /// Samples from which a series is drawn.
@@ -14,7 +13,8 @@ const LEAST_SERIES: usize = 30;
 /// Most points of a distribution that are drawn.
 const MOST_STEPS: usize = 200;
 
-fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
+/// The headlines of a subsystem that are to be believed.
+pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
     let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
     of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
 }
@@ -157,63 +157,6 @@ fn heat(measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
         x: Axis::categories("to", names(&matrix.columns)),
         y: Axis { unit: metric.unit.name(), ..Axis::categories("from", names(&matrix.rows)) },
         series: vec![Series::new(metric.name.clone(), Role::Own, points)],
-        bands: Vec::new(),
-    })
-}
-
-/// Operations for each byte that a kernel's arrays move, f64: STREAM's counts.
-fn intensity(measurement: &Measurement) -> Option<f64> {
-    match (measurement.case.benchmark(), measurement.case.word("op")?) {
-        ("memory.bandwidth", "scale") => Some(1.0 / 16.0),
-        ("memory.bandwidth", "add") => Some(1.0 / 24.0),
-        ("memory.bandwidth", "triad") => Some(2.0 / 24.0),
-        _ => None,
-    }
-}
-
-/// From intensity to rate, with the roofs that this run measured.
-pub(super) fn roofline(run: &Run) -> Option<Chart> {
-    const FROM: f64 = 1.0 / 64.0;
-    const TO: f64 = 256.0;
-    let (cpu, memory) = (believed(run, "cpu"), believed(run, "memory"));
-    let peaks = cpu.iter().filter(|(_, m)| m.unit == Unit::FlopPerSecond);
-    let slopes = memory.iter().filter(|(m, _)| m.case.benchmark() == "memory.bandwidth");
-    let best = peaks.clone().map(|(_, m)| m.summary.median).reduce(f64::max)?;
-    slopes.clone().next()?;
-    let mut series = Vec::new();
-    for (measurement, metric) in slopes {
-        let bandwidth = metric.summary.median;
-        let knee = (best / bandwidth).clamp(FROM, TO);
-        let roof = [FROM, knee].map(|x| vec![Some(x), Some(x * bandwidth)]).to_vec();
-        series.push(Series::new(name(measurement), Role::Limit, roof));
-        if let Some(at) = intensity(measurement) {
-            let point = vec![Some(at), Some(at * bandwidth)];
-            series.push(Series::new(
-                format!("{} at its intensity", name(measurement)),
-                Role::Own,
-                vec![point],
-            ));
-        }
-    }
-    let steepest = memory
-        .iter()
-        .filter(|(m, _)| m.case.benchmark() == "memory.bandwidth")
-        .map(|(_, m)| m.summary.median)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    for (measurement, metric) in peaks {
-        let rate = metric.summary.median;
-        let from = (rate / steepest).clamp(FROM, TO);
-        let roof = [from, TO].map(|x| vec![Some(x), Some(rate)]).to_vec();
-        series.push(Series::new(name(measurement), Role::Limit, roof));
-    }
-    Some(Chart {
-        id: "roofline".to_owned(),
-        title: "Roofline".to_owned(),
-        note: "roofs are what this run measured: slopes are memory's, level lines the arithmetic's (in registers)".to_owned(),
-        kind: Kind::Lines,
-        x: Axis::log("FLOP for each byte moved", ""),
-        y: Axis::log("rate", "FLOP/s"),
-        series,
         bands: Vec::new(),
     })
 }

@@ -107,6 +107,44 @@ fn the_last_run_is_a_mark() {
     assert!(page.contains("mark before") && page.contains("last run (2026-11-21 08:19)"));
 }
 
+#[test]
+fn a_published_figure_of_the_same_case_is_a_mark() {
+    let figures: Vec<_> =
+        published::names().into_iter().filter_map(published::find).flat_map(|b| b.figures).collect();
+    let of = |figure: &&published::Figure| figure.is_own_point() && figure.believed().is_some();
+    let figure = figures.iter().find(of).unwrap();
+    let matched = figure.matched.as_ref().unwrap();
+    let (value, unit) = matched.value.unwrap();
+    let id = matched.case.id();
+    let run = fixture::run_of(vec![fixture::measured(id.as_str(), matched.metric, unit, value * 1.5)]);
+    let references = published(&run);
+    assert!(
+        references.iter().any(|r| r.value == value && r.kind == ReferenceKind::Published),
+        "{references:?}"
+    );
+    let page = page(std::slice::from_ref(&run), &Beside { references }).unwrap();
+    assert!(page.contains("mark published") && page.contains("key published"));
+    assert!(published(&fixture::run_of(Vec::new())).is_empty());
+}
+
+#[test]
+fn as_much_memory_in_all_is_one_curve_by_threads() {
+    let moved = |size: &str, threads: u32| {
+        let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
+        fixture::measured(&id, "program", crate::quantity::Unit::BytePerSecond, 1e10 * f64::from(threads))
+    };
+    let titles = |all: Vec<Measurement>| -> Vec<String> {
+        charts::sweeps(&fixture::run_of(all), "memory").into_iter().map(|c| c.title).collect()
+    };
+    let found = titles(vec![moved("512M", 1), moved("256M", 2)]);
+    assert!(found.iter().any(|t| t.contains("by threads") && t.contains("size 512M in all")), "{found:?}");
+    let found = titles(vec![moved("512M", 1), moved("512M", 2)]);
+    assert!(
+        found.iter().any(|t| t.contains("by threads")) && found.iter().all(|t| !t.contains("in all")),
+        "{found:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]

@@ -35,12 +35,17 @@ class Figure {
     canvas.style.height = (rows ? Math.max(160, 70 + 22 * rows) : this.chart.kind === "heat" ? 380 : 300) + "px";
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", this.chart.title + ". Arrow keys go through the points, plus and minus zoom, 0 resets.");
+    canvas.setAttribute("aria-label", spoken(this.chart));
     canvas.addEventListener("keydown", (event) => this.key(event));
     this.place.append(this.legend(), canvas, this.tools(), this.table());
     this.drawing = echarts.init(canvas, null, { renderer: "svg" });
     this.drawing.setOption(options(this.chart));
     this.canvas = canvas;
+  }
+
+  // The drawing takes the room that there is.
+  fit() {
+    if (this.drawing) this.drawing.resize();
   }
 
   redraw() {

@@ -21,8 +21,20 @@ function drawAll() {
   figures.forEach((figure) => figure.draw());
 }
 
-addEventListener("beforeprint", drawAll);
-addEventListener("resize", () => figures.forEach((figure) => figure.drawing && figure.drawing.resize()));
+// Paper shows everything, and is narrower than the screen.
+const folded = [...document.querySelectorAll("details.figures")];
+let closed = [];
+addEventListener("beforeprint", () => {
+  closed = folded.filter((details) => !details.open);
+  closed.forEach((details) => { details.open = true; });
+  drawAll();
+  figures.forEach((figure) => figure.fit());
+});
+addEventListener("afterprint", () => {
+  closed.forEach((details) => { details.open = false; });
+  figures.forEach((figure) => figure.fit());
+});
+addEventListener("resize", () => figures.forEach((figure) => figure.fit()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((figure) => figure.redraw()));
 
 document.querySelectorAll("button.theme").forEach((toggle) => {

@@ -159,7 +159,7 @@ function forest(chart, colours) {
         type: "scatter", name: "ratio", symbol: "diamond", symbolSize: 11, data: points.map((p) => [p[0], p[1], p[2], p[3]]),
         itemStyle: { color: COLOURS[1] },
         markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: colours.text, type: "solid" }, data: [{ xAxis: 1 }] },
-        markArea: { silent: true, itemStyle: { color: colours.band }, data: [[{ xAxis: band.from }, { xAxis: band.to }]] },
+        ...(band ? { markArea: { silent: true, itemStyle: { color: colours.band }, data: [[{ xAxis: band.from }, { xAxis: band.to }]] } } : {}),
       },
     ],
   };
@@ -176,6 +176,11 @@ function told(chart, name, value) {
   }
   const x = chart.x.scale === "category" ? chart.x.categories[value[0]] : human(value[0], chart.x.unit);
   return `${name} · ${chart.x.name} ${x}: ${human(value[1], chart.y.unit)}${interval(value[2], value[3], chart.y.unit)}`;
+}
+
+// What a screen reader says of the drawing.
+function spoken(chart) {
+  return chart.title + ". Arrow keys go through the points, plus and minus zoom, 0 resets.";
 }
 
 function options(chart) {
@@ -195,7 +200,7 @@ function options(chart) {
   return {
     animation: false,
     textStyle: { fontFamily: "system-ui, sans-serif" },
-    aria: { enabled: true, label: { description: chart.title } },
+    aria: { enabled: true, label: { description: spoken(chart) } },
     grid: { left: chart.kind === "forest" ? 250 : 84, right: chart.kind === "heat" ? 90 : 18, top: 14, bottom: 48 },
     legend: { show: false },
     tooltip: {

@@ -1,0 +1,171 @@
+//! "memory: 7.1 % of the socket's maximum, one core's concurrency is the limit": one thread cannot keep enough cache lines
+//! on their way to fill the channels, and the channels have more to give.
+//!
+//! Little's law: bytes on their way = rate × latency. That it is the core and not the memory that ends there is shown
+//! by more threads: they move more.
+
+use serde_json::json;
+
+use super::{finding, headline};
+use crate::document::Finding;
+use crate::limit::Source;
+use crate::measurement::Measurement;
+use crate::quantity::{Quantity, Unit, percent, significant};
+
+/// Shares of the limit from here on are near it.
+const NEAR: f64 = 0.9;
+/// More threads move at least so many times as much, or memory itself is the limit.
+const MORE: f64 = 1.25;
+/// Bytes of a cache line of the processors that plimsoll knows.
+const LINE: f64 = 64.0;
+
+/// One thread, and what shows that it is not memory that holds it back.
+struct Held<'a> {
+    one: &'a Measurement,
+    many: &'a Measurement,
+    share: f64,
+    gain: f64,
+}
+
+/// Speaks of the operation that fills memory best with one thread.
+pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    let held = measurements.iter().filter_map(|one| held(one, measurements));
+    let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
+    best.and_then(|held| said(&held, measurements)).into_iter().collect()
+}
+
+fn held<'a>(one: &'a Measurement, all: &'a [Measurement]) -> Option<Held<'a>> {
+    let case = &one.case;
+    if case.benchmark() != "memory.bandwidth" || case.number("threads") != Some(1) {
+        return None;
+    }
+    let metric = headline(one)?;
+    // The rated maximum of the sockets' channels; of a cache or of the user's own, nothing follows.
+    let limit = metric.limit.as_ref()?;
+    if limit.source != Source::Rated || !limit.formula.starts_with("sockets") {
+        return None;
+    }
+    let share = metric.of_limit.filter(|share| *share < NEAR)?;
+    let low = metric.summary.ci95.map_or(metric.summary.median, |[_, high]| high);
+    let gain = |m: &Measurement| {
+        let rate = &headline(m)?.summary;
+        Some(rate.ci95.map_or(rate.median, |[low, _]| low) / low)
+    };
+    let more = all.iter().filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
+    let (many, gain) = more.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (gain >= MORE).then_some(Held { one, many, share, gain })
+}
+
+/// The same work with more threads: as many bytes each, or as many in all.
+fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
+    let (a, b) = (&one.case, &other.case);
+    let threads = b.number("threads").unwrap_or(1);
+    let bytes = b.number("size").zip(a.number("size"));
+    let size = bytes.is_none_or(|(b, a)| b == a || b * threads == a);
+    let rest = |m: &Measurement| -> String {
+        let kept = m.case.params().iter().filter(|(name, _)| !["threads", "size", "variant"].contains(name));
+        kept.map(|(name, value)| format!("{name}={value} ")).collect()
+    };
+    let same = (&one.node, one.repeat, rest(one)) == (&other.node, other.repeat, rest(other));
+    a.benchmark() == b.benchmark() && threads > 1 && size && same
+}
+
+fn said(held: &Held<'_>, all: &[Measurement]) -> Option<Finding> {
+    let rate = headline(held.one)?.summary.median;
+    let latency = latency(held.one, all)?;
+    let lines = rate * latency / LINE;
+    let threads = held.many.case.threads();
+    let gain = headline(held.many)?.summary.median / rate;
+    let text = format!(
+        "memory: one thread gets {} of the socket's maximum; one core's concurrency is the limit: {} lines of 64 bytes on their way at {} each; {threads} threads move {} × as much",
+        percent(held.share, 2),
+        significant(lines, 2),
+        Quantity::new(latency, Unit::Second),
+        significant(gain, 3),
+    );
+    let evidence = json!({
+        "case": held.one.case.id(),
+        "of_limit": held.share,
+        "latency": latency,
+        "lines": lines,
+        "more_threads": held.many.case.id(),
+        "gain_at_least": held.gain,
+    });
+    Some(finding("concurrency", text, evidence))
+}
+
+/// The latency of memory itself: of the largest area, and at least as large as what was moved.
+fn latency(one: &Measurement, all: &[Measurement]) -> Option<f64> {
+    let size = one.case.number("size")?;
+    let of_memory = |m: &&Measurement| {
+        m.case.benchmark() == "memory.latency"
+            && m.node == one.node
+            && m.case.number("chases").unwrap_or(1) == 1
+            && m.case.number("size").is_some_and(|area| area >= size.min(256 << 20))
+    };
+    let largest = all.iter().filter(of_memory).max_by_key(|m| m.case.number("size"))?;
+    headline(largest).map(|m| m.summary.median).filter(|latency| *latency > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::measured;
+    use super::*;
+    use crate::bench::Better;
+    use crate::limit::{Kind, Limit};
+
+    const MAXIMUM: f64 = 400e9;
+
+    fn moved(threads: u64, size: &str, rate: f64) -> Measurement {
+        let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
+        let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.001 * f64::from(i - 4))).collect();
+        let mut made = measured(&id, Unit::BytePerSecond, Better::Higher, &samples);
+        let metric = &mut made.metrics[0];
+        let formula = "sockets × channels × width × transfers";
+        metric.limit = Some(Limit::fixed(Kind::Ceiling, Source::Rated, MAXIMUM, formula, Vec::new()));
+        metric.of_limit = Some(rate / MAXIMUM);
+        made
+    }
+
+    fn chased(size: &str, seconds: f64) -> Measurement {
+        let id = format!("memory.latency/size={size}/pages=thp");
+        measured(&id, Unit::Second, Better::Lower, &[seconds; 9])
+    }
+
+    #[test]
+    fn one_core_that_leaves_memory_idle_is_told_with_its_lines() {
+        let found = find(&[
+            moved(1, "512M", 32e9),
+            moved(2, "512M", 60e9),
+            moved(4, "512M", 96e9),
+            chased("16K", 1e-9),
+            chased("512M", 100e-9),
+        ]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].text,
+            "memory: one thread gets 8.0 % of the socket's maximum; one core's concurrency is the limit: 50 lines of 64 bytes on their way at 100 ns each; 4 threads move 3.00 × as much"
+        );
+        assert!((found[0].evidence["lines"].as_f64().unwrap() - 50.0).abs() < 1e-9);
+        let in_all = [moved(1, "512M", 32e9), moved(2, "256M", 60e9), chased("512M", 100e-9)];
+        assert_eq!(find(&in_all).len(), 1, "as many bytes in all are the same work");
+    }
+
+    #[test]
+    fn it_is_silent_where_memory_is_the_limit_or_something_is_not_known() {
+        let latency = || chased("512M", 100e-9);
+        assert!(
+            find(&[moved(1, "512M", 32e9), moved(2, "512M", 36e9), latency()]).is_empty(),
+            "memory is full"
+        );
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9)]).is_empty(), "no latency");
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9), chased("16K", 1e-9)]).is_empty());
+        assert!(find(&[moved(1, "512M", 380e9), moved(2, "512M", 700e9), latency()]).is_empty(), "near");
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "64K", 60e9), latency()]).is_empty(), "other work");
+        let mut cached = moved(1, "512M", 32e9);
+        if let Some(limit) = &mut cached.metrics[0].limit {
+            limit.formula = "clock × loads".to_owned();
+        }
+        assert!(find(&[cached, moved(2, "512M", 60e9), latency()]).is_empty(), "a cache's limit");
+    }
+}

@@ -1,0 +1,116 @@
+//! A comparison as one HTML file: the verdicts, the differences with their intervals, and every metric.
+
+use maud::{Markup, html};
+
+use super::data::{Axis, Chart, Kind, Role, Series, island};
+use super::{document, script};
+use crate::compare::{Compared, Comparison, Holds, Verdict};
+use crate::report::compare::{Shown, cells, chosen, notes, tally, title, word};
+
+/// The page.
+///
+/// # Errors
+/// A figure that JSON cannot hold.
+pub fn comparison(
+    comparison: &Comparison,
+    held: &[Holds],
+    shown: Shown,
+) -> Result<String, serde_json::Error> {
+    let rows = chosen(comparison, shown);
+    let chart = forest(&rows);
+    let body = body(comparison, held, &rows, chart.as_ref());
+    let island = island(&chart.into_iter().collect::<Vec<_>>())?;
+    let title = format!("plimsoll: {} and {}", comparison.a, comparison.b);
+    Ok(document(&[body], &island, &script(), &title).into_string())
+}
+
+fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Option<&Chart>) -> Markup {
+    html! {
+        header {
+            div.name { h1 { "Comparison" } p.machine { (title(comparison)) } }
+            div.verdicts { (counted(comparison)) @for one in held { (requirement(one)) } }
+            p.run { (tally(comparison)) button.theme type="button" hidden { "dark / light" } }
+        }
+        main {
+            @if !comparison.flags.is_empty() {
+                section.findings aria-label="What else differs" { ul { @for flag in &comparison.flags { li { (flag.text) } } } }
+            }
+            @if rows.is_empty() { p { "nothing to compare: no case has figures on both sides" } }
+            @if let Some(chart) = chart {
+                figure.chart data-chart=(chart.id) {
+                    figcaption { strong { (chart.title) } span.note { (chart.note) } }
+                }
+            }
+            (table(rows))
+            @for note in notes(comparison, rows) { p.note { (note) } }
+        }
+    }
+}
+
+fn counted(comparison: &Comparison) -> Markup {
+    let worse = comparison.count(Verdict::Worse);
+    let better = comparison.count(Verdict::Better);
+    let (class, text) = match (worse, better) {
+        (0, 0) => ("good", "no real difference".to_owned()),
+        (0, n) => ("fair", format!("{n} better")),
+        (n, 0) => ("poor", format!("{n} worse")),
+        (n, m) => ("poor", format!("{n} worse, {m} better")),
+    };
+    html! { div.verdict.(class) { span.word { (text) } span.why { "beyond the noise between runs" } } }
+}
+
+fn requirement(one: &Holds) -> Markup {
+    let (class, word) = if one.met { ("good", "met") } else { ("poor", "not met") };
+    html! {
+        div.verdict.(class) {
+            span.word { (word) ": " (one.requirement) }
+            span.why { @if let Some(case) = &one.case { (case) ": " } (one.found) }
+        }
+    }
+}
+
+fn table(rows: &[&Compared]) -> Markup {
+    html! {
+        div.wide { table {
+            thead { tr { th { "case" } th.n { "A" } th.n { "B" } th.n { "difference" } th.n { "95 % interval" } th.n { "real from" } th { "verdict" } } }
+            tbody { @for row in rows { (line(row)) } }
+        } }
+    }
+}
+
+fn line(row: &Compared) -> Markup {
+    let cells = cells(row);
+    let last = cells.len().saturating_sub(1);
+    html! {
+        tr title=(row.case.id()) {
+            @for (index, cell) in cells.iter().enumerate() {
+                @if index == last { td { strong.(word(row.verdict)) { (cell) } @if let Some(why) = &row.why { " " span.note { (why) } } } }
+                @else if index == 0 { td { (cell) } }
+                @else { td.n { (cell) } }
+            }
+        }
+    }
+}
+
+/// B as a multiple of A.
+fn forest(rows: &[&Compared]) -> Option<Chart> {
+    let mut names = Vec::new();
+    let mut points = Vec::new();
+    for row in rows {
+        let Some(difference) = row.difference else { continue };
+        let [low, high] = row.interval.map_or([None, None], |ci| ci.map(|x| Some(1.0 + x)));
+        points.push(vec![Some(1.0 + difference), Some(names.len() as f64), low, high]);
+        names.push(cells(row).into_iter().next().unwrap_or_default());
+    }
+    (!names.is_empty()).then(|| Chart {
+        id: "differences".to_owned(),
+        title: "B ÷ A".to_owned(),
+        note: "1 is the same; bars are 95 % intervals, noise between runs included where it is known"
+            .to_owned(),
+        kind: Kind::Forest,
+        x: Axis::linear("B ÷ A", ""),
+        y: Axis::categories("", names),
+        series: vec![Series::new("B ÷ A", Role::Own, points)],
+        bands: Vec::new(),
+    })
+}

@@ -1,0 +1,185 @@
+//! The roofline: how fast a program of a given intensity can be, from the peaks that this run measured, with every case of
+//! arithmetic and memory on it.
+
+use super::charts::name;
+use super::data::{Axis, Chart, Kind, Role, Series};
+use super::single::believed;
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult};
+use crate::quantity::Unit;
+
+/// Left edge, in operations for each byte: kernels that move bytes and compute nothing stand here.
+const FROM: f64 = 1.0 / 64.0;
+/// Right edge at least: kernels that stay in registers stand at the right edge.
+const TO: f64 = 256.0;
+/// Bytes that one load of a chain of dependent loads brings.
+const LINE: f64 = 64.0;
+
+/// A case with its place.
+struct Placed<'a> {
+    measurement: &'a Measurement,
+    /// Operations for each byte; `None`: nothing is moved.
+    intensity: Option<f64>,
+    rate: f64,
+}
+
+/// The chart; `None` where arithmetic or memory was not measured.
+pub(super) fn roofline(run: &Run) -> Option<Chart> {
+    let (cpu, memory) = (believed(run, "cpu"), believed(run, "memory"));
+    let computes: Vec<Placed<'_>> = cpu.iter().filter_map(|(m, metric)| arithmetic(m, metric)).collect();
+    let moves: Vec<Moved<'_>> = memory.iter().filter_map(|(m, metric)| moved(m, metric)).collect();
+    let peak = computes.iter().map(|p| p.rate).reduce(f64::max)?;
+    let bandwidth = of_memory(&moves)?;
+    let furthest = computes.iter().filter_map(|p| p.intensity).fold(TO / 2.0, f64::max);
+    let to = 2.0 * furthest;
+    let mut series = vec![roof("roof: the best of this run", Role::Limit, bandwidth, peak, to)];
+    let limit = |of: &[(&Measurement, &MetricResult)], unit: Unit| {
+        let known = of.iter().filter(|(_, m)| m.unit == unit).filter_map(|(_, m)| m.limit.as_ref()?.value);
+        known.reduce(f64::max)
+    };
+    if let (Some(peak), Some(bandwidth)) =
+        (limit(&cpu, Unit::FlopPerSecond), limit(&memory, Unit::BytePerSecond))
+    {
+        series.push(roof("limits of arithmetic and memory", Role::Ideal, bandwidth, peak, to));
+    }
+    let point = |p: &Placed<'_>| {
+        let at = p.intensity.map_or(to, |x| x.clamp(FROM, to));
+        Series::new(name(p.measurement), Role::Own, vec![vec![Some(at), Some(p.rate)]])
+    };
+    series.extend(moves.iter().map(|m| point(&m.placed())));
+    series.extend(computes.iter().map(point));
+    Some(Chart {
+        id: "roofline".to_owned(),
+        title: "Roofline".to_owned(),
+        note: "what this run measured; at the left edge kernels that move bytes and compute nothing, each at its own bandwidth; at the right edge those that stay in registers (whole numbers: OP/s)".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::log("operations for each byte moved", ""),
+        y: Axis::log("rate", "FLOP/s"),
+        series,
+        bands: Vec::new(),
+    })
+}
+
+/// The highest bandwidth of memory itself: of the largest areas that were streamed, down to a quarter of them.
+fn of_memory(moves: &[Moved<'_>]) -> Option<f64> {
+    let bytes = |m: &Moved<'_>| {
+        let case = &m.measurement.case;
+        let size = case.number("size").unwrap_or(0);
+        (case.benchmark() == "memory.bandwidth").then(|| size.saturating_mul(case.threads() as u64))
+    };
+    let largest = moves.iter().filter_map(bytes).max()?;
+    let streamed = moves.iter().filter(|m| bytes(m).is_some_and(|b| b >= largest / 4));
+    streamed.map(|m| m.bandwidth).reduce(f64::max)
+}
+
+fn roof(name: &str, role: Role, bandwidth: f64, peak: f64, to: f64) -> Series {
+    let knee = (peak / bandwidth).clamp(FROM, to);
+    let points = [(FROM, FROM * bandwidth), (knee, (knee * bandwidth).min(peak)), (to, peak)];
+    Series::new(name, role, points.map(|(x, y)| vec![Some(x), Some(y)]).to_vec())
+}
+
+/// A case of arithmetic: rates of operations, in registers or on matrices.
+fn arithmetic<'a>(measurement: &'a Measurement, metric: &MetricResult) -> Option<Placed<'a>> {
+    let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
+    let rate = metric.summary.median;
+    (counts && rate > 0.0).then(|| Placed { measurement, intensity: of_matrices(measurement), rate })
+}
+
+/// Operations for each byte that must be moved at least, if each matrix goes through memory once: of 2 n³ operations on three
+/// matrices, or 2/3 n³ on one that is read and written.
+fn of_matrices(measurement: &Measurement) -> Option<f64> {
+    let n = measurement.case.number("n")? as f64;
+    let element = match measurement.case.word("type") {
+        Some("f32" | "i32") => 4.0,
+        Some("f16" | "bf16" | "i16") => 2.0,
+        Some("i8") => 1.0,
+        _ => 8.0,
+    };
+    match measurement.case.benchmark() {
+        "cpu.gemm" => Some(2.0 * n / (3.0 * element)),
+        "cpu.linpack" | "cpu.hpl" => Some(2.0 * n / 3.0 / (2.0 * element)),
+        _ => None,
+    }
+}
+
+struct Moved<'a> {
+    measurement: &'a Measurement,
+    bandwidth: f64,
+}
+
+fn moved<'a>(measurement: &'a Measurement, metric: &MetricResult) -> Option<Moved<'a>> {
+    let value = metric.summary.median;
+    let chases = measurement.case.number("chases").unwrap_or(1).max(1) as f64;
+    let bandwidth = match metric.unit {
+        Unit::BytePerSecond => value,
+        Unit::Second if value > 0.0 => LINE * chases * measurement.case.threads() as f64 / value,
+        _ => return None,
+    };
+    (bandwidth > 0.0).then_some(Moved { measurement, bandwidth })
+}
+
+impl<'a> Moved<'a> {
+    fn placed(&self) -> Placed<'a> {
+        let intensity = self.intensity().unwrap_or(FROM);
+        Placed { measurement: self.measurement, intensity: Some(intensity), rate: intensity * self.bandwidth }
+    }
+
+    /// Operations for each byte that the arrays of STREAM's kernels move, f64: its own counts.
+    fn intensity(&self) -> Option<f64> {
+        let case = &self.measurement.case;
+        match (case.benchmark(), case.word("op")?) {
+            ("memory.bandwidth", "scale") => Some(1.0 / 16.0),
+            ("memory.bandwidth", "add") => Some(1.0 / 24.0),
+            ("memory.bandwidth", "triad") => Some(2.0 / 24.0),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn made(id: &str, unit: Unit, value: f64) -> Measurement {
+        fixture::measured(id, "value", unit, value)
+    }
+
+    fn place(chart: &Chart, ending: &str) -> [f64; 2] {
+        let series =
+            chart.series.iter().find(|s| s.name.contains(ending)).unwrap_or_else(|| panic!("{ending}"));
+        [series.points[0][0].unwrap(), series.points[0][1].unwrap()]
+    }
+
+    #[test]
+    fn every_case_of_arithmetic_and_memory_has_a_place() {
+        let all = vec![
+            made("cpu.peak/op=fma/type=f64/isa=avx2/threads=2", Unit::FlopPerSecond, 1e11),
+            made("cpu.gemm/type=f64/n=1200/threads=2", Unit::FlopPerSecond, 8e10),
+            made("cpu.linpack/n=2400/threads=2", Unit::FlopPerSecond, 7e10),
+            made("memory.bandwidth/op=triad/size=512M/threads=2", Unit::BytePerSecond, 4e10),
+            made("memory.bandwidth/op=read/size=512M/threads=2", Unit::BytePerSecond, 5e10),
+            made("memory.bandwidth/op=read/size=16K/threads=2", Unit::BytePerSecond, 4e11),
+            made("memory.latency/size=512M/pages=thp", Unit::Second, 1e-7),
+            made("disk.io/op=read/block=4K", Unit::BytePerSecond, 1e9),
+        ];
+        let count = all.len();
+        let chart = roofline(&fixture::run_of(all)).unwrap();
+        assert_eq!(chart.series.len(), 1 + count - 1, "a roof, and all but the disk");
+        assert_eq!(chart.series[0].points[1], [Some(2.0), Some(1e11)], "the knee is peak over bandwidth");
+        assert_eq!(place(&chart, "fma"), [256.0, 1e11]);
+        assert_eq!(place(&chart, "n 1200"), [100.0, 8e10]);
+        assert_eq!(place(&chart, "n 2400"), [100.0, 7e10]);
+        let [x, y] = place(&chart, "triad");
+        assert!((x - 1.0 / 12.0).abs() < 1e-12 && (y - 4e10 / 12.0).abs() < 1.0);
+        let [x, y] = place(&chart, "latency");
+        assert!(x == FROM && (y / FROM - 6.4e8).abs() < 1.0, "{y}");
+    }
+
+    #[test]
+    fn without_memory_or_arithmetic_there_is_none() {
+        let peak = made("cpu.peak/op=fma/type=f64/isa=avx2/threads=2", Unit::FlopPerSecond, 1e11);
+        assert!(roofline(&fixture::run_of(vec![peak])).is_none());
+        assert!(roofline(&fixture::run_of(Vec::new())).is_none());
+    }
+}
