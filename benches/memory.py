@@ -1,16 +1,23 @@
 """memory.bandwidth and memory.latency beside likwid-bench, STREAM (in hpcc), mbw and lmbench, all in the same pages.
 
 plimsoll asks for transparent huge pages; the others get them through glibc's tunable where they call malloc, so that both
-are measured in the same pages. MEMORY_SIZE sets the bytes for each operation and thread (1 GiB), MEMORY_OPS the operations
-beside likwid's.
+are measured in the same pages. Every ratio is of a pair: plimsoll, then the other at once, in random order, about half a
+second of measuring each. MEMORY_PARTS names the parts to run, MEMORY_SIZE the bytes for each operation and thread (1 GiB),
+MEMORY_OPS the operations beside likwid's.
+
+With several threads, the hypervisor may move CPUs between chiplets, which doubles or halves what two of them get from
+memory. So `cpu.core-to-core` is asked before, between and after a pair, and a pair that the CPUs moved in is discarded.
 """
 
+import math
 import os
 import pathlib
+import random
 import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -19,6 +26,11 @@ from shared import CPUS, ROUNDS, interleave, median, plimsoll, spread, table, to
 HUGE = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 GIB = 1 << 30
 SIZE = int(os.environ.get("MEMORY_SIZE", GIB))
+# Seconds that likwid measures: that many iterations at this rate for each thread. Sample time and samples of plimsoll.
+SECONDS, PACE = 0.4, 30e9
+SAMPLES = ("--samples", 5, "--sample-time", "80ms")
+# Latencies from core to core further apart than this are those of other places.
+MOVED = 1.5
 
 LIKWID = {
     "read": ["load", "load_mem", "load_sse", "load_avx", "load_avx512"],
@@ -38,17 +50,17 @@ def bench():
         PARTS[name]()
 
 
-def own(op, size, threads, samples=3):
+def own(op, size, threads):
     """Bytes a second of the best variant."""
-    words = ["memory", "--only", "memory.bandwidth", "--op", op, "--size", size, "--threads", threads,
-             "--samples", samples]
+    words = ["memory", "--only", "memory.bandwidth", "--op", op, "--size", size, "--threads", threads, *SAMPLES]
     return plimsoll(*words)[0].value
 
 
 def likwid(kernel, size, threads):
     """Bytes a second; likwid's size is the sum over all streams and threads, in kB of 1000."""
-    out = tool("env", HUGE, "likwid-bench", "-t", kernel, "-W", f"S0:{size * threads // 1000}kB:{threads}", "-s", "1",
-               package="likwid")
+    iterations = max(10, math.ceil(SECONDS * PACE / size))
+    out = tool("env", HUGE, "likwid-bench", "-t", kernel, "-W", f"S0:{size * threads // 1000}kB:{threads}", "-i",
+               iterations, package="likwid")
     return float(re.search(r"MByte/s:\s+([\d.]+)", out).group(1)) * 1e6
 
 
@@ -62,29 +74,64 @@ def usable(kernels):
 
 
 def best_by_trial(others, count):
-    """The quickest of `others`, each tried once."""
+    """The quickest of `others`, each tried twice, some time apart."""
     if len(others) <= count:
         return others
-    tried = {name: run() for name, run in others.items()}
-    names = sorted(tried, key=lambda name: -tried[name])[:count]
+    tried = interleave(others, 2)
+    names = sorted(tried, key=lambda name: -max(tried[name]))[:count]
     return {name: others[name] for name in names}
 
 
-def ratios(title, sides, header):
+def where(threads):
+    """Seconds from core to core, which tells how the CPUs lie to each other; the same always for one thread."""
+    if threads == 1:
+        return 1.0
+    return plimsoll("cpu", "--only", "cpu.core-to-core", "--op", "cas", "--samples", 1, "--sample-time", "20ms")[0].value
+
+
+def pairs(ours, theirs, threads, rounds=ROUNDS):
+    """Rounds of both: what each gave, and how many were discarded because the CPUs moved meanwhile."""
+    kept, discarded = [], 0
+    for number in range(rounds):
+        print(f"pair {number + 1} of {rounds}", file=sys.stderr)
+        places, values = [where(threads)], {}
+        for side in random.sample([ours, theirs], 2):
+            values[side] = side()
+            places.append(where(threads))
+        if max(places) < MOVED * min(places):
+            kept.append((values[ours], values[theirs], median(places)))
+        else:
+            discarded += 1
+    return kept, discarded
+
+
+def ratios(title, sides, header, threads):
     """Rows of plimsoll against the best of the others, from `sides`: (row, ours, {name: theirs}). The two quickest of the
-    others by a trial are interleaved with plimsoll; the better of them by its median counts."""
-    header = [header, "GB/s", "best other, GB/s", "ratio of medians", "ratios"]
-    table(title, header, (ratio(*side) for side in sides))
+    others by a trial are paired with plimsoll; the one that stands better against it counts."""
+    header = [header, "GB/s", "best other, GB/s", "median ratio", "ratios (pairs)", "discarded"]
+    header += ["ns from core to core"] if threads > 1 else []
+    table(title, header, (row for side in sides for row in ratio(*side, threads)))
 
 
-def ratio(name, ours, others):
-    """One such row."""
-    taken = interleave({"plimsoll": ours, **best_by_trial(others, 2)})
-    mine = taken.pop("plimsoll")
-    best = max(taken, key=lambda other: median(taken[other]))
-    return (name, f"{median(mine) / 1e9:.2f}", f"{median(taken[best]) / 1e9:.2f} {best}",
-            verdict(median(mine) / median(taken[best]), 1.0),
-            spread([one / other for one, other in zip(mine, taken[best])]))
+def ratio(name, ours, others, threads):
+    """One such row; two where the CPUs lay near and far."""
+    found = {other: pairs(ours, run, threads) for other, run in best_by_trial(others, 2).items()}
+    discarded = sum(lost for _, lost in found.values())
+    places = sorted(place for kept, _ in found.values() for _, _, place in kept)
+    # The widest gap between neighbours parts near from far, if it is wide enough.
+    gaps = [(high / low, high) for low, high in zip(places, places[1:])]
+    border = max(gaps)[1] if gaps and max(gaps)[0] >= MOVED else float("inf")
+    for side in (lambda place: place < border, lambda place: place >= border):
+        near = {other: [pair for pair in kept if side(pair[2])] for other, (kept, _) in found.items()}
+        near = {other: kept for other, kept in near.items() if kept}
+        if not near:
+            continue
+        worst = min(near, key=lambda other: median([mine / theirs for mine, theirs, _ in near[other]]))
+        mine, theirs, place = zip(*near[worst])
+        each = [one / other for one, other in zip(mine, theirs)]
+        row = [name, f"{median(mine) / 1e9:.2f}", f"{median(theirs) / 1e9:.2f} {worst}", verdict(median(each), 1.0),
+               f"{spread(each)} ({len(each)})", discarded]
+        yield row + ([f"{1e9 * median(place):.0f}"] if threads > 1 else [])
 
 
 def memory_against_likwid(threads):
@@ -94,25 +141,21 @@ def memory_against_likwid(threads):
         kernels = LIKWID[op]
         others = {kernel: (lambda kernel=kernel: likwid(kernel, SIZE, threads)) for kernel in usable(kernels)}
         sides.append((op, lambda op=op: own(op, SIZE, threads), others))
-    ratios(f"{SIZE >> 20} MiB a thread ÷ likwid-bench, {threads} thread(s)", sides, "operation")
+    ratios(f"{SIZE >> 20} MiB a thread ÷ likwid-bench, {threads} thread(s)", sides, "operation", threads)
 
 
-def caches_against_likwid():
-    """Reading, at half of each cache a thread, by one thread and by all."""
-    sizes = {"L1": 16 << 10, "L2": 512 << 10, "L3": 16 << 20}
+def caches_against_likwid(threads):
+    """Reading, at half of each cache a thread."""
     sides = []
-    for threads in sorted({1, CPUS}):
-        for name, size in sizes.items():
-            size = size // threads if name == "L3" else size
-            others = {k: (lambda k=k, size=size, threads=threads: likwid(k, size, threads)) for k in usable(LIKWID["read"])}
-            sides.append((f"{name}, {size >> 10} KiB × {threads}",
-                          lambda size=size, threads=threads: own("read", size, threads, 5), others))
-    ratios("Reading caches ÷ likwid-bench", sides, "level")
+    for name, size in {"L1": 16 << 10, "L2": 512 << 10, "L3": (16 << 20) // threads}.items():
+        others = {k: (lambda k=k, size=size: likwid(k, size, threads)) for k in usable(LIKWID["read"])}
+        sides.append((f"{name}, {size >> 10} KiB × {threads}", lambda size=size: own("read", size, threads), others))
+    ratios(f"Reading caches ÷ likwid-bench, {threads} thread(s)", sides, "level", threads)
 
 
 def copy_against_others(threads):
-    """Copy against mbw and lmbench's bw_mem (one thread, bw_mem also several) and STREAM's copy in hpcc. plimsoll, likwid
-    and STREAM count a copied byte twice, mbw and bw_mem once."""
+    """Copy against mbw (one thread) and lmbench's bw_mem. plimsoll, likwid and STREAM count a copied byte twice, these
+    once."""
     mib = SIZE // 2 >> 20
     sides = {}
     if threads == 1 and shutil.which("mbw"):
@@ -121,11 +164,17 @@ def copy_against_others(threads):
     if bw_mem():
         for kind in ("cp", "fcp", "bcopy"):
             sides[f"bw_mem {kind}"] = lambda kind=kind: lmbench_copy(kind, mib, threads)
-    if shutil.which("hpcc"):
-        sides["STREAM in hpcc"] = lambda: stream(threads)
     if sides:
-        title = f"Copy ÷ mbw, lmbench and STREAM, {threads} thread(s)"
-        ratios(title, [("copy", lambda: own("copy", SIZE, threads), sides)], "operation")
+        ratios(f"Copy ÷ mbw and lmbench, {threads} thread(s)", [("copy", lambda: own("copy", SIZE, threads), sides)],
+               "operation", threads)
+
+
+def copy_against_stream(threads):
+    """Copy against STREAM's."""
+    if shutil.which("hpcc") is None:
+        tool("hpcc", package="hpcc")
+    sides = {"STREAM in hpcc": lambda: stream(threads)}
+    ratios(f"Copy ÷ STREAM, {threads} thread(s)", [("copy", lambda: own("copy", SIZE, threads), sides)], "operation", threads)
 
 
 def stream(threads):
@@ -198,22 +247,33 @@ def latency():
     table("memory.latency", ["case", "ns", "range", "of the documented floor"], rows)
     if bw_mem() is None:
         return
-    sides = {
-        "plimsoll 4k": lambda: plimsoll("memory", "--only", "memory.latency", "--size", "512M", "--pages", "4k",
-                                        "--samples", 5)[0].value * 1e9,
-        "lat_mem_rd -t 4k": lambda: lat_mem_rd(512, 256, "LC_ALL=C"),
-        "plimsoll thp": lambda: plimsoll("memory", "--only", "memory.latency", "--size", "512M", "--pages", "thp",
-                                         "--samples", 5)[0].value * 1e9,
-        "lat_mem_rd -t thp": lambda: lat_mem_rd(512, 256, HUGE),
-    }
-    rows = [(name, f"{median(values):.2f}", spread(values)) for name, values in interleave(sides).items()]
-    table("Latency of memory, 512 MiB, stride 256, ns", ["who", "median", "range"], rows)
+    rows = []
+    for pages, environment in (("thp", HUGE), ("4k", "LC_ALL=C")):
+        sides = {f"plimsoll, groups of {group}": lambda group=group, pages=pages: chase(pages, group) for group in GROUPS}
+        sides["lat_mem_rd -t"] = lambda environment=environment: lat_mem_rd(512, 256, environment)
+        taken = interleave(sides)
+        theirs = taken["lat_mem_rd -t"]
+        for name, values in taken.items():
+            each = [value / other for value, other in zip(values, theirs)]
+            rows.append((pages, name, f"{median(values):.1f}", spread(values, 1), f"{median(each):.3f} ({spread(each)})"))
+    header = ["pages", "who", "ns, median", "range", "÷ lat_mem_rd, median (range)"]
+    table("Latency of memory by the order of the pages, 512 MiB, a load each 256 bytes", header, rows)
+
+
+# What a chase stays within: from 64 small pages to all of it, which is the order of lat_mem_rd -t.
+GROUPS = ("256K", "16M", "512M")
+
+
+def chase(pages, group):
+    """Nanoseconds."""
+    words = ["--size", "512M", "--pages", pages, "--group", group, "--samples", 3, "--sample-time", "150ms"]
+    return plimsoll("memory", "--only", "memory.latency", *words)[0].value * 1e9
 
 
 def lat_mem_rd(mib, stride, environment):
     """Nanoseconds at the largest size."""
     path = shutil.which("lat_mem_rd", path="/usr/lib/lmbench/bin/x86_64-linux-gnu:" + os.environ["PATH"])
-    out = tool("sh", "-c", f'{environment} exec "$0" "$@" 2>&1', path, "-t", "-N", 1, mib, stride, package="lmbench")
+    out = tool("sh", "-c", f'ENOUGH=20000 {environment} exec "$0" "$@" 2>&1', path, "-t", "-W", 0, "-N", 1, mib, stride, package="lmbench")
     return float(out.split()[-1])
 
 
@@ -226,7 +286,8 @@ def repeated():
 
 def ten_runs(op, threads):
     """One such row."""
-    values = [own(op, SIZE, threads) for _ in range(10)]
+    words = ["memory", "--only", "memory.bandwidth", "--op", op, "--size", SIZE, "--threads", threads]
+    values = [plimsoll(*words)[0].value for _ in range(10)]
     half = (max(values) - min(values)) / 2 / median(values)
     interval = 2.262 * statistics.stdev(values) / 10**0.5 / statistics.mean(values)
     return (op, threads, f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values], 2),
@@ -238,7 +299,10 @@ PARTS = {
     "all": lambda: CPUS > 1 and memory_against_likwid(CPUS),
     "copy": lambda: copy_against_others(1),
     "copy-all": lambda: CPUS > 1 and copy_against_others(CPUS),
-    "caches": caches_against_likwid,
+    "stream": lambda: copy_against_stream(1),
+    "stream-all": lambda: CPUS > 1 and copy_against_stream(CPUS),
+    "caches": lambda: caches_against_likwid(1),
+    "caches-all": lambda: CPUS > 1 and caches_against_likwid(CPUS),
     "latency": latency,
     "repeated": repeated,
 }

@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::ptr;
 
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
+use crate::numa::{NumaError, on_node};
 use crate::sliced::Load;
 
 /// Bytes of a cache line on the processors plimsoll knows; where lines are longer, choose a longer stride.
@@ -37,6 +38,8 @@ pub struct Shape {
     pub chases: usize,
     /// Seed of the order: equal shapes give equal cycles, as offsets.
     pub seed: u64,
+    /// The NUMA node that the buffer is to lie on; the calling thread's own without.
+    pub node: Option<usize>,
 }
 
 /// Why there is no such chase.
@@ -73,6 +76,9 @@ pub enum ChaseError {
     /// The memory could not be had.
     #[error(transparent)]
     Buffer(#[from] BufferError),
+    /// Nor could it be had on that node.
+    #[error(transparent)]
+    Node(#[from] NumaError),
     /// The walk came back to its start too soon, or not at all: the memory was damaged.
     #[error(
         "the chase is not one cycle over its {nodes} nodes: it goes wrong within {steps} steps; is the memory sound?"
@@ -103,10 +109,10 @@ struct Cycle {
 }
 
 impl Chase {
-    /// Maps the buffer, makes it resident on the calling thread's memory node, and links the cycles.
+    /// Maps the buffer, makes it resident on its memory node, and links the cycles.
     ///
     /// # Errors
-    /// [`ChaseError::Uneven`], [`ChaseError::Chases`], [`ChaseError::Nodes`], [`ChaseError::Buffer`].
+    /// [`ChaseError::Uneven`], [`ChaseError::Chases`], [`ChaseError::Nodes`], [`ChaseError::Buffer`], [`ChaseError::Node`].
     pub fn new(shape: Shape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
@@ -121,8 +127,15 @@ impl Chase {
             .ok()
             .filter(|count| *count as usize >= 2 * shape.chases)
             .ok_or(ChaseError::Nodes { bytes: shape.bytes, stride: shape.stride })?;
-        let mut buffer = Buffer::new(shape.bytes, shape.pages)?;
-        buffer.touch()?;
+        let touched = || {
+            let mut buffer = Buffer::new(shape.bytes, shape.pages)?;
+            buffer.touch()?;
+            Ok::<Buffer, BufferError>(buffer)
+        };
+        let mut buffer = match shape.node {
+            Some(node) => on_node(node, touched)??,
+            None => touched()?,
+        };
         let base = buffer.words_mut().as_mut_ptr().expose_provenance();
         let mut random = SplitMix(shape.seed);
         let nodes_per_group = shape.group.map_or(count as usize, |group| group / shape.stride);
@@ -244,7 +257,7 @@ pub struct Chaser {
 }
 
 impl Chaser {
-    /// Makes the chase, on the memory node of the calling thread. For `spread` see [`Load::spread`].
+    /// Makes the chase. For `spread` see [`Load::spread`].
     #[must_use]
     pub fn new(shape: Shape, spread: f64) -> Self {
         Self { chase: Chase::new(shape), spread }

@@ -73,6 +73,12 @@ pub const KEYS: &[Key] = &[
     key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)"),
     key("chases", Kind::Count, "chains of dependent loads at once"),
     key(
+        "group",
+        Kind::Size,
+        "bytes that a chase stays within until it has visited them all; 256K where none is named",
+    ),
+    key("node", Kind::Count, "NUMA node that the memory is to lie on; each thread's own where none is named"),
+    key(
         "delay",
         Kind::Word,
         "waits of the loading threads after each 4 KiB, all in one sweep: 0ns,100ns,1us",

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 
 fn shape(bytes: usize, stride: usize) -> Shape {
-    Shape { bytes, stride, group: None, pages: Pages::Small, chases: 1, seed: 1 }
+    Shape { bytes, stride, group: None, pages: Pages::Small, chases: 1, seed: 1, node: None }
 }
 
 /// The byte offsets of the nodes in the order that the walk finds them.
@@ -25,7 +25,7 @@ proptest! {
         let stride = lines * LINE;
         let group = per_group.map(|per_group| per_group * stride);
         let mut chase =
-            Chase::new(Shape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, chases: 1, seed }).unwrap();
+            Chase::new(Shape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
         prop_assert_eq!(chase.nodes(), nodes as u64);
         chase.verify().unwrap();
         let offsets = walked(&mut chase);
@@ -39,7 +39,7 @@ proptest! {
         let group = per_group * 256;
         let bytes = nodes * 256;
         let mut chase =
-            Chase::new(Shape { bytes, stride: 256, group: Some(group), pages: Pages::Small, chases: 1, seed }).unwrap();
+            Chase::new(Shape { bytes, stride: 256, group: Some(group), pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
         let groups: Vec<usize> = walked(&mut chase).iter().map(|offset| offset / group).collect();
         // The walk begins behind the first node, so its group may be seen at both ends.
         let mut changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();

@@ -110,7 +110,8 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
 pub(super) fn foretold(prepared: &Prepared) -> String {
     let (plan, sampling) = (&prepared.plan, &prepared.plan.sampling);
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
-    let all: f64 = feasible.iter().map(|p| expected_of(p)).sum::<f64>() * f64::from(plan.repeat);
+    // The sum of nothing is -0 in Rust.
+    let all = (0.0 + feasible.iter().map(|p| expected_of(p)).sum::<f64>()) * f64::from(plan.repeat);
     let feasible = feasible.len();
     let expected = plan.budget.map_or(all, |b| b.min(all));
     let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format!("{n} samples"));

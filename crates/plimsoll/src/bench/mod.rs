@@ -25,7 +25,7 @@ pub mod network;
 pub mod null;
 mod place;
 
-pub use place::{Placement, place, placed};
+pub use place::{Placement, place, placed, places};
 
 /// Every benchmark there is. A new one is one file and one line here.
 pub const BENCHMARKS: &[&dyn Benchmark] = &[

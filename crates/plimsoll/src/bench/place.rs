@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
+use crate::plan::Group;
 
 /// The order in which threads take CPUs; beyond the last it begins again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,16 @@ impl Placement {
         let enough = if order.is_empty() { 0 } else { threads };
         order.iter().map(|seat| seat.cpu).cycle().take(enough).collect()
     }
+}
+
+/// The places asked for; one `None` where nothing was.
+///
+/// # Errors
+/// A place that is not there, in one line.
+pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
+    let words = group.words("place", &[]);
+    words.iter().try_for_each(|word| Placement::read(word, machine).map(|_| ()))?;
+    Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
 /// The CPUs of a case's threads: as its `place` says, else spread.

@@ -5,7 +5,7 @@
 
 use super::microarchitecture::Microarchitecture;
 use super::{Input, Kind, Limit, Question, Source, channels, median};
-use crate::bench::{memory, place};
+use crate::bench::{memory, placed};
 use crate::machine::CpuSet;
 
 /// Bytes of a line, which is what crosses the bus for a part of it.
@@ -79,7 +79,7 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
 /// What the cores can load and store, at the clock of each sample.
 fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
-    let cpus = place(machine, case.threads());
+    let cpus = placed(machine, case);
     let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
     let row = Microarchitecture::of(&machine.cpu, first).map_err(|unknown| unknown.to_string())?;
     if cpus.iter().any(|cpu| Microarchitecture::of(&machine.cpu, *cpu).map_or(true, |r| r.name != row.name)) {
@@ -150,7 +150,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     if !memory::is_memory(machine, total) {
         return Err("a cache answers at this size, and memory's channels do not bound it".to_owned());
     }
-    let carried = channels::carried(machine, case.threads())?;
+    let carried = channels::carried(machine, case)?;
     let block = block_bytes(question)? as f64;
     if case.word("pattern") != Some("random") || block >= LINE {
         return Ok(carried);

@@ -7,20 +7,22 @@ use std::collections::BTreeSet;
 
 use super::microarchitecture::SocketMemory;
 use super::{Input, Kind, Limit, Source};
-use crate::bench::place;
+use crate::bench::placed;
+use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::smbios::Module;
 
 /// Where a ceiling comes from, for its inputs.
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
-/// The ceilings of traffic between memory and the sockets that `threads` threads are on, in bytes per second.
+/// The ceilings of traffic between memory and the sockets that the case's threads are on, or the one socket of the node that
+/// it names, in bytes per second.
 ///
 /// # Errors
 /// Why none is known.
-pub(super) fn carried(machine: &Machine, threads: usize) -> Result<Vec<Limit>, String> {
-    let populated = populated(machine, threads);
-    match (populated, most(machine, threads)) {
+pub(super) fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
+    let populated = populated(machine, case);
+    match (populated, most(machine, case)) {
         (Ok(populated), most) => Ok([populated].into_iter().chain(most).collect()),
         (Err(why), Ok(mut most)) => {
             most.reason =
@@ -46,12 +48,16 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
 }
 
 /// Sockets with every channel filled with the fastest modules.
-fn most(machine: &Machine, threads: usize) -> Result<Limit, String> {
+fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
-    let (sockets, _) = sockets(machine, threads)?;
+    let (sockets, _) = sockets(machine, case)?;
     let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
+    let whose = match case.number("node") {
+        Some(_) => "the NUMA node with the memory",
+        None => "the CPUs that the threads are pinned to",
+    };
     let inputs = vec![
-        input("sockets", sockets, "1", "the CPUs that the threads are pinned to"),
+        input("sockets", sockets, "1", whose),
         input("channels", f64::from(memory.channels), "1", &from),
         input("width", 8.0, "B", "a DDR channel is 64 bits wide"),
         input("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
@@ -63,7 +69,7 @@ fn most(machine: &Machine, threads: usize) -> Result<Limit, String> {
 }
 
 /// The channels that hold modules; the error is the end of a sentence, or empty.
-fn populated(machine: &Machine, threads: usize) -> Result<Limit, String> {
+fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let modules = machine.memory.modules.as_deref().unwrap_or_default();
     if modules.is_empty() {
         return Err(String::new());
@@ -87,17 +93,16 @@ fn populated(machine: &Machine, threads: usize) -> Result<Limit, String> {
             ),
         ),
     };
-    let (used, all) = sockets(machine, threads).unwrap_or((1.0, 1.0));
+    let (used, all) = sockets(machine, case).unwrap_or((1.0, 1.0));
     // Every socket has as many as the others, or else nothing tells which has fewer.
     let channels = channels as f64;
     let mine = if (channels / all).fract() == 0.0 { channels * used / all } else { channels };
+    let of_sockets = match case.number("node") {
+        Some(_) => "of the node's socket",
+        None => "of the sockets that the threads are on",
+    };
     let inputs = vec![
-        input(
-            "channels",
-            mine,
-            "1",
-            &format!("{SMBIOS}: with modules, of the sockets that the threads are on"),
-        ),
+        input("channels", mine, "1", &format!("{SMBIOS}: with modules, {of_sockets}")),
         input("width", bits / 8.0, "B", SMBIOS),
         input("transfers", speed * 1e6, "1/s", &format!("{SMBIOS}: configured speed")),
     ];
@@ -130,13 +135,14 @@ fn no_channels(machine: &Machine) -> String {
     format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
 }
 
-/// Sockets that `threads` threads are placed on, and all sockets.
-fn sockets(machine: &Machine, threads: usize) -> Result<(f64, f64), String> {
+/// Sockets that carry the case's traffic, and all sockets.
+fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
     let of = |cpu: usize| machine.cpu.logical(cpu).and_then(|cpu| cpu.package);
-    let used: Option<BTreeSet<u32>> = place(machine, threads).into_iter().map(of).collect();
+    let used: Option<BTreeSet<u32>> = placed(machine, case).into_iter().map(of).collect();
     let all: Option<BTreeSet<u32>> = machine.cpu.logical.iter().map(|cpu| cpu.package).collect();
     match (used, all) {
+        (Some(_), Some(all)) if case.number("node").is_some() => Ok((1.0, all.len() as f64)),
         (Some(used), Some(all)) if !used.is_empty() => Ok((used.len() as f64, all.len() as f64)),
         _ => Err(unknown()),
     }
@@ -173,8 +179,12 @@ mod tests {
         Ok(machine)
     }
 
-    fn values(machine: &Machine, threads: usize) -> Vec<(Option<f64>, Source)> {
-        carried(machine, threads).unwrap().into_iter().map(|limit| (limit.value, limit.source)).collect()
+    fn on(threads: u64) -> Case {
+        Case::of("memory.bandwidth").with_count("threads", threads)
+    }
+
+    fn values(machine: &Machine, threads: u64) -> Vec<(Option<f64>, Source)> {
+        carried(machine, &on(threads)).unwrap().into_iter().map(|limit| (limit.value, limit.source)).collect()
     }
 
     #[test]
@@ -191,6 +201,8 @@ mod tests {
         let mut both = half.clone();
         both.cpu.allowed = both.cpu.online.clone();
         assert_eq!(values(&both, 40)[0].0, Some(6.0 * channel), "threads on both sockets");
+        let one_node = carried(&both, &on(40).with_count("node", 1))?;
+        assert_eq!(one_node[0].value, Some(3.0 * channel), "memory of one node is on one socket");
         let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14)?;
         assert_eq!(values(&uneven, 1)[0].0, Some(3.0 * channel), "nothing tells which socket has two");
         Ok(())
@@ -202,7 +214,7 @@ mod tests {
         for module in machine.memory.modules.iter_mut().flatten() {
             module.channel = None;
         }
-        let limit = carried(&machine, 1)?.remove(0);
+        let limit = carried(&machine, &on(1))?.remove(0);
         assert_eq!(limit.inputs[0].value, 2.0, "four modules, two sockets");
         assert!(limit.reason.is_some_and(|why| why.contains("does not name channels")));
         Ok(())
@@ -211,7 +223,7 @@ mod tests {
     #[test]
     fn what_a_hypervisor_makes_up_or_the_firmware_leaves_out_does_not_count() -> Result<(), Fault> {
         let reason = |machine: &Machine| {
-            let limits = carried(machine, 1).unwrap();
+            let limits = carried(machine, &on(1)).unwrap();
             assert_eq!((limits.len(), limits[0].source), (1, Source::Rated));
             limits[0].reason.clone().unwrap_or_default()
         };

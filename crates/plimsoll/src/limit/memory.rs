@@ -7,7 +7,7 @@ use plimsoll_metal::stream::StreamOp;
 use super::microarchitecture::Microarchitecture;
 use super::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::bench::memory::{self, Answers};
-use crate::bench::place;
+use crate::bench::placed;
 use crate::machine::{CpuSet, Machine};
 use crate::quantity::format_size;
 
@@ -42,7 +42,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     if op.loads() == 0 {
         return Err("how many bytes a cycle stores can put into a cache is not in our tables".to_owned());
     }
-    let cpu = memory::first_cpu(machine);
+    let cpu = memory::first_cpu(machine, case);
     let row = Microarchitecture::of(&machine.cpu, cpu).map_err(|e| e.to_string())?;
     let bytes = match level {
         1 => row.l1_load_bytes,
@@ -54,7 +54,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
         format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", row.name)
     })?;
     let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
-    let cpus: CpuSet = place(machine, case.threads()).into_iter().collect();
+    let cpus: CpuSet = placed(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
@@ -107,7 +107,7 @@ fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
 
 /// What the channels carry; of what the program moves, the share that this is of the bus.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
-    let carried = channels::carried(question.machine, question.case.threads())?;
+    let carried = channels::carried(question.machine, question.case)?;
     if question.metric != "program" {
         return Ok(carried);
     }
@@ -123,7 +123,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
 fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let size = case.number("size").unwrap_or(0);
-    let cpu = memory::first_cpu(machine);
+    let cpu = memory::first_cpu(machine, case);
     let level = answering_level(machine, cpu, size)?;
     let row = Microarchitecture::of(&machine.cpu, cpu).map_err(|unknown| unknown.to_string())?;
     let cycles = match level {

@@ -60,7 +60,7 @@ pub struct Node {
     pub cpus: CpuSet,
     /// Its memory, in bytes. Less than its share while a kernel still initialises memory in the background.
     pub total_bytes: Option<u64>,
-    /// Its unused memory, in bytes.
+    /// Its memory that is unused or holds pages of files, which give way, in bytes.
     pub free_bytes: Option<u64>,
     /// Distance to each node by number; 10 is itself (ACPI specification, SLIT).
     pub distances: BTreeMap<usize, u32>,
@@ -163,7 +163,8 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
     let meminfo = dir.join("meminfo");
     let text = s.root.text(&meminfo);
     let bytes = |key: &str| text.clone().and_then(|t| meminfo_bytes(&meminfo.to_string_lossy(), &t, key));
-    let (total, free) = (bytes("MemTotal"), bytes("MemFree"));
+    let of_files = ["Active(file)", "Inactive(file)"].map(|key| bytes(key).unwrap_or(0)).into_iter().sum();
+    let (total, free) = (bytes("MemTotal"), bytes("MemFree").map(|free: u64| free.saturating_add(of_files)));
     let distance = dir.join("distance");
     let distances = s.root.text(&distance).and_then(|text| {
         // One number for each online node, in their order.

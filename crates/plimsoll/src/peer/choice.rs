@@ -69,7 +69,7 @@ pub(super) fn chosen(
     case: &Case,
     machine: &Machine,
 ) -> Vec<Choice> {
-    let paired = PEERS.iter().filter_map(|peer| Some((*peer, peer.pairing(case, machine)?)));
+    let paired = PEERS.iter().filter_map(|peer| Some((*peer, pairing(*peer, case, machine)?)));
     let wanted = |peer: &dyn Peer| {
         let only = peer.tool().only_with;
         only.is_empty() || only.iter().any(|b| plan.contains(*b))
@@ -95,12 +95,22 @@ pub(super) fn chosen(
     }
 }
 
+/// What a tool can say of a case; nothing of the memory of a stated node, which none is told.
+fn pairing(peer: &dyn Peer, case: &Case, machine: &Machine) -> Option<Pairing> {
+    if of_a_node(case) { None } else { peer.pairing(case, machine) }
+}
+
+fn of_a_node(case: &Case) -> bool {
+    case.number("node").is_some()
+}
+
 /// A tool that was named: with its pairing, or with why this case has no counterpart in it.
 fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Machine) -> Option<Choice> {
-    if let Some(pairing) = peer.pairing(case, machine) {
+    if let Some(pairing) = pairing(peer, case, machine) {
         return Some(Choice { pairing, found: looked(peer, search) });
     }
-    let why = peer.declines(case)?;
+    let declined = peer.declines(case)?;
+    let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
     let metric = crate::bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
     Some(Choice { pairing, found: Err(Absent { name: peer.tool().name, why: why.to_owned() }) })
@@ -134,5 +144,21 @@ pub fn how_to_get(package: Package) -> String {
         Package::Debian(name) => format!("apt-get install {name}"),
         Package::DebianNonFree(name) => format!("apt-get install {name} (Debian's non-free section)"),
         Package::Source(place) => format!("build it from {place} and name it by --peer-path"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Root;
+
+    #[test]
+    fn no_tool_is_paired_with_the_memory_of_a_stated_node() {
+        let machine = Machine::discover(&Root::live());
+        let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", 1 << 30);
+        let paired =
+            |case: &Case| PEERS.iter().filter(|peer| pairing(**peer, case, &machine).is_some()).count();
+        assert!(paired(&case.clone().with_count("threads", 1)) > 1);
+        assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
     }
 }

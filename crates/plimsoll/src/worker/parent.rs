@@ -99,12 +99,11 @@ impl Station for Workers {
 /// An offer that names no CPUs means those that the benchmarks usually take. A disk's threads are not pinned.
 fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     if offer.cpus.is_empty() {
-        let parties = match case.subsystem() {
-            "disk" => 0,
-            "network" => 2,
-            _ => case.threads(),
+        offer.cpus = match case.subsystem() {
+            "disk" => Vec::new(),
+            "network" => bench::place(machine, 2),
+            _ => bench::placed(machine, case),
         };
-        offer.cpus = bench::place(machine, parties);
     }
     offer
 }

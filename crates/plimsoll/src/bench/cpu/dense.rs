@@ -4,9 +4,9 @@ use plimsoll_metal::gemm::{self, Caches};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 
-use super::how::{places, seated, siblings, smt};
+use super::how::{seated, siblings, smt};
 use crate::bench::memory::{budget, reserve};
-use crate::bench::{Better, Metric, placed};
+use crate::bench::{Better, Metric, placed, places};
 use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;

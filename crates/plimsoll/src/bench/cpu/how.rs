@@ -1,7 +1,7 @@
 //! How a kernel is run: on which CPUs, and how much of it in each sample.
 
-use crate::bench::Placement;
 use crate::bench::fixed::{Scaling, scaling};
+use crate::bench::places;
 use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
@@ -36,16 +36,6 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
         None => case,
     };
     case.with_count("threads", threads)
-}
-
-/// The places asked for; one `None` where nothing was.
-///
-/// # Errors
-/// A place that is not there, in one line.
-pub(super) fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
-    let words = group.words("place", &[]);
-    words.iter().try_for_each(|word| Placement::read(word, machine).map(|_| ()))?;
-    Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
 /// The product of what was asked for; one that asks for nothing where nothing was.

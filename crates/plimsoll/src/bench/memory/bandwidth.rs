@@ -7,6 +7,7 @@ use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
 use super::field::Layout;
 use super::passes::Passes;
+use super::site;
 use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits_in, last_level, least_total, pages, sizes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
 use crate::case::{Case, nearest};
@@ -31,7 +32,7 @@ impl Benchmark for Bandwidth {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "size", "variant", "pages", "layout", "threads"]
+        &["op", "size", "variant", "pages", "layout", "node", "place", "threads"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
@@ -42,6 +43,7 @@ impl Benchmark for Bandwidth {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let layouts = layouts(group)?;
         let (pages, threads) = (pages(machine, group)?, threads(machine, group)?);
+        let sites = site::sites(machine, group)?;
         let mut candidates = Vec::new();
         for (op, variant) in kernels(group)? {
             for pages in &pages {
@@ -56,11 +58,14 @@ impl Benchmark for Bandwidth {
                             if *layout == Layout::Shared {
                                 case = case.with_word("layout", "shared");
                             }
-                            let feasible = loadable(op, &variant)
-                                .and_then(|()| holds_arrays(size))
-                                .and_then(|()| fits_in(machine, *threads, size, pages));
-                            candidates
-                                .push(Candidate { case: case.with_count("threads", *threads), feasible });
+                            for site in &sites {
+                                let case = site.on(case.clone()).with_count("threads", *threads);
+                                let feasible = loadable(op, &variant)
+                                    .and_then(|()| holds_arrays(size))
+                                    .and_then(|()| fits_in(machine, *threads, size, pages))
+                                    .and_then(|()| site::holds(machine, &case, *threads, size));
+                                candidates.push(Candidate { case, feasible });
+                            }
                         }
                     }
                 }

@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
+use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
 use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
 use super::lap::{OFF_CPU, off_cpu};
-use super::passes::note_threads;
+use super::passes::{alone, note_threads};
+use super::site;
 use super::window::{Span, Window};
 use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
 use crate::bench::fixed::{Scaling, share};
@@ -194,26 +195,29 @@ impl Batches {
         let whole = |key| case.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let (block, pages, seed) = (whole("block"), pages_of(case), seed(cx, case));
         let shape = Shape { op, order, block, bytes: whole("size"), pages, seed };
-        let threads = case.threads();
-        let mut team = team(cx.machine, threads)?;
+        let mut team = team(cx.machine, case)?;
         let made = team.run(|member| {
             let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
-            Ok(Field { region: Region::new(shape)?, clock: CoreClock::calibrate().ok() })
+            let region = site::within(site::node(case), || Region::new(shape))?;
+            let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            Ok(Field { region, clock: CoreClock::calibrate().ok() })
         });
-        let fields: Result<Vec<Field>, BlockError> = made.map_err(broken)?.into_iter().collect();
-        let fields = fields.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let fields: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
+        let fields = fields?;
         let region = fields.first().map(|field| &field.region);
         let bytes = region.map_or(0, Region::bytes);
         let mut facts = Facts::default();
         let resident: Vec<Resident> = fields.iter().filter_map(|f| f.region.resident().ok()).collect();
         note_pages(&mut facts, pages, &resident);
         note_caches(&mut facts, cx.machine);
-        note_threads(&mut facts, cx.machine, threads);
-        note_nodes(&mut facts, cx.machine, team.cpus());
+        note_threads(&mut facts, cx.machine, team.cpus());
+        note_nodes(&mut facts, cx.machine, case, team.cpus());
+        site::note(&mut facts, case, fields.iter().map(|field| field.region.memory()));
         facts.achieved.insert("size".to_owned(), Json::from(bytes));
         let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
+        let alone = alone(team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,
@@ -221,7 +225,7 @@ impl Batches {
             kernel: None,
             random: order == Order::Random,
             fixed,
-            alone: threads <= cx.machine.cpu.allowed.len(),
+            alone,
             overhead: timer_overhead(),
             longest: LONGEST,
             drawn: Drawn::default(),

@@ -8,7 +8,8 @@
 use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
 use super::batches::{Batches, Fixed};
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits, last_level, pages, sizes};
+use super::site;
+use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits_in, last_level, pages, sizes};
 use crate::bench::fixed::{self, Scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
 use crate::case::{Case, Value};
@@ -44,7 +45,7 @@ impl Benchmark for Block {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "pattern", "block", "size", "pages", "threads", "volume", "count", "scaling"]
+        &["op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count", "scaling"]
     }
 
     fn by_default(&self) -> bool {
@@ -65,6 +66,7 @@ impl Benchmark for Block {
         let threads = threads(machine, group)?;
         let (ops, patterns) = (ops(group)?, patterns(group)?);
         let (blocks, pages, amounts) = (blocks(group)?, pages(machine, group)?, amounts(group)?);
+        let sites = site::sites(machine, group)?;
         let mut candidates = Vec::new();
         for (name, op) in ops {
             for (pattern, _) in &patterns {
@@ -79,12 +81,15 @@ impl Benchmark for Block {
                                     .with_word("pattern", pattern)
                                     .with_size("block", *block)
                                     .with_size("size", size)
-                                    .with_word("pages", pages)
-                                    .with_count("threads", *threads);
-                                let feasible = fits(machine, *threads, size);
-                                for amount in &amounts {
-                                    let case = amount.on(case.clone(), op, *block)?;
-                                    candidates.push(Candidate { case, feasible: feasible.clone() });
+                                    .with_word("pages", pages);
+                                for site in &sites {
+                                    let case = site.on(case.clone()).with_count("threads", *threads);
+                                    let feasible = fits_in(machine, *threads, size, pages)
+                                        .and_then(|()| site::holds(machine, &case, *threads, size));
+                                    for amount in &amounts {
+                                        let case = amount.on(case.clone(), op, *block)?;
+                                        candidates.push(Candidate { case, feasible: feasible.clone() });
+                                    }
                                 }
                             }
                         }

@@ -1,4 +1,4 @@
-//! Which kernel is best: all are tried for a lap, those that come near again, until a few are left.
+//! Which kernel is best: all are tried for a lap, those that come near again, until a few are left, and these some more.
 //!
 //! A kernel's best lap counts, because whatever disturbs only makes slower; and what was far behind in its first lap is
 //! not tried again, so that many kernels cost little more than a few.
@@ -10,6 +10,11 @@ use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
 const NEAR: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
 /// Kernels that are always tried again, however far behind.
 const ALWAYS: usize = 3;
+/// Then the few are tried so often again, in turn, while all trials took no longer than this. Between kernels some per cent
+/// apart a single lap of memory that others use too decides by chance, and another one in the next run.
+const AGAIN: usize = 6;
+const AGAIN_NEAR: f64 = 0.03;
+const AGAIN_SECONDS: f64 = 1.5;
 
 /// A kernel, and what its quickest pass took.
 #[derive(Clone, Copy)]
@@ -29,19 +34,26 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     }
 }
 
-/// The quickest of `kernels`; `lap` says what a pass of one took. `None` without kernels.
+/// The quickest of `kernels`; `lap` says what a pass of one took, of `passes` in each lap. `None` without kernels.
 ///
 /// # Errors
 /// What `lap` says.
 pub(super) fn quickest<E>(
     kernels: Vec<LoadedStream>,
+    passes: u64,
     mut lap: impl FnMut(LoadedStream) -> Result<f64, E>,
 ) -> Result<Option<Chosen>, E> {
     let mut left: Vec<Chosen> =
         kernels.into_iter().map(|kernel| Chosen { kernel, pass_seconds: f64::INFINITY }).collect();
-    for near in NEAR {
+    let mut spent = 0.0;
+    for (round, near) in NEAR.into_iter().chain([AGAIN_NEAR; AGAIN]).enumerate() {
+        if round >= NEAR.len() && spent > AGAIN_SECONDS {
+            break;
+        }
         for one in &mut left {
-            one.pass_seconds = one.pass_seconds.min(lap(one.kernel)?);
+            let seconds = lap(one.kernel)?;
+            spent += seconds * passes as f64;
+            one.pass_seconds = one.pass_seconds.min(seconds);
         }
         left.sort_by(|a, b| a.pass_seconds.total_cmp(&b.pass_seconds));
         let bound = left.first().map_or(0.0, |best| best.pass_seconds * (1.0 + near));
@@ -53,6 +65,8 @@ pub(super) fn quickest<E>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -60,7 +74,7 @@ mod tests {
         let kernels = named(StreamOp::Copy, "best");
         let Some(best) = kernels.last().map(LoadedStream::variant) else { return };
         let mut laps = 0_u32;
-        let chosen = quickest(kernels, |kernel| {
+        let chosen = quickest(kernels, 1, |kernel| {
             laps += 1;
             let seconds = if kernel.variant() == best { 1.0 } else { 1.04 };
             // Every third lap is disturbed.
@@ -75,13 +89,29 @@ mod tests {
         let count = kernels.len();
         let mut laps = 0;
         let mut pace = 1.0;
-        quickest(kernels, |_| {
+        quickest(kernels, 1, |_| {
             laps += 1;
             pace *= 1.5;
             Ok::<f64, ()>(pace)
         })
         .unwrap();
         assert_eq!(laps, count + 3 * ALWAYS.min(count));
+    }
+
+    #[test]
+    fn those_near_the_best_are_tried_again_while_it_takes_little_time() {
+        let laps = |pass_seconds: f64, passes: u64| {
+            let mut laps = BTreeMap::<String, usize>::new();
+            quickest(named(StreamOp::Copy, "best"), passes, |kernel| {
+                *laps.entry(kernel.variant()).or_default() += 1;
+                Ok::<f64, ()>(pass_seconds)
+            })
+            .unwrap();
+            laps
+        };
+        // Equal kernels all stay.
+        assert!(laps(1e-3, 2).values().all(|laps| *laps == NEAR.len() + AGAIN));
+        assert!(laps(1e-3, 2000).values().all(|laps| *laps == NEAR.len()));
     }
 
     #[test]
@@ -95,7 +125,7 @@ mod tests {
                 assert_eq!(named(op, &kernel.variant()).len(), 1, "{}", kernel.variant());
             }
         }
-        let none = quickest(Vec::new(), |_| Ok::<f64, ()>(1.0)).unwrap();
+        let none = quickest(Vec::new(), 1, |_| Ok::<f64, ()>(1.0)).unwrap();
         assert!(none.is_none());
     }
 }

@@ -9,6 +9,7 @@ use plimsoll_metal::team::{Member, Team};
 
 use super::broken;
 use super::lap::{Round, Schedule, Turn, off_cpu};
+use super::site;
 use super::window::Span;
 use crate::sample::CannotMeasure;
 
@@ -44,6 +45,8 @@ pub(super) struct Shape {
     pub(super) size: usize,
     pub(super) pages: Pages,
     pub(super) seed: u64,
+    /// The NUMA node that the memory is to lie on; each thread's own without.
+    pub(super) node: Option<usize>,
     /// Whether there is a CPU for each thread.
     pub(super) alone: bool,
 }
@@ -81,16 +84,18 @@ struct Field<'a> {
 
 impl Memory {
     fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
-        let environment = |e: BufferError| CannotMeasure::environment(e.to_string());
+        fn environment(error: BufferError) -> CannotMeasure {
+            CannotMeasure::environment(error.to_string())
+        }
         match shape.layout {
             Layout::Private => {
-                let made = team.run(|_| {
-                    let mut buffer = Buffer::new(shape.size, shape.pages)?;
-                    buffer.touch()?;
+                let touched = || {
+                    let mut buffer = Buffer::new(shape.size, shape.pages).map_err(environment)?;
+                    buffer.touch().map_err(environment)?;
                     Ok(buffer)
-                });
-                let buffers: Result<Vec<Buffer>, BufferError> = made.map_err(broken)?.into_iter().collect();
-                buffers.map(Self::Private).map_err(environment)
+                };
+                let made = team.run(|_| site::within(shape.node, touched)?).map_err(broken)?;
+                made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }
             // First touched when each thread fills its part.
             Layout::Shared => {
@@ -117,11 +122,12 @@ impl Fields {
         let mut parts = memory.parts(shape.op, team.count());
         let filled = team.run_each(&mut parts, |member, arrays| {
             let seed = shape.seed.wrapping_add(member.index as u64);
-            arrays.fill(seed);
+            site::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            Tally { seed, checksum, wrong_laps: 0, passes: 0, clock: CoreClock::calibrate().ok() }
+            Ok(Tally { seed, checksum, wrong_laps: 0, passes: 0, clock: CoreClock::calibrate().ok() })
         });
-        let tallies = filled.map_err(broken)?;
+        let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
+        let tallies = tallies?;
         Ok(Self { op: shape.op, memory, tallies, alone: shape.alone })
     }
 
@@ -158,6 +164,16 @@ impl Fields {
             Memory::Private(buffers) => buffers.iter().filter_map(|b| b.resident().ok()).collect(),
             Memory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
         }
+    }
+
+    /// The memory of all.
+    pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        match &self.memory {
+            Memory::Private(buffers) => buffers.as_slice(),
+            Memory::Shared(buffer) => std::slice::from_ref(buffer),
+        }
+        .iter()
+        .map(Buffer::bytes)
     }
 
     /// Checks every element and every sum; says which thread found what is wrong.

@@ -10,11 +10,12 @@ use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 use serde_json::Value as Json;
 
+use super::site::{self, Site};
 use super::{
     ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, answers, budget, fits_in, last_level, levels,
     note_caches, note_nodes, note_pages, pages, pages_of, seed, sizes, team,
 };
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -32,6 +33,8 @@ const MIDDLE_STRIDE: u64 = 128;
 /// The cycle visits all of a group of 64 small pages before it leaves it: the nearest translation buffers hold that
 /// many. Small pages also for huge ones, because a hypervisor may hold those in small ones beneath.
 const GROUP: u64 = 64 * 4096;
+/// Groups are whole small pages, so that the translation of one serves a group.
+const LEAST_GROUP: u64 = 4096;
 /// The largest default size: more would take too long to set up.
 const LARGEST_DEFAULT: u64 = 4 << 30;
 
@@ -57,7 +60,7 @@ impl Benchmark for Latency {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["size", "pages", "chases"]
+        &["size", "pages", "chases", "group", "node", "place"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
@@ -66,17 +69,15 @@ impl Benchmark for Latency {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = sizes(machine, group, &default_sizes(machine))?;
-        let chases = chases(group)?;
+        let (chases, groups, sites) = (chases(group)?, groups(group)?, site::sites(machine, group)?);
         let mut candidates = Vec::new();
         for pages in pages_of_chases(machine, group)? {
             for size in sizes.iter().filter(|size| pages.matter(**size)) {
-                for chases in &chases {
-                    let mut case =
-                        Case::of(self.name()).with_size("size", *size).with_word("pages", &pages.word);
-                    if *chases != 1 {
-                        case = case.with_count("chases", *chases);
-                    }
-                    let feasible = enough_nodes(&case).and_then(|()| fits_in(machine, 1, *size, &pages.word));
+                let case = Case::of(self.name()).with_size("size", *size).with_word("pages", &pages.word);
+                for case in varied(&case, &chases, &groups, &sites) {
+                    let feasible = enough_nodes(&case)
+                        .and_then(|()| fits_in(machine, 1, *size, &pages.word))
+                        .and_then(|()| site::holds(machine, &case, 1, *size));
                     candidates.push(Candidate { case, feasible });
                 }
             }
@@ -86,17 +87,18 @@ impl Benchmark for Latency {
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let size = case.number("size").unwrap_or(0);
-        let caches = levels(cx.machine, first_cpu(cx.machine));
+        let caches = levels(cx.machine, first_cpu(cx.machine, case));
         let Layout { stride, spread } = layout(&caches, size);
         let shape = Shape {
             bytes: usize::try_from(size).unwrap_or(0),
             stride: usize::try_from(stride).unwrap_or(LINE),
-            group: usize::try_from(GROUP).ok(),
+            group: usize::try_from(case.number("group").unwrap_or(GROUP)).ok(),
             pages: pages_of(case),
             chases: chases_of(case),
             seed: seed(cx, case),
+            node: site::node(case),
         };
-        let team = team(cx.machine, 1)?;
+        let team = team(cx.machine, case)?;
         let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
         let mut facts = Facts::default();
         for chaser in chase.loads() {
@@ -104,13 +106,14 @@ impl Benchmark for Latency {
             let resident: Vec<_> = made.resident().into_iter().collect();
             note_pages(&mut facts, shape.pages, &resident);
             facts.achieved.insert("touched_bytes".to_owned(), Json::from(made.touched_bytes()));
+            site::note(&mut facts, case, std::iter::once(made.memory()));
             note_touched(&mut facts, &caches, size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
             note_caches(&mut facts, cx.machine);
         }
         facts.achieved.insert("stride".to_owned(), Json::from(stride));
-        note_nodes(&mut facts, cx.machine, chase.cpus());
+        note_nodes(&mut facts, cx.machine, case, chase.cpus());
         let level = answers(cx.machine, chase.cpus(), size, 1);
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));
@@ -137,7 +140,7 @@ fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases
     let words = pages(machine, group)?;
     let mut found: Vec<_> = words.into_iter().map(|word| PagesOfChases { word, above: 0 }).collect();
     if !group.asked("pages") && found.iter().all(|pages| pages.word != SMALL_PAGES) {
-        let caches = levels(machine, first_cpu(machine));
+        let caches = levels(machine, usual_cpu(machine));
         let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
         found.push(PagesOfChases { word: SMALL_PAGES.to_owned(), above });
     }
@@ -150,6 +153,39 @@ fn chases(group: &Group) -> Result<Vec<u64>, String> {
         Some(n) => Err(format!("chases: {n} is out of range; write a number from 1 to {MOST_CHASES}")),
         None => Ok(chases),
     }
+}
+
+/// Bytes that the cycle stays within, each kind of them asked for.
+fn groups(group: &Group) -> Result<Vec<u64>, String> {
+    let groups = group.numbers("group", &[GROUP]);
+    match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
+        Some(bytes) => Err(format!(
+            "group: {} is none; write a multiple of {}",
+            format_size(*bytes),
+            format_size(LEAST_GROUP)
+        )),
+        None => Ok(groups),
+    }
+}
+
+/// The case with each number of chases, each group and each site; what is usual is not named.
+fn varied(case: &Case, chases: &[u64], groups: &[u64], sites: &[Site]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for chases in chases {
+        for group in groups {
+            for site in sites {
+                let mut case = case.clone();
+                if *chases != 1 {
+                    case = case.with_count("chases", *chases);
+                }
+                if *group != GROUP {
+                    case = case.with_size("group", *group);
+                }
+                cases.push(site.on(case));
+            }
+        }
+    }
+    cases
 }
 
 /// Chains of dependent loads at once.
@@ -170,14 +206,19 @@ fn enough_nodes(case: &Case) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// The CPU that chases.
-pub(crate) fn first_cpu(machine: &Machine) -> usize {
+/// The CPU that chases, or the first of several that work.
+pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
+    placed(machine, case).first().copied().unwrap_or(0)
+}
+
+/// The CPU that chases where no other is asked for: sizes are made for its caches.
+fn usual_cpu(machine: &Machine) -> usize {
     place(machine, 1).first().copied().unwrap_or(0)
 }
 
 /// Half of each cache that the first CPU has, and one size for memory.
 fn default_sizes(machine: &Machine) -> Vec<u64> {
-    let caches = levels(machine, first_cpu(machine));
+    let caches = levels(machine, usual_cpu(machine));
     let mut sizes: Vec<u64> = caches.iter().map(|level| level.bytes / 2).collect();
     sizes.push(memory_size(machine, &caches));
     sizes

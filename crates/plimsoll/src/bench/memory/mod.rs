@@ -13,6 +13,7 @@ mod level;
 mod loaded;
 mod numa;
 mod passes;
+mod site;
 mod window;
 
 use plimsoll_metal::buffer::{Pages, Resident};
@@ -29,7 +30,7 @@ pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
 
-use crate::bench::{Context, place};
+use crate::bench::{Context, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -165,7 +166,7 @@ fn beyond_caches(machine: &Machine, total: u64, arrays: u64) -> bool {
 /// What answers in a case of `memory.bandwidth`.
 pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
     let arrays = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).map_or(1, StreamOp::arrays);
-    answers(machine, &place(machine, case.threads()), case.number("size").unwrap_or(0), arrays)
+    answers(machine, &placed(machine, case), case.number("size").unwrap_or(0), arrays)
 }
 
 /// Whether so many bytes, over all threads, are memory and not caches.
@@ -184,8 +185,11 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
     }
 }
 
-/// A remark where a thread's own node has no memory, so that another's is measured.
-fn note_nodes(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
+/// A remark where a thread's own node has no memory, so that another's is measured; none where the case names a node.
+fn note_nodes(facts: &mut Facts, machine: &Machine, case: &Case, cpus: &[usize]) {
+    if site::node(case).is_some() {
+        return;
+    }
     let empty = cpus.iter().filter_map(|cpu| {
         let node = machine.memory.node_of(*cpu).filter(|node| node.total_bytes == Some(0))?;
         Some((*cpu, node.id))
@@ -257,8 +261,8 @@ fn in_pool(machine: &Machine, threads: u64, size: u64, page: u64) -> Result<(), 
 }
 
 /// Threads pinned where a case wants them.
-fn team(machine: &Machine, threads: usize) -> Result<Team, CannotMeasure> {
-    Team::new(&place(machine, threads)).map_err(broken)
+fn team(machine: &Machine, case: &Case) -> Result<Team, CannotMeasure> {
+    Team::new(&placed(machine, case)).map_err(broken)
 }
 
 /// Threads pinned to these CPUs.

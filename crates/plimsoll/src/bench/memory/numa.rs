@@ -4,15 +4,16 @@
 //! from the first CPU of a node, `op=read` reads it with all CPUs of a node. The headline is the median over all pairs;
 //! the matrix has each, with the distance that the firmware states.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, kernels};
 use plimsoll_metal::chase::{Chase, Shape as Cycle};
-use plimsoll_metal::numa::{nodes_of, on_node};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
 use super::lap::OFF_CPU;
+use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
 use super::{HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, pages, pages_of, seed, team_on};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -22,7 +23,6 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
-use crate::warning::Warning;
 
 /// What is measured, by the names in case ids.
 const OPS: &[&str] = &["latency", "read"];
@@ -166,8 +166,6 @@ enum Memory {
 struct Column {
     node: usize,
     memory: Memory,
-    /// Pages that lie elsewhere, of those asked about.
-    elsewhere: usize,
 }
 
 /// All pairs of nodes.
@@ -193,7 +191,7 @@ impl Between {
         let mut columns = Vec::new();
         for node in with_memory(cx.machine) {
             let seed = seed(cx, case).wrapping_add(node as u64);
-            let made = on_node(node, || match latency {
+            let memory = match latency {
                 true => {
                     let cycle = Cycle {
                         bytes: size,
@@ -202,6 +200,7 @@ impl Between {
                         chases: 1,
                         pages: pages_of(case),
                         seed,
+                        node: Some(node),
                     };
                     Chase::new(cycle).map(Memory::Chase).map_err(|e| e.to_string())
                 }
@@ -214,12 +213,12 @@ impl Between {
                         pages: pages_of(case),
                         seed,
                     };
-                    let regions: Result<Vec<Region>, _> = (0..most).map(|_| Region::new(shape)).collect();
-                    regions.map(Memory::Regions).map_err(|e| e.to_string())
+                    let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
+                    site::within(Some(node), made)?.map(Memory::Regions).map_err(|e| e.to_string())
                 }
-            });
-            let memory = made.map_err(|e| environment(e.to_string()))?.map_err(environment)?;
-            columns.push(Column { node, elsewhere: elsewhere(&memory, node), memory });
+            };
+            let memory = memory.map_err(environment)?;
+            columns.push(Column { node, memory });
         }
         let kernel =
             kernels(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
@@ -227,12 +226,8 @@ impl Between {
         let list = |nodes: Vec<usize>| Json::from(nodes);
         facts.achieved.insert("cpu_nodes".to_owned(), list(rows.iter().map(|(row, _)| row.node).collect()));
         facts.achieved.insert("memory_nodes".to_owned(), list(columns.iter().map(|c| c.node).collect()));
-        if let Some(column) = columns.iter().find(|column| column.elsewhere > 0) {
-            let text = format!(
-                "{} of the pages asked about do not lie on node {}: its figures are not its own; see numactl --hardware",
-                column.elsewhere, column.node
-            );
-            facts.warnings.push(Warning::Other { code: "pages-elsewhere".to_owned(), text });
+        for column in &columns {
+            note_elsewhere(&mut facts, column.node, &column.lies());
         }
         Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
     }
@@ -269,15 +264,12 @@ impl Between {
     }
 }
 
-/// Pages of the memory that lie on other nodes; none where the kernel does not tell.
-fn elsewhere(memory: &Memory, node: usize) -> usize {
-    let count = |bytes: &[u8]| {
-        let nodes = nodes_of(bytes).unwrap_or_default();
-        nodes.iter().filter(|(on, _)| **on != node).map(|(_, pages)| pages).sum::<usize>()
-    };
-    match memory {
-        Memory::Chase(chase) => count(chase.memory()),
-        Memory::Regions(regions) => regions.iter().map(|region| count(region.memory())).sum(),
+impl Column {
+    fn lies(&self) -> BTreeMap<usize, usize> {
+        match &self.memory {
+            Memory::Chase(chase) => lies(std::iter::once(chase.memory())),
+            Memory::Regions(regions) => lies(regions.iter().map(Region::memory)),
+        }
     }
 }
 

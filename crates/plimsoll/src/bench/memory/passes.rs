@@ -3,6 +3,8 @@
 //! A sample is cut into laps of a few milliseconds, each from a common start until the slowest thread has done its
 //! passes. A lap in which a thread was off its CPU is set aside: it says nothing about memory.
 
+use std::collections::BTreeSet;
+
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
@@ -10,6 +12,7 @@ use serde_json::Value as Json;
 use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, Round, Schedule, passes_in};
+use super::site;
 use super::{
     Answers, TIMES_LAST_LEVEL, answers, last_level, least_total, note_caches, note_nodes, note_pages,
     pages_of, seed, team,
@@ -46,18 +49,19 @@ impl Passes {
         case: &Case,
         cx: &Context<'_>,
     ) -> Result<Self, CannotMeasure> {
-        let threads = case.threads();
         let size = case.number("size").unwrap_or(0);
-        let mut team = team(cx.machine, threads)?;
+        let mut team = team(cx.machine, case)?;
         let (pages, seed) = (pages_of(case), seed(cx, case));
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
-        let alone = threads <= cx.machine.cpu.allowed.len();
-        let fields = Fields::new(&mut team, Shape { op, layout, size: bytes, pages, seed, alone })?;
+        let alone = alone(team.cpus());
+        let shape = Shape { op, layout, size: bytes, pages, seed, node: site::node(case), alone };
+        let fields = Fields::new(&mut team, shape)?;
         let mut facts = Facts::default();
         note_pages(&mut facts, pages, &fields.resident());
         note_caches(&mut facts, cx.machine);
-        note_threads(&mut facts, cx.machine, threads);
-        note_nodes(&mut facts, cx.machine, team.cpus());
+        note_threads(&mut facts, cx.machine, team.cpus());
+        note_nodes(&mut facts, cx.machine, case, team.cpus());
+        site::note(&mut facts, case, fields.memory());
         let level = answers(cx.machine, team.cpus(), size, op.arrays());
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         note_level(&mut facts, cx.machine, op, level);
@@ -74,7 +78,7 @@ impl Passes {
             passes = passes_in(TRIAL_SECONDS, one.seconds());
         }
         let (fields, team) = (&mut self.fields, &mut self.team);
-        let quickest = choose::quickest(kernels, |kernel| {
+        let quickest = choose::quickest(kernels, passes, |kernel| {
             let round = fields.round(team, kernel, Schedule { passes, per_lap: passes })?;
             Ok::<f64, CannotMeasure>(round.seconds() / passes as f64)
         })?;
@@ -134,8 +138,17 @@ impl Prepared for Passes {
     }
 }
 
-pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, threads: usize) {
-    let cpus = machine.cpu.allowed.len();
+/// Whether each of the threads on these CPUs has one of its own.
+pub(super) fn alone(cpus: &[usize]) -> bool {
+    distinct(cpus) == cpus.len()
+}
+
+fn distinct(cpus: &[usize]) -> usize {
+    cpus.iter().collect::<BTreeSet<_>>().len()
+}
+
+pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
+    let (threads, cpus) = (on.len(), distinct(on));
     if threads > cpus {
         facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus });
     }

@@ -366,11 +366,79 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
     let [own, other] = [0, 1].map(|node| machine.memory.nodes[node].cpus.iter().next());
     let remarks = |cpus: &[Option<usize>]| {
         let mut facts = Facts::default();
-        note_nodes(&mut facts, &machine, &cpus.iter().flatten().copied().collect::<Vec<usize>>());
+        note_nodes(
+            &mut facts,
+            &machine,
+            &Case::of("memory.latency"),
+            &cpus.iter().flatten().copied().collect::<Vec<usize>>(),
+        );
         facts.warnings.iter().map(ToString::to_string).collect::<Vec<String>>()
     };
     assert_eq!(remarks(&[other]), [""; 0]);
     let told = remarks(&[other, own]);
     assert!(told.len() == 1 && told[0].contains("node 0, to which CPU 0 belongs, has no memory"), "{told:?}");
     Ok(())
+}
+
+#[test]
+fn a_chase_stays_within_the_group_asked_for() {
+    let machine = this_machine();
+    let groups = |texts: [&str; 2]| {
+        let group = list("group", texts).with("pages", vec![Value::Word("4k".to_owned())]);
+        Latency.cases(&machine, &group.with("size", vec![Value::Size(4 * MIB)]))
+    };
+    let found = groups(["256K", "1G"]).unwrap();
+    let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
+    assert_eq!(ids, ["memory.latency/size=4M/pages=4k", "memory.latency/size=4M/pages=4k/group=1G"]);
+    for candidate in found {
+        let mut prepared = prepared(&Latency, &candidate.case, &machine).unwrap();
+        assert!(prepared.sample(Amount::Seconds(0.01)).unwrap().values["latency"] > 0.0);
+        prepared.verify().unwrap();
+    }
+    for wrong in ["0", "100", "5000"] {
+        let why = groups([wrong, "4K"]).unwrap_err();
+        assert!(why.starts_with("group: ") && why.ends_with("write a multiple of 4K"), "{why}");
+    }
+}
+
+#[test]
+fn memory_of_a_node_is_taken_from_it() {
+    let machine = this_machine();
+    // Some sandboxes refuse the policy.
+    let refused = |e: &CannotMeasure| {
+        e.reason.contains("Operation not permitted") || e.reason.contains("not implemented")
+    };
+    if site::within(Some(0), || ()).is_err_and(|e| refused(&e))
+        || machine.memory.nodes.iter().all(|node| node.id != 0)
+    {
+        use std::io::Write;
+        writeln!(std::io::stderr(), "SKIPPED memory_of_a_node_is_taken_from_it: no node 0 with memory")
+            .unwrap();
+        return;
+    }
+    let cases = [
+        Case::of("memory.latency").with_size("size", MIB),
+        Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", MIB).with_count("threads", 2),
+        Case::of("memory.bandwidth")
+            .with_word("op", "read")
+            .with_size("size", MIB)
+            .with_word("layout", "shared"),
+        Case::of("memory.block").with_size("block", 64).with_size("size", MIB).with_count("threads", 1),
+    ];
+    for case in cases {
+        let benchmark = crate::bench::find(case.benchmark()).unwrap();
+        let mut there = prepared(benchmark, &case.clone().with_count("node", 0), &machine).unwrap();
+        assert!(there.sample(Amount::Seconds(0.01)).unwrap().elapsed > 0.0);
+        there.verify().unwrap();
+        let facts = there.facts();
+        assert!(
+            facts.warnings.iter().all(|warning| warning.code() != "pages-elsewhere"),
+            "{:?}",
+            facts.warnings
+        );
+        // Empty where the kernel does not tell.
+        assert!(facts.achieved["memory_nodes"].as_array().unwrap().iter().all(|node| node == 0), "{case}");
+        let nowhere = prepared(benchmark, &case.clone().with_count("node", 999), &machine);
+        assert!(nowhere.err().unwrap().reason.contains("NUMA node 999"), "{case}");
+    }
 }

@@ -58,7 +58,9 @@ impl Peer for LatMemRd {
         // It makes and walks every size up to ours.
         let seconds = 1.0 + mib / 40.0;
         let (definition, note) = match case.number("size")? {
-            ..=NEAR => (Match::Exact, "dependent loads in random order"),
+            size if size <= NEAR || case.number("group").is_some_and(|group| group >= size) => {
+                (Match::Exact, "dependent loads in random order")
+            }
             _ => (
                 Match::Related,
                 "random over the whole area, where ours leaves a group of 64 pages only when done",

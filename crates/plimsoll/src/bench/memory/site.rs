@@ -1,0 +1,234 @@
+//! Where threads run and where their memory lies: `--place` and `--node`. Without them threads are spread, and each works on
+//! memory of its own NUMA node.
+//!
+//! The kernel takes memory of a stated node from that node alone and ends a process that wants more than is there; so the sum
+//! is held against what the node has free before any is allocated, and where the pages lie is asked afterwards.
+
+use std::collections::BTreeMap;
+
+use plimsoll_metal::numa::{nodes_of, on_node};
+use serde_json::Value as Json;
+
+use super::{HUGE_PAGE, human, reserve};
+use crate::bench::places;
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::sample::{CannotMeasure, Facts};
+use crate::warning::Warning;
+
+const NODE: &str = "node";
+
+/// A place of threads and a node of their memory, if they were asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    place: Option<String>,
+    node: Option<u64>,
+}
+
+impl Site {
+    /// The case here.
+    pub(super) fn on(&self, case: Case) -> Case {
+        let case = match self.node {
+            Some(node) => case.with_count(NODE, node),
+            None => case,
+        };
+        match &self.place {
+            Some(place) => case.with_word("place", place),
+            None => case,
+        }
+    }
+}
+
+/// The places and nodes asked for, each with each.
+///
+/// # Errors
+/// A node that this machine does not have, or CPUs that may not be used.
+pub(super) fn sites(machine: &Machine, group: &Group) -> Result<Vec<Site>, String> {
+    let nodes = nodes(machine, group)?;
+    let places = places(machine, group)?.into_iter();
+    Ok(places.flat_map(|place| nodes.iter().map(move |&node| Site { place: place.clone(), node })).collect())
+}
+
+/// The nodes asked for; one `None`, each thread's own, where none is.
+fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
+    if !group.asked(NODE) {
+        return Ok(vec![None]);
+    }
+    let known: Vec<String> = machine.memory.nodes.iter().map(|node| node.id.to_string()).collect();
+    let asked = group.numbers(NODE, &[]);
+    match asked.iter().find(|node| !known.contains(&node.to_string())) {
+        Some(node) if known.is_empty() => {
+            Err(format!("node: there is no {node}: the kernel shows no NUMA nodes"))
+        }
+        Some(node) => Err(format!("node: there is no {node}; choose among {}", known.join(", "))),
+        None => Ok(asked.into_iter().map(Some).collect()),
+    }
+}
+
+/// Whether the case's node has `size` bytes for each of `threads`.
+///
+/// # Errors
+/// A node without memory, or with too little that is free.
+pub(super) fn holds(machine: &Machine, case: &Case, threads: u64, size: u64) -> Result<(), CannotMeasure> {
+    let Some(id) = node(case) else { return Ok(()) };
+    let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
+    let total = node.total_bytes.unwrap_or(0);
+    if total == 0 {
+        let with: Vec<String> = machine
+            .memory
+            .nodes
+            .iter()
+            .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
+            .map(|node| node.id.to_string())
+            .collect();
+        return Err(CannotMeasure::not_here(format!(
+            "node {id} has no memory; nodes with memory: {}",
+            with.join(", ")
+        )));
+    }
+    let free = node.free_bytes.unwrap_or(total);
+    let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
+    if needed.is_some_and(|needed| needed <= free.saturating_sub(reserve(free))) {
+        return Ok(());
+    }
+    Err(CannotMeasure::environment(format!(
+        "needs {threads} × {} of memory on node {id}; {} are free there, and {} of these must stay free: choose a \
+         smaller --size or another --node",
+        human(size),
+        human(free),
+        human(reserve(free))
+    )))
+}
+
+/// Does `work`; the memory that this thread first touches meanwhile is that of the case's node, if it names one.
+///
+/// # Errors
+/// What the kernel says against it.
+pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
+    match node {
+        Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),
+        None => Ok(work()),
+    }
+}
+
+/// The node that the case names.
+pub(super) fn node(case: &Case) -> Option<usize> {
+    case.number(NODE).and_then(|node| usize::try_from(node).ok())
+}
+
+/// Says on which nodes the memory of a case lies, and warns where that is another than it names. Nothing where it names
+/// none, or where the kernel does not tell.
+pub(super) fn note<'a>(facts: &mut Facts, case: &Case, memory: impl Iterator<Item = &'a [u8]>) {
+    let Some(wanted) = node(case) else { return };
+    let found = lies(memory);
+    facts.achieved.insert("memory_nodes".to_owned(), Json::from(found.keys().copied().collect::<Vec<_>>()));
+    note_elsewhere(facts, wanted, &found);
+}
+
+/// Node → how many of the pages asked about lie there; empty where the kernel does not tell.
+pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
+    let mut found = BTreeMap::new();
+    for (node, pages) in memory.filter_map(|bytes| nodes_of(bytes).ok()).flatten() {
+        *found.entry(node).or_default() += pages;
+    }
+    found
+}
+
+/// Warns of pages that lie elsewhere.
+pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<usize, usize>) {
+    let elsewhere: usize = found.iter().filter(|(node, _)| **node != wanted).map(|(_, pages)| pages).sum();
+    if elsewhere > 0 {
+        let text = format!(
+            "{elsewhere} of the pages asked about do not lie on node {wanted}: its figures are not its own; see numactl \
+             --hardware"
+        );
+        facts.warnings.push(Warning::Other { code: "pages-elsewhere".to_owned(), text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Benchmark;
+    use crate::bench::memory::{Bandwidth, Block, Latency};
+    use crate::case::Value;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::sample::Cause;
+
+    fn asking(node: u64, size: u64) -> Group {
+        let pages = vec![Value::Word("4k".to_owned())];
+        let group = Group::default().with("node", vec![Value::Count(node)]).with("pages", pages);
+        group.with("size", vec![Value::Size(size)])
+    }
+
+    fn all() -> [&'static dyn Benchmark; 3] {
+        [&Bandwidth, &Block, &Latency]
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_or_has_no_memory_is_refused() -> Result<(), Fault> {
+        let fixture = Fixture::open("epyc-7543-nps4")?;
+        fixture.write(
+            "sys/devices/system/node/node2/meminfo",
+            b"Node 2 MemTotal: 0 kB\nNode 2 MemFree: 0 kB\n",
+        )?;
+        let mut machine = fixture.machine();
+        for benchmark in all() {
+            let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
+            assert!(why.starts_with("node: there is no 77; choose among 0, 1, 2"), "{why}");
+            let there = benchmark.cases(&machine, &asking(1, 64 << 20)).unwrap();
+            assert!(!there.is_empty());
+            for candidate in there {
+                assert_eq!(candidate.case.number("node"), Some(1), "{}", candidate.case);
+                assert!(candidate.feasible.is_ok(), "{candidate:?}");
+            }
+            for candidate in benchmark.cases(&machine, &asking(2, 64 << 20)).unwrap() {
+                let why = candidate.feasible.unwrap_err();
+                assert!(
+                    why.cause == Cause::NotHere && why.reason.starts_with("node 2 has no memory"),
+                    "{why}"
+                );
+            }
+        }
+        machine.memory.nodes.clear();
+        assert!(Latency.cases(&machine, &asking(0, 64 << 20)).unwrap_err().contains("no NUMA nodes"));
+        Ok(())
+    }
+
+    #[test]
+    fn more_than_the_node_has_free_is_refused_with_the_sum() -> Result<(), Fault> {
+        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+        for node in &mut machine.memory.nodes {
+            node.free_bytes = Some(if node.id == 1 { 1 << 30 } else { 64 << 30 });
+        }
+        for benchmark in all() {
+            let whys: Vec<bool> = [0, 1]
+                .into_iter()
+                .flat_map(|node| benchmark.cases(&machine, &asking(node, 1 << 30)).unwrap())
+                .filter(|candidate| candidate.case.threads() == 1)
+                .map(|candidate| match candidate.feasible {
+                    Ok(()) => candidate.case.number("node") == Some(0),
+                    Err(why) => {
+                        why.reason.starts_with("needs 1 × 1 GiB of memory on node 1; 1 GiB are free there")
+                    }
+                })
+                .collect();
+            assert!(whys.len() >= 2 && whys.iter().all(|right| *right), "{}: {whys:?}", benchmark.name());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn pages_on_another_node_are_counted_and_said() {
+        let case = Case::of("memory.latency").with_count("node", 1);
+        let mut facts = Facts::default();
+        note(&mut facts, &Case::of("memory.latency"), std::iter::empty());
+        assert!(facts.achieved.is_empty() && facts.warnings.is_empty());
+        note_elsewhere(&mut facts, 1, &BTreeMap::from([(1, 30)]));
+        assert!(facts.warnings.is_empty());
+        note_elsewhere(&mut facts, 1, &BTreeMap::from([(0, 3), (1, 30), (2, 4)]));
+        assert!(facts.warnings[0].to_string().starts_with("7 of the pages"), "{:?}", facts.warnings);
+        assert_eq!((node(&case), node(&Case::of("null"))), (Some(1), None));
+    }
+}
