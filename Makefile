@@ -31,11 +31,12 @@ test: setup ## install what the tests need, and run all of them
 	@PLIMSOLL_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory test-mpi test-arm
 	@touch $(SKIPPED); echo "skipped here: $$(wc -l < $(SKIPPED))"; sed 's/^/  /' $(SKIPPED)
 
-# Runs over many machines need the program with MPI, which builds only where an MPI library is.
+# Runs over many machines need the program with MPI, which builds only where an MPI library is. One after another: each is
+# a whole cluster on this machine.
 test-mpi: cargo
 	@if ! command -v mpicc mpirun >/dev/null; then \
 		echo "runs over many machines: needs mpicc and mpirun (openmpi-bin, libopenmpi-dev)" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
-	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster
+	"$(CARGO)" test --locked --package plimsoll --features mpi --test cluster -- --test-threads=1
 
 # The NEON and SVE kernels under an emulator (SVE's vectors of 256 bits): that they compute rightly, not how fast. The
 # emulator knows neither pinning nor io_uring, so only the kernels' own tests are made.
