@@ -249,7 +249,7 @@ impl Lu {
         let system = self.system;
         let gate = Gate::new(system.panels(), system.panels() + 1);
         let start = self.numbers.floats_mut().as_mut_ptr();
-        let run = Run { system, start, factored: &self.factored, gate, members: team.count() };
+        let run = Run { system, start, factored: &self.factored, gate };
         team.run_each(&mut self.workers, |_, worker| run.work(worker))?;
         match run.gate.failure() {
             Some(column) => Err(LuError::Singular { column }),
@@ -265,8 +265,6 @@ struct Run<'run> {
     start: *mut f64,
     factored: &'run [RwLock<Factored>],
     gate: Gate,
-    /// Threads that take part.
-    members: usize,
 }
 
 // SAFETY: `start` is what needs care. `Lu::factor` borrows the grid exclusively for the run. A member touches it only in
@@ -309,16 +307,14 @@ impl Run<'_> {
         let System { kernels, grid, block: width, .. } = self.system;
         let factored = self.factored[panel].read().unwrap_or_else(PoisonError::into_inner);
         // The block after the last panel is the right-hand side.
-        let columns = |block: usize| {
-            let first = (block * width).min(grid.order);
-            first..(first + width).min(grid.order)
+        let (first, end) = if block < self.system.panels() {
+            (block * width, (block * width + width).min(grid.order))
+        } else {
+            (grid.order, grid.columns)
         };
-        let own = if block < self.system.panels() { columns(block) } else { grid.order..grid.columns };
-        // Blocks are given out from left to right.
-        let next = columns(block + self.members);
         let place = self.place(panel);
         // SAFETY: as in `make`, of the block's columns; the panel is factored.
-        unsafe { worker.strips.apply(kernels, place, &factored, self.start, own, next) };
+        unsafe { worker.strips.apply(kernels, place, &factored, self.start, first..end) };
     }
 }
 

@@ -27,9 +27,6 @@ pub(crate) static NARROWS: [&Narrow; 0] = [];
 /// No prefetch is written for this architecture.
 pub(crate) fn prefetch<T>(_: *const T) {}
 
-/// As [`prefetch`].
-pub(crate) fn prefetch_far<T>(_: *const T) {}
-
 /// Additions in one turn of the chain's loop; meaningless here, where there is no chain.
 pub(crate) const ADDS_PER_TURN: u64 = 1;
 

@@ -1,23 +1,20 @@
 //! Applies a factored panel to a block of columns on its right: exchanges rows, solves, multiplies.
 //!
 //! Few columns at a time (a "group"): what they need of U stays in the second-level cache while all of L passes by
-//! once, and each strip of L is used for all of them while it is near. Meanwhile the rows are fetched that the next group
-//! will exchange: they are scattered over the whole matrix, one line of memory for each number.
+//! once, and each strip of L is used for all of them while it is near.
 
 use std::ops::Range;
 
 use super::panel::{Factored, Kernels, Place, room};
-use crate::arch::native::{prefetch, prefetch_far};
+use crate::arch::native::prefetch;
 use crate::buffer::{Buffer, BufferError};
 use crate::gemm::pack::Part;
 use crate::gemm::tile::{Operands, Update};
 
-/// Columns of a group: a whole block as a rule, whose U takes 295 kB of the second-level cache.
-const TOGETHER: usize = 192;
+/// Columns of a group.
+const TOGETHER: usize = 64;
 /// Rows that are fetched ahead of their exchange.
 const AHEAD: usize = 2;
-/// Most lines that are fetched for the next group with each tile: more would hold up the tile's own loads.
-const WITH_A_TILE: usize = 32;
 
 /// What one thread needs to apply panels: strips of U.
 #[derive(Debug)]
@@ -39,8 +36,7 @@ impl Strips {
         width.saturating_mul(together(kernels)).saturating_mul(size_of::<f64>())
     }
 
-    /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them. It will probably
-    /// be asked for the columns `next` after that.
+    /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them.
     ///
     /// # Safety
     /// The kernels must be of this processor and fit the grid. The columns, from the panel's first row down, must be
@@ -52,18 +48,14 @@ impl Strips {
         factored: &Factored,
         start: *mut f64,
         columns: Range<usize>,
-        next: Range<usize>,
     ) {
         let strips = self.0.floats_mut().as_mut_ptr();
         for first in columns.clone().step_by(together(kernels)) {
-            let end = columns.end.min(first + together(kernels));
-            let count = (end - first) / kernels.tile.columns;
+            let count = together(kernels).min(columns.end - first) / kernels.tile.columns;
             let group = Group { kernels, place, factored, start, first, count, strips };
             group.gather();
             (0..count).for_each(|strip| group.solve(strip));
-            let rest = if end < columns.end { end..columns.end } else { next.clone() };
-            let soon = rest.start..rest.end.min(rest.start + together(kernels));
-            group.multiply(soon);
+            group.multiply();
         }
     }
 }
@@ -161,16 +153,9 @@ impl Group<'_> {
         }
     }
 
-    /// Subtracts L below the panel times U from what is there, and meanwhile fetches what will be gathered of the columns
-    /// `soon`.
-    fn multiply(&self, soon: Range<usize>) {
+    /// Subtracts L below the panel times U from what is there.
+    fn multiply(&self) {
         let (tile, Place { grid, first, width }) = (self.kernels.tile, self.place);
-        let tiles = (grid.order - first - width) / tile.rows * self.count;
-        let lines = soon.len() * self.factored.exchanges.len();
-        let lines_a_tile = lines.div_ceil(tiles.max(1)).min(WITH_A_TILE);
-        let mut lines = self.factored.exchanges.iter().flat_map(|exchange| {
-            soon.clone().map(|column| self.start.wrapping_add(exchange.from + column * grid.step()))
-        });
         // The next strip of L, spread over the tiles of this one.
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in (first + width..grid.order).step_by(tile.rows) {
@@ -191,7 +176,6 @@ impl Group<'_> {
                 };
                 // SAFETY: A is L of the panel, B was packed by `solve`, C is a whole tile of the group.
                 unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
-                lines.by_ref().take(lines_a_tile).for_each(|line| prefetch_far(line.cast_const()));
             }
         }
     }

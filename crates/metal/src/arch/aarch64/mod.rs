@@ -49,15 +49,6 @@ pub(crate) fn prefetch<T>(place: *const T) {
     };
 }
 
-/// As [`prefetch`], for what is not needed soon: not into the first level.
-#[inline(always)]
-pub(crate) fn prefetch_far<T>(place: *const T) {
-    // SAFETY: as above.
-    unsafe {
-        asm!("prfm pldl2keep, [{place}]", place = in(reg) place, options(nostack, readonly, preserves_flags))
-    };
-}
-
 /// The counter of time is what `clock_gettime` reads here, at little more cost.
 pub(crate) const TICKS: Option<Ticks> = None;
 

@@ -17,7 +17,7 @@ mod stream_sse2;
 mod stream_string;
 
 use core::arch::asm;
-use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
 use crate::gemm::tile::Tile;
@@ -47,13 +47,6 @@ pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch reads nothing and never faults; SSE is part of the baseline.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-}
-
-/// As [`prefetch`], for what is not needed soon: not into the first level.
-#[inline(always)]
-pub(crate) fn prefetch_far<T>(place: *const T) {
-    // SAFETY: as above.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
 }
 
 /// The counter of time that programs may read, and what the kernel calls it as its own time source.
