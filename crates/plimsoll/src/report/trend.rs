@@ -78,7 +78,9 @@ fn line(all: &[&Figure], style: &Style) -> String {
 /// The values as bars between the lowest and the highest; means of neighbours where there are many.
 pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     let bars = if style.unicode { BARS } else { ASCII_BARS };
-    let group = values.len().div_ceil(MOST_BARS).max(1);
+    // A third of the line at most, so that there is room for the figures.
+    let most = MOST_BARS.min(style.width / 3).max(1);
+    let group = values.len().div_ceil(most).max(1);
     let means: Vec<f64> = values.chunks(group).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
     let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
     let bar = |value: &f64| {
@@ -178,6 +180,7 @@ mod tests {
         assert_eq!(sparkline(&[2.0, 2.0], &style).chars().count(), 2);
         assert_eq!(sparkline(&vec![1.0; 1000], &style).chars().count(), 24);
         assert_eq!(sparkline(&[], &style), "");
+        assert_eq!(sparkline(&[1.0; 15], &Style::plain(20)).chars().count(), 5);
     }
 
     proptest! {
