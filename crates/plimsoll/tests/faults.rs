@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{scratch, taken, until};
+use crate::support::{scratch, until};
 
 /// Two cases of many short samples: the first is soon finished, the second takes long enough to be disturbed.
 const PLAN: &str = r#"
@@ -93,6 +93,9 @@ impl Running {
     }
 }
 
+/// The contract's time from a signal to the end.
+const LONGEST_END: Duration = Duration::from_secs(2);
+
 /// Waits for the end of a process that is nobody's child here.
 #[track_caller]
 fn gone(pid: Pid) {
@@ -102,24 +105,32 @@ fn gone(pid: Pid) {
     });
 }
 
+/// Interrupts a run in its second case and looks at what it left; how long its end took.
+fn interrupted_by(signal: Signal) -> Duration {
+    let dir = scratch();
+    let mut run = Running::start(dir.path());
+    run.until_the_second_case();
+    let workers = run.workers();
+    assert_eq!(workers.len(), 1);
+    let begun = Instant::now();
+    run.signal(signal);
+    let (code, err, document) = run.end(dir.path());
+    let took = begun.elapsed();
+    assert_eq!(code, Some(130), "{err}");
+    assert_eq!(document["status"], "partial");
+    assert_eq!(document["measurements"].as_array().unwrap().len(), 1);
+    assert_eq!(document["measurements"][0]["status"], "ok", "{document}");
+    gone(workers[0]);
+    took
+}
+
 #[test]
-fn an_interrupt_keeps_what_is_finished_and_ends_with_130() {
+fn an_interrupt_keeps_what_is_finished_and_ends_with_130_in_two_seconds() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let dir = scratch();
-        let mut run = Running::start(dir.path());
-        run.until_the_second_case();
-        let workers = run.workers();
-        assert_eq!(workers.len(), 1);
-        let begun = Instant::now();
-        run.signal(signal);
-        let (code, err, document) = run.end(dir.path());
-        // Two on a quiet machine; the case would last far longer.
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-        assert_eq!(code, Some(130), "{err}");
-        assert_eq!(document["status"], "partial");
-        assert_eq!(document["measurements"].as_array().unwrap().len(), 1);
-        taken(&document["measurements"][0]);
-        gone(workers[0]);
+        // Other tests may have the processors meanwhile: one of several is quick enough.
+        let took: Vec<Duration> =
+            (0..4).map(|_| interrupted_by(signal)).take_while(|took| *took >= LONGEST_END).collect();
+        assert!(took.len() < 4, "{signal:?}: {took:?}");
     }
 }
 
@@ -140,7 +151,7 @@ fn a_killed_worker_costs_its_own_case() {
         measurements[0]["reason"]
     );
     assert_eq!(measurements[0]["metrics"], serde_json::json!([]));
-    taken(&measurements[1]);
+    assert_eq!(measurements[1]["status"], "ok");
 }
 
 #[test]

@@ -32,11 +32,3 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     assert!(status.code() == Some(code), "{status}, and not {code}\nstderr: {err}\nstdout: {out}");
     (out, err)
 }
-
-/// That a figure was taken. On a busy machine that of a short sample can pass its limit by more than is borne, and is
-/// then called invalid, which is right.
-#[track_caller]
-pub(crate) fn taken(measurement: &serde_json::Value) {
-    let (status, first) = (&measurement["status"], &measurement["metrics"][0]["samples"][0]);
-    assert!((status == "ok" || status == "invalid") && first.is_number(), "{measurement}");
-}
