@@ -82,7 +82,10 @@ fn age(text: &str) -> Result<Duration, String> {
         (count > 0 && count <= 36_500).then(|| Duration::from_secs(count * each))
     };
     let long = days('d', DAY).or_else(|| days('w', 7 * DAY));
-    long.map_or_else(|| super::duration(text).map_err(|_| "a time such as 30d, 2w or 12h".to_owned()), Ok)
+    long.map_or_else(
+        || super::values::duration(text).map_err(|_| "a time such as 30d, 2w or 12h".to_owned()),
+        Ok,
+    )
 }
 
 /// A tag is neither an id nor a file's name.
