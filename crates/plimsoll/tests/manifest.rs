@@ -14,6 +14,7 @@ fn object(required: usize, properties: &[(&str, Value)]) -> Value {
 fn schema() -> Value {
     let text = json!({ "type": "string", "minLength": 1 });
     let quantities = json!({ "type": "object", "required": ["cpu", "memory"], "additionalProperties": { "pattern": "^[0-9]+(m|[KMGT]i)?$" } });
+    let user = json!({ "type": "integer", "minimum": 1 });
     let mount = object(2, &[("name", text.clone()), ("mountPath", json!({ "pattern": "^/" }))]);
     let container = object(
         3,
@@ -30,6 +31,7 @@ fn schema() -> Value {
         1,
         &[
             ("containers", json!({ "type": "array", "minItems": 1, "items": container })),
+            ("securityContext", object(0, &[("runAsUser", user.clone()), ("fsGroup", user)])),
             (
                 "volumes",
                 json!({ "type": "array", "items": object(2, &[("name", text.clone()), ("emptyDir", json!({ "type": "object" }))]) }),
