@@ -1,5 +1,8 @@
 //! AArch64: detection, the NEON and SVE kernels, and the chain of additions that shows the core clock.
 
+#[macro_use]
+mod table;
+
 mod gemm_neon;
 mod neon;
 mod stream_neon;
