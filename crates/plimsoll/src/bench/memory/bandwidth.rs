@@ -1,6 +1,6 @@
 //! `memory.bandwidth`: every thread passes over arrays of its own, first touched by itself, all starting together.
 //!
-//! The time is that of the slowest thread. `program` counts what the program loads and stores, `bus` also the lines
+//! The time is from the first start to the last end. `program` counts what the program loads and stores, `bus` also the lines
 //! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
 
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};

@@ -1,7 +1,7 @@
 //! Batches of blocks on every thread: the prepared case of `memory.block`.
 //!
 //! Which blocks come next is drawn before each batch, outside the time, while no thread works; then all start together.
-//! A batch lasts until the slowest thread is done, and one in which a thread was off its CPU is set aside.
+//! A batch lasts from the first start to the last end, and one in which a thread was off its CPU is set aside.
 
 use std::time::{Duration, Instant};
 

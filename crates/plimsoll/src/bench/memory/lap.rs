@@ -1,4 +1,4 @@
-//! Laps: passes from one common start until the slowest thread has done them, and which of them count.
+//! Laps: passes of all threads, from the first one's start to the last one's end, and which of them count.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Passes over arrays on every thread: the prepared case of `memory.bandwidth`.
 //!
-//! A sample is cut into laps of a few milliseconds, each from a common start until the slowest thread has done its
-//! passes. A lap in which a thread was off its CPU is set aside: it says nothing about memory.
+//! A sample is cut into laps of a few milliseconds, each from the first thread's start to the last one's
+//! end. A lap in which a thread was off its CPU is set aside: it says nothing about memory.
 
 use std::collections::BTreeSet;
 
