@@ -20,7 +20,7 @@ use crate::wire::Receiving;
 /// Bytes asked for in one read. Larger reads save calls, but leave the second-level cache.
 const READ: usize = 128 << 10;
 /// Bytes waited for on a short way; the kernel wakes earlier when the window is full before (`tcp_epollin_ready`).
-const MUCH: i32 = 512 << 10;
+pub(super) const MUCH: i32 = 512 << 10;
 /// Round-trip time of a short way, in microseconds. On a longer one the window is needed for what is under way.
 const SHORT_US: u32 = 1000;
 /// A thread that waits looks up this often: what has come after all, or whether all are to stop.

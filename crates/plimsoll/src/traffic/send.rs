@@ -39,6 +39,7 @@ pub(super) struct Orders<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) bytes: u64,
+    /// Until the last byte was handed to the kernel.
     pub(super) elapsed: Duration,
     pub(super) cpu: Duration,
     pub(super) copied: u64,
@@ -68,9 +69,9 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
             hold_back(number * size, orders.most, started);
         }
     }
+    let elapsed = started.elapsed();
     let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
-    let (elapsed, cpu) = (started.elapsed(), thread_cpu().saturating_sub(cpu));
-    Ok(Done { bytes: number * size, elapsed, cpu, copied: copied * size })
+    Ok(Done { bytes: number * size, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
 /// Whether enough has been sent before the message with this number. At least one message is.

@@ -15,7 +15,7 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::receive::{self, receive};
 use super::send::{self, Until, send};
-use super::team::{Team, Threads, joined, share};
+use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, account, looks, nanos};
 use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
@@ -105,10 +105,12 @@ impl<'env> Run<'env> {
             vigil.bear(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
+        let (gate, opened) = crossbeam_channel::bounded(0);
+        let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
+        let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
         vigil.begin(self.means.end)?;
         let go = Instant::now() + self.way_back();
-        let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
-        let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
+        drop(gate);
         let mut progress = Progress { go, sending, receiving, infos, outcome: Outcome::default() };
         loop {
             self.advance(&mut progress, &mut vigil)?;
@@ -179,7 +181,8 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, send::Done>, Lost> {
+    /// Threads that send as soon as the gate is opened.
+    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, send::Done>, Lost> {
         let shared = self.shared;
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let orders = send::Orders {
@@ -188,7 +191,11 @@ impl<'env> Run<'env> {
                 sending: self.work.sending,
                 most: self.most(),
             };
-            move || send(socket, orders, shared)
+            let gate = gate.clone();
+            move || {
+                let _ = gate.recv();
+                send(socket, orders, shared)
+            }
         });
         let cpus = &self.means.cpus;
         Team { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
@@ -196,7 +203,9 @@ impl<'env> Run<'env> {
 
     fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, receive::Done>, Lost> {
         let shared = self.shared;
-        self.means.sockets.iter().try_for_each(receive::wait_for_much).map_err(Lost::Stream)?;
+        if self.is_long() {
+            self.means.sockets.iter().try_for_each(receive::wait_for_much).map_err(Lost::Stream)?;
+        }
         let works = self.means.sockets.iter().enumerate().map(|(stream, socket)| {
             let orders = receive::Orders {
                 stream,
@@ -212,6 +221,17 @@ impl<'env> Run<'env> {
         let first = if self.sends() { self.means.sockets.len() } else { 0 };
         let cpus = &self.means.cpus;
         Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
+    }
+
+    /// Whether the last bytes of a stream, which are noticed late by a receiver that waits for much, are few among all.
+    fn is_long(&self) -> bool {
+        match self.work.amount {
+            Amount::Nanos(_) => true,
+            Amount::Messages(all) => {
+                let each = all / self.means.sockets.len().max(1) as u64;
+                each.saturating_mul(self.means.message.len() as u64) >= 64 * receive::MUCH as u64
+            }
+        }
     }
 
     /// One stream's share of the highest rate, in bytes per second.

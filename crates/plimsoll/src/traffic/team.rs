@@ -10,6 +10,9 @@ use crate::wire::RESULTS;
 /// Threads that are at work.
 pub(super) type Threads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
 
+/// Closed until its sender is dropped: threads that wait at it begin together, when the word to begin is given.
+pub(super) type Gate = crossbeam_channel::Receiver<std::convert::Infallible>;
+
 /// What the threads of a team have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Team<'a> {

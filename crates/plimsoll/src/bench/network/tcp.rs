@@ -213,10 +213,10 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// The receiver's time. A receiver that had no CPU for long starts its clock late: then the sender's.
+    /// The longer of the receiver's and the sender's time: a receiver that had no CPU starts its clock late, and that must
+    /// not flatter.
     fn nanos(&self) -> u64 {
-        let sending = self.sent.nanos.saturating_sub(self.omitted);
-        if self.received.nanos >= sending / 2 { self.received.nanos } else { sending }
+        self.received.nanos.max(self.sent.nanos.saturating_sub(self.omitted))
     }
 
     fn seconds(&self) -> f64 {

@@ -19,7 +19,7 @@ use flow::{Received, Sent, Shape, Until};
 use pace::Pace;
 
 use super::account::{Ledger, Look};
-use super::team::{Team, Threads, joined, share};
+use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, nanos};
 use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
 
@@ -105,8 +105,10 @@ impl<'env> Run<'env> {
             vigil.bear(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
+        let (gate, opened) = crossbeam_channel::bounded(0);
+        let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
         vigil.begin(self.means.end)?;
-        let sending = if self.sends() { Some(self.senders(scope)?) } else { None };
+        drop(gate);
         let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
         loop {
             self.advance(&mut progress, &mut vigil)?;
@@ -158,11 +160,16 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, Sent>, Lost> {
+    /// Threads that send as soon as the gate is opened.
+    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, Sent>, Lost> {
         let (shared, filler) = (self.shared, self.means.filler);
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let shape = self.shape(number);
-            move || flow::send(socket, shape, filler, &shared.stop)
+            let gate = gate.clone();
+            move || {
+                let _ = gate.recv();
+                flow::send(socket, shape, filler, &shared.stop)
+            }
         });
         let cpus = self.means.cpus;
         Team { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
