@@ -223,9 +223,10 @@ def bw_mem():
 
 
 def lmbench(program, *words):
-    """What an lmbench program printed; it does so on its standard error."""
+    """What an lmbench program printed; it does so on its standard error. Without being told how long to measure and
+    what its own loop costs (of half a second: nothing), it looks for both for many seconds."""
     path = shutil.which(program, path="/usr/lib/lmbench/bin/x86_64-linux-gnu:" + os.environ["PATH"])
-    return tool("sh", "-c", f'{HUGE} exec "$0" "$@" 2>&1', path, *words, package="lmbench (non-free)")
+    return tool("sh", "-c", f'ENOUGH=100000 TIMING_O=0 LOOP_O=0 {HUGE} exec "$0" "$@" 2>&1', path, *words, package="lmbench (non-free)")
 
 
 def lmbench_copy(kind, mib, threads):
@@ -279,20 +280,22 @@ def lat_mem_rd(mib, stride, environment):
 
 
 def repeated():
-    """Ten runs of the same: how far they lie apart, and the interval of their mean (Student's t, 95 %)."""
-    header = ["operation", "threads", "GB/s", "range", "half the range", "half the interval of the mean"]
-    cases = [("read", 1), ("copy", 1), ("copy", CPUS)]
-    table("Ten runs of the same", header, (ten_runs(op, threads) for op, threads in cases))
+    """Ten runs of the same, in turn with a kernel of likwid's, which tells how far the machine itself is the same: how far
+    they lie apart, and the interval of their mean (Student's t, 95 %)."""
+    header = ["operation", "threads", "tool", "GB/s", "range", "half the range", "half the interval of the mean"]
+    cases = [("read", 1, "load_avx"), ("copy", 1, "copy_mem_avx"), ("copy", CPUS, "copy_mem_avx")]
+    table("Ten runs of the same", header, (row for case in cases for row in ten_runs(*case)))
 
 
-def ten_runs(op, threads):
-    """One such row."""
+def ten_runs(op, threads, kernel):
+    """Two such rows."""
     words = ["memory", "--only", "memory.bandwidth", "--op", op, "--size", SIZE, "--threads", threads]
-    values = [plimsoll(*words)[0].value for _ in range(10)]
-    half = (max(values) - min(values)) / 2 / median(values)
-    interval = 2.262 * statistics.stdev(values) / 10**0.5 / statistics.mean(values)
-    return (op, threads, f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values], 2),
-            f"{100 * half:.2f} %", f"{100 * interval:.2f} %")
+    sides = {"plimsoll": lambda: plimsoll(*words)[0].value, f"likwid {kernel}": lambda: likwid(kernel, SIZE, threads)}
+    for name, values in interleave(sides, 10).items():
+        half = (max(values) - min(values)) / 2 / median(values)
+        interval = 2.262 * statistics.stdev(values) / 10**0.5 / statistics.mean(values)
+        yield (op, threads, name, f"{median(values) / 1e9:.2f}", spread([value / 1e9 for value in values], 2),
+               f"{100 * half:.2f} %", f"{100 * interval:.2f} %")
 
 
 PARTS = {

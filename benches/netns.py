@@ -72,16 +72,16 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
 
-def listening(veth, port):
-    """Waits until somebody listens on `port` at the far end."""
+def listening(veth, port, protocol="tcp"):
+    """Waits until somebody listens on `port` at the far end; by UDP: has bound it."""
     deadline = time.monotonic() + 10
     wanted = f":{int(port):04X}"
     while time.monotonic() < deadline:
-        argv = [*veth.far, "cat", "/proc/net/tcp", "/proc/net/tcp6"]
+        argv = [*veth.far, "cat", f"/proc/net/{protocol}", f"/proc/net/{protocol}6"]
         lines = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
         fields = [line.split() for line in lines]
-        # 0A is a socket that listens.
-        if any(len(f) > 3 and f[1].endswith(wanted) and f[3] == "0A" for f in fields):
+        # 0A is a socket that listens, 07 one of UDP that is bound.
+        if any(len(f) > 3 and f[1].endswith(wanted) and f[3] in ("0A", "07") for f in fields):
             return
         time.sleep(0.02)
     raise RuntimeError(f"nobody listens on port {port}")

@@ -124,7 +124,7 @@ def sockperf(veth, protocol):
         stderr=subprocess.DEVNULL,
     )
     try:
-        time.sleep(0.5)
+        listening(veth, PORT, protocol)
         words = [*at, *tcp, "-m", 14, "-t", max(1, round(SECONDS)), "--full-rtt"]
         said = tool(*veth.near, "taskset", "-c", NEAR, "sockperf", "ping-pong", *words, package="sockperf")
         return float(re.search(r"avg-rtt=([0-9.]+)", said).group(1))
@@ -191,8 +191,7 @@ def crowds():
         before = standing(server.pid)
         # A run of plimsoll is a session for each case; 1000 repeats would be one process each.
         many = [run("--samples", "1", "--sample-time", "1ms") for _ in range(int(os.environ.get("SESSIONS", "1000")))]
-        time.sleep(1)
-        after = standing(server.pid)
+        after = settled(server.pid, before)
         for connection in silent:
             connection.close()
     finally:
@@ -208,6 +207,14 @@ def crowds():
         ),
     ]
     table("Crowds", ["what", "served", "server's memory", "its descriptors"], rows)
+
+
+def settled(pid, before):
+    """What stands when as many descriptors are open as before, or after ten seconds."""
+    deadline = time.monotonic() + 10
+    while (now := standing(pid))[1] > before[1] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return now
 
 
 def standing(pid):
@@ -231,7 +238,7 @@ def bench():
                 blocking, polling = round_trips(name, veth)
                 trips, modes = trips + blocking, modes + polling
     if carried:
-        header = ["path", "plimsoll Gbit/s", f"iperf3 {version} Gbit/s", "ratio", "range"]
+        header = ["path", "plimsoll Gbit/s", f"iperf3 {version} Gbit/s", "median of the pairs' ratios", "their range"]
         table("TCP, 128 KiB messages, as received", header, carried)
     if trips:
         table("Round trips of 1 byte, mean, blocking", ["path", "plimsoll µs", "other µs", "ratio", "range"], trips)
