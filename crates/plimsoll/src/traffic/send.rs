@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use plimsoll_metal::buffer::{Buffer, Pages};
 use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
 
 use super::{Shared, thread_cpu};
@@ -43,6 +44,16 @@ pub(super) struct Done {
     pub(super) elapsed: Duration,
     pub(super) cpu: Duration,
     pub(super) copied: u64,
+}
+
+/// A copy that begins on a page, from which the kernel copies quicker: see `receive`.
+///
+/// # Errors
+/// No memory.
+pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
+    let mut copy = Buffer::new(message.len(), Pages::Small).map_err(io::Error::other)?;
+    copy.bytes_mut().copy_from_slice(message);
+    Ok(copy)
 }
 
 /// Sends whole messages until it is enough, or all are to stop.

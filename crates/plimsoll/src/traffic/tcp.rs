@@ -185,16 +185,12 @@ impl<'env> Run<'env> {
     fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, send::Done>, Lost> {
         let shared = self.shared;
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
-            let orders = send::Orders {
-                message: self.means.message,
-                until: self.until(number),
-                sending: self.work.sending,
-                most: self.most(),
-            };
-            let gate = gate.clone();
+            let (until, sending, most) = (self.until(number), self.work.sending, self.most());
+            let (message, gate) = (self.means.message, gate.clone());
             move || {
+                let message = send::on_a_page(message)?;
                 let _ = gate.recv();
-                send(socket, orders, shared)
+                send(socket, send::Orders { message: message.bytes(), until, sending, most }, shared)
             }
         });
         let cpus = &self.means.cpus;
