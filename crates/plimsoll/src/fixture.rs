@@ -13,7 +13,7 @@ use crate::machine::disk::{Disk, DiskKind};
 use crate::machine::{Machine, Root, Storage, storage};
 use crate::measurement::{Measurement, MetricResult, Note, Point, Status};
 use crate::quantity::Unit;
-use crate::sample::{Cause, Conditions};
+use crate::sample::{Beside, Cause, Conditions, Match, Paired};
 use crate::stats::{Samples, Seed};
 
 /// Id of [`run`].
@@ -200,14 +200,25 @@ impl Measurement {
     }
 }
 
+/// What a tool gave beside the metric `rate`: our figure and its own, pair by pair.
+pub(crate) fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
+    Beside {
+        name: tool.to_owned(),
+        version: None,
+        metric: "rate".to_owned(),
+        definition: Match::Exact,
+        note: String::new(),
+        command: Vec::new(),
+        input: BTreeMap::new(),
+        achieved: BTreeMap::new(),
+        pairs: pairs.iter().map(|&(own, peer)| Paired { own, peer }).collect(),
+        warnings: Vec::new(),
+        unavailable: None,
+    }
+}
+
 fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
-    let input = |name: &str, value, unit: &str, from: &str| Input {
-        name: name.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        from: from.to_owned(),
-    };
-    let inputs = vec![input("clock", 3.684e9, "Hz", "measured during the case")];
+    let inputs = vec![Input::new("clock", 3.684e9, "Hz", "measured during the case")];
     Limit::fixed(kind, Source::Derived, value, formula, inputs)
 }
 

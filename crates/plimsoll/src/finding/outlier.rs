@@ -277,8 +277,7 @@ mod tests {
         all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
         assert!(find(&all)[0].text.ends_with("to 100 Mbit/s, the others' to 400 Mbit/s"));
         all.iter_mut().for_each(|m| m.conditions.more.clear());
-        let channels =
-            |value| Input { name: "channels".into(), value, unit: "1".into(), from: "test".into() };
+        let channels = |value| Input::new("channels", value, "1", "test");
         for (index, measurement) in all.iter_mut().enumerate() {
             let inputs = vec![channels(if index == 1 { 1.0 } else { 2.0 })];
             measurement.metrics[0].limit =

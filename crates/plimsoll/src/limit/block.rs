@@ -41,10 +41,6 @@ pub fn numa(question: &Question<'_>) -> Vec<Limit> {
     )]
 }
 
-fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
-    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
-}
-
 /// Regions that are worked on: two when one is copied to the other.
 fn regions(question: &Question<'_>) -> f64 {
     if question.case.word("op") == Some("read-write") { 2.0 } else { 1.0 }
@@ -62,8 +58,8 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     let time = |rate: f64| threads * bytes / rate;
     let what = if per_byte { "bytes moved for each byte" } else { "bytes of a block" };
     let mut inputs = vec![
-        input("threads", threads, "1", "the case"),
-        input("bytes", bytes, "B", &format!("the case: {what}, read and written")),
+        Input::new("threads", threads, "1", "the case"),
+        Input::new("bytes", bytes, "B", &format!("the case: {what}, read and written")),
     ];
     inputs.extend(ceiling.inputs);
     Limit {
@@ -100,15 +96,15 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let clock = median(clocks.clone()).unwrap_or(f64::NAN);
     let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
     let inputs = vec![
-        input(name, per_cycle, unit, &from),
-        input(
+        Input::new(name, per_cycle, unit, &from),
+        Input::new(
             if block <= ACCESS { "bytes of a block" } else { "loads and stores" },
             each,
             if block <= ACCESS { "B" } else { "1" },
             "the case: what is read and what is written both count",
         ),
-        input("clock", clock, "Hz", "measured inside each sample"),
-        input("cores", cores, "1", &format!("of CPUs {cpus}")),
+        Input::new("clock", clock, "Hz", "measured inside each sample"),
+        Input::new("cores", cores, "1", &format!("of CPUs {cpus}")),
     ];
     let rate = per_cycle * each * cores;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, rate * clock, &formula, inputs);
@@ -158,8 +154,8 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     // A line that is still in a cache from a neighbouring block does not cross the bus again.
     let missed = 1.0 - caches as f64 / total as f64;
     let inputs = [
-        input("block", block, "B", "the case"),
-        input("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
+        Input::new("block", block, "B", "the case"),
+        Input::new("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
     ];
     let of_line = |limit| channels::times(limit, block / LINE / missed, &inputs, "× block ÷ 64 ÷ missed");
     Ok(carried.into_iter().map(of_line).collect())

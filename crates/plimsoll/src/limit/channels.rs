@@ -12,6 +12,8 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::smbios::Module;
 
+/// The input that every limit of channels has, and no other.
+pub const CHANNELS: &str = "channels";
 /// Where a ceiling comes from, for its inputs.
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
@@ -43,10 +45,6 @@ pub(super) fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) 
     }
 }
 
-fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
-    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
-}
-
 /// Sockets with every channel filled with the fastest modules.
 fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
@@ -57,10 +55,10 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
         None => "the CPUs that the threads are pinned to",
     };
     let inputs = vec![
-        input("sockets", sockets, "1", whose),
-        input("channels", f64::from(memory.channels), "1", &from),
-        input("width", 8.0, "B", "a DDR channel is 64 bits wide"),
-        input("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
+        Input::new("sockets", sockets, "1", whose),
+        Input::new(CHANNELS, f64::from(memory.channels), "1", &from),
+        Input::new("width", 8.0, "B", "a DDR channel is 64 bits wide"),
+        Input::new("transfers", f64::from(memory.megatransfers) * 1e6, "1/s", &from),
     ];
     let value = sockets * memory.bytes_per_second();
     let formula = "sockets × channels × width × transfers";
@@ -102,9 +100,9 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
         None => "of the sockets that the threads are on",
     };
     let inputs = vec![
-        input("channels", mine, "1", &format!("{SMBIOS}: with modules, {of_sockets}")),
-        input("width", bits / 8.0, "B", SMBIOS),
-        input("transfers", speed * 1e6, "1/s", &format!("{SMBIOS}: configured speed")),
+        Input::new(CHANNELS, mine, "1", &format!("{SMBIOS}: with modules, {of_sockets}")),
+        Input::new("width", bits / 8.0, "B", SMBIOS),
+        Input::new("transfers", speed * 1e6, "1/s", &format!("{SMBIOS}: configured speed")),
     ];
     let value = mine * bits / 8.0 * speed * 1e6;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "channels × width × transfers", inputs);

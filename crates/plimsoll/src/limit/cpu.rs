@@ -58,12 +58,6 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
     let lanes = f64::from(kernel.lanes);
     let per_cycle = units.per_cycle * lanes * units.operations * share.cpus;
-    let input = |name: &str, value: f64, unit: &str, from: &str| Input {
-        name: name.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        from: from.to_owned(),
-    };
     let row = format!("{}, data/microarchitectures.toml: {}", units.row.name, units.row.source);
     let mut limit = Limit::fixed(
         Kind::Ceiling,
@@ -71,10 +65,10 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         per_cycle * clock,
         &format!("{} × {}", units.formula, share.name),
         vec![
-            input(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
-            input("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            input("clock", clock, "Hz", "measured between the slices of each sample; median"),
-            input(share.name, share.cpus, "1", &share.from),
+            Input::new(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
+            Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
+            Input::new("clock", clock, "Hz", "measured between the slices of each sample; median"),
+            Input::new(share.name, share.cpus, "1", &share.from),
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
@@ -220,24 +214,16 @@ mod tests {
     use super::*;
     use crate::limit::Evidence;
     use crate::machine::cgroup::CpuQuota;
-    use crate::machine::cpu::Logical;
+    use crate::machine::fixture::two_cores;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Sample};
 
-    /// Two cores of two hardware threads: CPUs 0 and 2, 1 and 3.
     fn machine(model: u32) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
         machine.cpu.vendor = Some("AuthenticAMD".to_owned());
         (machine.cpu.family, machine.cpu.model) = (Some(25), Some(model));
         machine.cpu.allowed = "0-3".parse().unwrap();
-        let logical = |id: usize| Logical {
-            id,
-            core: Some(id as u32 % 2),
-            package: Some(0),
-            siblings: [id % 2, id % 2 + 2].into_iter().collect(),
-            online: true,
-        };
-        machine.cpu.logical = (0..4).map(logical).collect();
+        machine.cpu.logical = two_cores();
         machine
     }
 

@@ -136,8 +136,7 @@ fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit
 
 fn block_input(counted: Counted) -> Option<Input> {
     let Counted::Transfers { block } = counted else { return None };
-    let (name, unit, from) = ("block".to_owned(), "B".to_owned(), "the case".to_owned());
-    Some(Input { name, value: block, unit, from })
+    Some(Input::new("block", block, "B", "the case"))
 }
 
 /// What the makers rate the disks at, if all of them are known.
@@ -223,12 +222,7 @@ fn access(question: &Question<'_>) -> Limit {
         FASTEST_TURNS,
         "no disk ever sold turned faster; this one does not tell how fast it does",
     ));
-    let input = Input {
-        name: "turns per minute".to_owned(),
-        value: turns,
-        unit: "1/min".to_owned(),
-        from: from.to_owned(),
-    };
+    let input = Input::new("turns per minute", turns, "1/min", from);
     Limit::fixed(Kind::Floor, Source::Derived, 60.0 / turns / 2.0, "60 s ÷ turns per minute ÷ 2", vec![input])
 }
 
@@ -297,11 +291,8 @@ fn linkless(disk: &Disk) -> String {
 
 /// What the ceiling of one link is computed from.
 fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
-    let input = |what: &str, value: f64, unit: &str, from: &str| Input {
-        name: format!("{what} of {}", disk.name),
-        value,
-        unit: unit.to_owned(),
-        from: from.to_owned(),
+    let input = |what: &str, value: f64, unit: &str, from: &str| {
+        Input::new(&format!("{what} of {}", disk.name), value, unit, from)
     };
     let (line, lanes, from) = match *link {
         Link::Pcie { transfers_per_s, lanes, .. } => (

@@ -62,14 +62,14 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
     let mut inputs = vec![
-        input("bytes", bytes, "B/cycle", &from),
-        input("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
-        input("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
-        input("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
+        Input::new("bytes", bytes, "B/cycle", &from),
+        Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
+        Input::new("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
+        Input::new("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
     ];
     let mut formula = "bytes × clock × cores × share".to_owned();
     if missed < 1.0 {
-        inputs.push(input("missed", missed, "1", "1 − the nearer cache ÷ size: the rest may be there"));
+        inputs.push(Input::new("missed", missed, "1", "1 − the nearer cache ÷ size: the rest may be there"));
         formula.push_str(" ÷ missed");
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
@@ -101,10 +101,6 @@ pub fn latency(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
-    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
-}
-
 /// What the channels carry; of what the program moves, the share that this is of the bus.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
@@ -115,7 +111,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
         |sample: &crate::sample::Sample| Some(sample.values.get("program")? / sample.values.get("bus")?);
     let share = median(question.samples.iter().filter_map(share).collect());
     let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured beside program")?;
-    let inputs = [input("share", share, "1", "program ÷ bus, from the kernel's loads and stores")];
+    let inputs = [Input::new("share", share, "1", "program ÷ bus, from the kernel's loads and stores")];
     Ok(carried.into_iter().map(|limit| channels::times(limit, share, &inputs, "× share")).collect())
 }
 
@@ -140,8 +136,8 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
     let inputs = vec![
-        input("cycles", cycles, "cycles", &from),
-        input("clock", clock, "Hz", "measured inside each sample"),
+        Input::new("cycles", cycles, "cycles", &from),
+        Input::new("clock", clock, "Hz", "measured inside each sample"),
     ];
     let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
     Ok(Limit { per_sample, ..limit })

@@ -19,6 +19,8 @@ mod work;
 
 use serde::{Deserialize, Serialize};
 
+pub use channels::CHANNELS;
+
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
@@ -59,6 +61,13 @@ pub struct Input {
     pub unit: String,
     /// Where the value comes from.
     pub from: String,
+}
+
+impl Input {
+    /// An input of this name and unit.
+    pub fn new(name: &str, value: f64, unit: &str, from: &str) -> Self {
+        Self { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
+    }
 }
 
 /// The bound of one metric of one case.

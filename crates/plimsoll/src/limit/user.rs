@@ -143,12 +143,7 @@ impl Row {
 
     fn limit(&self, value: f64) -> Limit {
         let from = crate::text::shown(&self.source);
-        let input = |name: &str, value: f64, unit: &str| Input {
-            name: crate::text::shown(name),
-            value,
-            unit: unit.to_owned(),
-            from: from.clone(),
-        };
+        let input = |name: &str, value, unit: &str| Input::new(&crate::text::shown(name), value, unit, &from);
         let (formula, inputs) = match &self.formula {
             Some(text) => {
                 let inputs = self.inputs.iter().map(|(name, value)| input(name, *value, "1"));

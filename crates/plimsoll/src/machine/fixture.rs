@@ -4,7 +4,7 @@
 //! `#` for a comment. `[0-3,8]` in a path repeats the line with each number; `{n}`, `{n+40}`, `{n-40}`, `{n%20}` and
 //! `{n/4}` then stand for that number. In contents `\n`, `\t`, `\\` and `\xNN` are escapes.
 
-use super::{CpuSet, Machine, Root, root::MOUNTS_CAP};
+use super::{CpuSet, Machine, Root, cpu::Logical, root::MOUNTS_CAP};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -49,6 +49,18 @@ impl Fixture {
         fs::create_dir_all(path.parent().ok_or("no parent")?)?;
         Ok(fs::write(path, content)?)
     }
+}
+
+/// Two cores of two hardware threads: CPUs 0 and 2, 1 and 3.
+pub(crate) fn two_cores() -> Vec<Logical> {
+    let logical = |id: usize| Logical {
+        id,
+        core: Some(id as u32 % 2),
+        package: Some(0),
+        siblings: [id % 2, id % 2 + 2].into_iter().collect(),
+        online: true,
+    };
+    (0..4).map(logical).collect()
 }
 
 /// Where saved machines are.

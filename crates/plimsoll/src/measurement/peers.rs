@@ -127,22 +127,11 @@ impl PeerResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Paired;
+    use crate::fixture;
 
     fn heard(definition: Match, peer: &[f64]) -> Beside {
-        Beside {
-            name: "fio".to_owned(),
-            version: None,
-            metric: "rate".to_owned(),
-            definition,
-            note: String::new(),
-            command: Vec::new(),
-            input: BTreeMap::new(),
-            achieved: BTreeMap::new(),
-            pairs: peer.iter().map(|peer| Paired { own: 100.0, peer: *peer }).collect(),
-            warnings: Vec::new(),
-            unavailable: None,
-        }
+        let pairs: Vec<(f64, f64)> = peer.iter().map(|peer| (100.0, *peer)).collect();
+        Beside { definition, ..fixture::heard("fio", &pairs) }
     }
 
     #[test]

@@ -238,8 +238,6 @@ fn columns(rows: &[Row], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn rows() -> Vec<Listed> {
@@ -287,25 +285,11 @@ mod tests {
     }
 
     fn peer(absent: bool) -> PeerResult {
-        use crate::sample::{Beside, Paired};
         let pairs = [(10.0, 9.8), (10.1, 9.9), (10.0, 9.9), (9.9, 9.8), (10.0, 9.7)];
-        let pairs = pairs.map(|(own, peer)| Paired { own: own * 1e8, peer: peer * 1e8 }).to_vec();
-        PeerResult::of(
-            &Beside {
-                name: "iozone".to_owned(),
-                version: None,
-                metric: "rate".to_owned(),
-                definition: Match::Exact,
-                note: String::new(),
-                command: Vec::new(),
-                input: BTreeMap::new(),
-                achieved: BTreeMap::new(),
-                pairs: if absent { Vec::new() } else { pairs },
-                warnings: Vec::new(),
-                unavailable: absent.then(|| "not installed; apt-get install iozone3".to_owned()),
-            },
-            0.03,
-        )
+        let pairs = pairs.map(|(own, peer)| (own * 1e8, peer * 1e8));
+        let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
+        let heard = crate::fixture::heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
+        PeerResult::of(&crate::sample::Beside { unavailable, ..heard }, 0.03)
     }
 
     #[test]

@@ -94,19 +94,12 @@ pub(super) fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
 mod tests {
     use super::*;
     use crate::machine::Root;
-    use crate::machine::cpu::Logical;
+    use crate::machine::fixture::two_cores;
 
     #[test]
     fn siblings_are_told_once_and_only_among_the_cpus_in_use() {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
-        let logical = |id: usize| Logical {
-            id,
-            core: Some(id as u32 % 2),
-            package: Some(0),
-            siblings: [id % 2, id % 2 + 2].into_iter().collect(),
-            online: true,
-        };
-        machine.cpu.logical = (0..4).map(logical).collect();
+        machine.cpu.logical = two_cores();
         let among = |cpus: &str| {
             let found = siblings(&machine, &cpus.parse().unwrap());
             found.iter().map(ToString::to_string).collect::<Vec<_>>()
