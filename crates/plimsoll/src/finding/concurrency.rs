@@ -1,5 +1,5 @@
-//! "memory: 7.1 % of the socket's maximum, one core's concurrency is the limit": one thread cannot keep enough cache lines
-//! on their way to fill the channels, and the channels have more to give.
+//! "memory: 7.1 % of what the channels carry, one core's concurrency is the limit": one thread cannot keep enough cache
+//! lines on their way to fill the channels, and the channels have more to give.
 //!
 //! Little's law: bytes on their way = rate × latency. That it is the core and not the memory that ends there is shown
 //! by more threads: they move more.
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{finding, headline};
 use crate::document::Finding;
-use crate::limit::Source;
+use crate::limit::{CHANNELS, Source};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, significant};
 
@@ -40,16 +40,16 @@ fn held<'a>(one: &'a Measurement, all: &'a [Measurement]) -> Option<Held<'a>> {
         return None;
     }
     let metric = headline(one)?;
-    // The rated maximum of the sockets' channels; of a cache or of the user's own, nothing follows.
+    // Of a cache's limit, or of the user's own, nothing follows.
     let limit = metric.limit.as_ref()?;
-    if limit.source != Source::Rated || !limit.formula.starts_with("sockets") {
+    if limit.source == Source::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
         return None;
     }
     let share = metric.of_limit.filter(|share| *share < NEAR)?;
-    let low = metric.summary.ci95.map_or(metric.summary.median, |[_, high]| high);
+    let most = metric.summary.ci95.map_or(metric.summary.median, |[_, high]| high);
     let gain = |m: &Measurement| {
         let rate = &headline(m)?.summary;
-        Some(rate.ci95.map_or(rate.median, |[low, _]| low) / low)
+        Some(rate.ci95.map_or(rate.median, |[low, _]| low) / most)
     };
     let more = all.iter().filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
     let (many, gain) = more.max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -77,7 +77,7 @@ fn said(held: &Held<'_>, all: &[Measurement]) -> Option<Finding> {
     let threads = held.many.case.threads();
     let gain = headline(held.many)?.summary.median / rate;
     let text = format!(
-        "memory: one thread gets {} of the socket's maximum; one core's concurrency is the limit: {} lines of 64 bytes on their way at {} each; {threads} threads move {} × as much",
+        "memory: one thread gets {} of what the channels carry; one core's concurrency is the limit: {} lines of 64 bytes on their way at {} each; {threads} threads move {} × as much",
         percent(held.share, 2),
         significant(lines, 2),
         Quantity::new(latency, Unit::Second),
@@ -112,7 +112,7 @@ mod tests {
     use super::super::testing::measured;
     use super::*;
     use crate::bench::Better;
-    use crate::limit::{Kind, Limit};
+    use crate::limit::{Input, Kind, Limit};
 
     const MAXIMUM: f64 = 400e9;
 
@@ -121,8 +121,8 @@ mod tests {
         let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.001 * f64::from(i - 4))).collect();
         let mut made = measured(&id, Unit::BytePerSecond, Better::Higher, &samples);
         let metric = &mut made.metrics[0];
-        let formula = "sockets × channels × width × transfers";
-        metric.limit = Some(Limit::fixed(Kind::Ceiling, Source::Rated, MAXIMUM, formula, Vec::new()));
+        let inputs = vec![Input::new(CHANNELS, 12.0, "1", "test")];
+        metric.limit = Some(Limit::fixed(Kind::Ceiling, Source::Rated, MAXIMUM, "channels × …", inputs));
         metric.of_limit = Some(rate / MAXIMUM);
         made
     }
@@ -144,9 +144,13 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "memory: one thread gets 8.0 % of the socket's maximum; one core's concurrency is the limit: 50 lines of 64 bytes on their way at 100 ns each; 4 threads move 3.00 × as much"
+            "memory: one thread gets 8.0 % of what the channels carry; one core's concurrency is the limit: 50 lines of 64 bytes on their way at 100 ns each; 4 threads move 3.00 × as much"
         );
         assert!((found[0].evidence["lines"].as_f64().unwrap() - 50.0).abs() < 1e-9);
+        let mut populated = moved(1, "512M", 32e9);
+        populated.metrics[0].limit.iter_mut().for_each(|limit| limit.source = Source::Derived);
+        let found = find(&[populated, moved(2, "512M", 60e9), chased("512M", 100e-9)]);
+        assert_eq!(found.len(), 1, "where the modules are known too");
         let in_all = [moved(1, "512M", 32e9), moved(2, "256M", 60e9), chased("512M", 100e-9)];
         assert_eq!(find(&in_all).len(), 1, "as many bytes in all are the same work");
     }
@@ -162,10 +166,10 @@ mod tests {
         assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9), chased("16K", 1e-9)]).is_empty());
         assert!(find(&[moved(1, "512M", 380e9), moved(2, "512M", 700e9), latency()]).is_empty(), "near");
         assert!(find(&[moved(1, "512M", 32e9), moved(2, "64K", 60e9), latency()]).is_empty(), "other work");
-        let mut cached = moved(1, "512M", 32e9);
-        if let Some(limit) = &mut cached.metrics[0].limit {
-            limit.formula = "clock × loads".to_owned();
-        }
+        let [mut cached, mut given] = [moved(1, "512M", 32e9), moved(1, "512M", 32e9)];
+        cached.metrics[0].limit.iter_mut().for_each(|limit| limit.inputs.clear());
+        given.metrics[0].limit.iter_mut().for_each(|limit| limit.source = Source::User);
         assert!(find(&[cached, moved(2, "512M", 60e9), latency()]).is_empty(), "a cache's limit");
+        assert!(find(&[given, moved(2, "512M", 60e9), latency()]).is_empty(), "the user's");
     }
 }
