@@ -64,10 +64,6 @@ fn per_message(mut limit: Limit, bits: f64) -> Limit {
     limit
 }
 
-fn input(name: &str, value: f64, unit: &str, from: &str) -> Input {
-    Input { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
-}
-
 /// What frames leave of a link for the program.
 struct Framed {
     /// The program's share of the bytes on the wire, or why it is not known.
@@ -82,8 +78,8 @@ fn ip_header(question: &Question<'_>) -> f64 {
 
 fn headers(ip: f64) -> [Input; 2] {
     [
-        input("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
-        input("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
+        Input::new("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
+        Input::new("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
     ]
 }
 
@@ -97,8 +93,8 @@ fn segments(question: &Question<'_>) -> Framed {
     let options = condition(question, "tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
     let ip = ip_header(question);
     let mut inputs = vec![
-        input("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
-        input("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
+        Input::new("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
+        Input::new("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
     ];
     inputs.extend(headers(ip));
     Framed { share: Ok(payload / (payload + options + TCP_HEADER + ip + ETHERNET)), formula, inputs }
@@ -114,8 +110,8 @@ fn datagrams(question: &Question<'_>) -> Framed {
     let (bytes, ip) = (bytes as f64, ip_header(question));
     let (frames, wire) = on_the_wire(bytes + UDP_HEADER, mtu, ip);
     let mut inputs = vec![
-        input("datagram", bytes, "B", "--message"),
-        input("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
+        Input::new("datagram", bytes, "B", "--message"),
+        Input::new("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
     ];
     inputs.extend(headers(ip));
     Framed { share: Ok(bytes / wire), formula, inputs }
@@ -148,22 +144,24 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
         Err(why) => return unknown(why),
     };
     let mut inputs =
-        vec![input("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take")];
+        vec![Input::new("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take")];
     inputs.extend(framed.inputs.iter().cloned());
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let formula = format!("{both}speed × {}", framed.formula);
     Limit::fixed(Kind::Ceiling, Source::Derived, directions(question) * speed * share, &formula, inputs)
 }
 
-/// What the instance type promises: the same for both directions, so twice for both at once.
+/// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
+/// of software may not leave the machine.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
+    condition(question, "path_line").filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
     let share = framed.share.as_ref().ok()?;
     let from = format!(
         "data/instances.toml, {} by the firmware's product name; {}; not re-read for this file",
         promise.product, promise.source
     );
-    let mut inputs = vec![input("promise", promise.burst, "bit/s", &from)];
+    let mut inputs = vec![Input::new("promise", promise.burst, "bit/s", &from)];
     inputs.extend(framed.inputs.iter().cloned());
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let value = directions(question) * promise.burst * share;
@@ -190,13 +188,13 @@ fn copying(question: &Question<'_>) -> Limit {
     let cpus = question.machine.cpu.allowed.len().max(1) as f64;
     let senders = streams.min(cpus);
     let inputs = vec![
-        input(
+        Input::new(
             "copy",
             copied,
             "B/s",
             "bytes read and written by a CPU that copies in its caches, in this run",
         ),
-        input("cpus", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
+        Input::new("cpus", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
     ];
     let value = copied * 8.0 * senders;
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy × 8 bit × cpus", inputs);
@@ -304,14 +302,18 @@ mod tests {
         let mut machine = Machine::discover(&Root::live());
         machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
         machine.virtualisation.product = Some("m6i.large".to_owned());
-        let more = GIGABIT.iter().filter(|(name, _)| *name != "path_speed");
-        let more = more.map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let samples =
-            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let evidence = Evidence::default();
         let case = case();
-        let found =
-            tcp(&Question { machine: &machine, case: &case, metric: "goodput", samples: &samples, evidence });
+        let by = |line: f64| {
+            let line = [("path_line", line)];
+            let more = GIGABIT.iter().filter(|(name, _)| *name != "path_speed").chain(&line);
+            let more = more.map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            let samples =
+                [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+            let evidence = Evidence::default();
+            tcp(&Question { machine: &machine, case: &case, metric: "goodput", samples: &samples, evidence })
+        };
+        assert_eq!(by(0.0).len(), 1, "a bridge or a tunnel is none of the promise's");
+        let found = by(1.0);
         assert_eq!((found.len(), found[0].source, found[1].source), (2, Source::Unknown, Source::Rated));
         assert!((found[1].value.unwrap() / (12.5e9 * 1448.0 / 1538.0) - 1.0).abs() < 1e-9);
         assert!(found[1].reason.as_ref().unwrap().contains("781 Mbit/s"), "{found:?}");

@@ -5,6 +5,7 @@
 //! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
 
 use super::{Input, Kind, Limit, Question, Source, median};
+use crate::case::Case;
 use crate::sample::Outcome;
 
 /// Limits of `network.latency`.
@@ -35,15 +36,18 @@ fn floor(question: &Question<'_>) -> Limit {
     if question.case.word("protocol") == Some("icmp") {
         return unknown("an ICMP echo is itself the floor that other round trips are held against");
     }
-    let server = question.case.word("server");
+    // An end that waits by looking is quicker than one that sleeps: each is held against its like.
+    let alike = |case: &Case| ["server", "mode"].iter().all(|key| case.word(key) == question.case.word(key));
     let echoes = question.evidence.outcomes.iter().filter(|o| {
         o.ended.is_none()
             && o.case.benchmark() == "network.latency"
             && o.case.word("protocol") == Some("icmp")
-            && o.case.word("server") == server
+            && alike(&o.case)
     });
     let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
-        return unknown("no ICMP echo of the same run to hold it against; also run --protocol icmp");
+        return unknown(
+            "no ICMP echo of the same run to hold it against, to the same server and with the same --mode; also run --protocol icmp",
+        );
     };
     let bytes = question.case.number("message").unwrap_or(1) as f64;
     // A new connection is a round trip before the message's own.
@@ -51,21 +55,25 @@ fn floor(question: &Question<'_>) -> Limit {
     let speed = median(
         question.samples.iter().filter_map(|s| s.conditions.more.get("path_speed").copied()).collect(),
     );
-    let input = |name: &str, value: f64, unit: &str, from: &str| Input {
-        name: name.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        from: from.to_owned(),
-    };
     let mut inputs =
-        vec![input("echo", echo.seconds, "s", "the quickest ICMP echo of this run to the same server")];
+        vec![Input::new("echo", echo.seconds, "s", "the quickest ICMP echo of this run to the same server")];
     let mut value = trips * echo.seconds;
     let mut formula = if trips > 1.0 { "2 × echo" } else { "echo" }.to_owned();
     if let Some(speed) = speed.filter(|speed| *speed > 0.0 && bytes > echo.bytes) {
         value += 2.0 * 8.0 * (bytes - echo.bytes) / speed;
         formula += " + 2 × 8 × (message − that of the echo) ÷ speed";
-        inputs.push(input("message", bytes - echo.bytes, "B", "what the message has more than the echo had"));
-        inputs.push(input("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take"));
+        inputs.push(Input::new(
+            "message",
+            bytes - echo.bytes,
+            "B",
+            "what the message has more than the echo had",
+        ));
+        inputs.push(Input::new(
+            "speed",
+            speed,
+            "bit/s",
+            "/sys/class/net of the interface that the packets take",
+        ));
     }
     Limit::fixed(Kind::Floor, Source::Derived, value, &formula, inputs)
 }
@@ -90,7 +98,6 @@ fn ceiling(question: &Question<'_>) -> Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Case;
     use crate::limit::Evidence;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Facts, Histogram, Sample};
@@ -136,6 +143,16 @@ mod tests {
         let rate = ask(&case("tcp", 1), "rate", &outcomes, None);
         assert!((rate.value.unwrap() - 4.0 / 20e-6).abs() < 1e-3 && rate.kind == Kind::Ceiling);
         assert!((ask(&case("tcp", 1), "goodput", &outcomes, None).value.unwrap() - 64.0 / 20e-6).abs() < 1.0);
+    }
+
+    #[test]
+    fn an_echo_that_sleeps_is_no_floor_for_one_that_looks() {
+        let mut outcomes = [echo(None)];
+        outcomes[0].case = outcomes[0].case.clone().with_word("mode", "block");
+        let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
+        assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
+        let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
+        assert_eq!(blocked.value, Some(20e-6));
     }
 
     #[test]

@@ -21,13 +21,15 @@ pub(super) struct Path {
     pub(super) loopback: bool,
     /// The interface that packets leave by.
     pub(super) interface: Option<String>,
-    /// Its line rate in bit/s, where there is a line.
+    /// Whether that has a line.
+    line: bool,
+    /// The line's rate in bit/s.
     speed: Option<u64>,
     mtu: Option<u64>,
     /// The rate in bit/s that the kernel holds the interface to, where it does.
     shaped: Option<f64>,
     ipv6: bool,
-    /// Bytes read and written per second by one CPU that copies within its caches; over loopback.
+    /// Bytes read and written per second by one CPU that copies within its caches, where it was measured.
     copy: Option<f64>,
 }
 
@@ -39,15 +41,22 @@ impl Path {
         let interface = if loopback { Some("lo".to_owned()) } else { route::interface(&Root::live(), far) };
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
+        let line = nic.filter(|nic| !loopback && has_line(nic));
         Path {
             loopback,
-            speed: nic.filter(|_| !loopback).and_then(line_rate),
+            line: line.is_some(),
+            speed: line.and_then(|nic| nic.speed_bit_per_s),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
             shaped: interface.as_deref().and_then(shaper::rate),
             ipv6: far.is_ipv6(),
-            copy: loopback.then(copy_rate),
+            copy: None,
             interface,
         }
+    }
+
+    /// With what a CPU copies, over loopback, where that is the limit of what can be carried. It takes 10 ms.
+    pub(super) fn with_copy_rate(self) -> Self {
+        Path { copy: self.loopback.then(copy_rate), ..self }
     }
 
     /// Its name for people: `loopback`, or the interface.
@@ -64,6 +73,7 @@ impl Path {
         let known = [
             ("path_loopback", Some(f64::from(u8::from(self.loopback)))),
             ("path_ipv6", Some(f64::from(u8::from(self.ipv6)))),
+            ("path_line", Some(f64::from(u8::from(self.line)))),
             ("path_speed", self.speed.map(|bits| bits as f64)),
             ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
             ("path_copy", self.copy),
@@ -73,11 +83,11 @@ impl Path {
     }
 }
 
-/// The line rate of an interface that has a line; software makes its speed up.
-fn line_rate(nic: &Nic) -> Option<u64> {
+/// Whether an interface has a line; software makes its speed up.
+fn has_line(nic: &Nic) -> bool {
     match nic.kind {
-        NicKind::Physical | NicKind::Paravirtual => nic.speed_bit_per_s,
-        NicKind::Loopback | NicKind::Virtual => None,
+        NicKind::Physical | NicKind::Paravirtual => true,
+        NicKind::Loopback | NicKind::Virtual => false,
     }
 }
 
@@ -104,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_way_within_this_machine_has_a_copy_rate_and_no_speed() {
-        let path = Path::to(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
+        let path = Path::to(IpAddr::V4(Ipv4Addr::LOCALHOST), None).with_copy_rate();
         let conditions = path.conditions();
         assert_eq!((path.name().as_str(), conditions["path_loopback"]), ("loopback", 1.0));
         assert!(conditions["path_copy"] > 1e8);
@@ -115,7 +125,7 @@ mod tests {
     fn software_has_no_line() {
         let nic = |kind| Nic {
             name: "x".to_owned(),
-            speed_bit_per_s: Some(10_000_000_000),
+            speed_bit_per_s: None,
             mtu_bytes: Some(1500),
             state: None,
             driver: None,
@@ -124,7 +134,7 @@ mod tests {
             numa_node: None,
             link: None,
         };
-        assert_eq!(line_rate(&nic(NicKind::Physical)), Some(10_000_000_000));
-        assert_eq!(line_rate(&nic(NicKind::Virtual)), None);
+        assert!(has_line(&nic(NicKind::Physical)) && has_line(&nic(NicKind::Paravirtual)));
+        assert!(!has_line(&nic(NicKind::Virtual)) && !has_line(&nic(NicKind::Loopback)));
     }
 }

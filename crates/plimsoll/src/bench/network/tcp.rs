@@ -147,7 +147,7 @@ impl Streams {
         };
         // Random, so that nothing on the way can make it smaller.
         let message = random_bytes(message as usize, seed, case);
-        let path = setup.path(far_end.address().ip());
+        let path = setup.path(far_end.address().ip()).with_copy_rate();
         let placement = setup.placement.clone();
         let fixed = amount::messages(case).map_err(CannotMeasure::not_here)?;
         let mut streams = Streams { far_end, placement, work, message, path, fixed };

@@ -142,7 +142,7 @@ impl Datagrams {
         };
         let amount = wire::Amount::Messages(u64::from(streams));
         let work = wire::Udp { streams, datagram, direction: direction(case), amount, rate, tag: 0 };
-        let path = setup.path(far_end.address().ip());
+        let path = setup.path(far_end.address().ip()).with_copy_rate();
         let fixed = amount::messages(case).map_err(CannotMeasure::not_here)?;
         Ok(Datagrams {
             far_end,
