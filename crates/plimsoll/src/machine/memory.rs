@@ -5,13 +5,14 @@
 
 use super::root::{ReadError, garbled};
 use super::smbios::{self, Module};
-use super::{CpuSet, Survey};
+use super::{CpuSet, Root, Survey};
 use crate::text::shown;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const MEMINFO: &str = "proc/meminfo";
+const POOLS: &str = "sys/kernel/mm/hugepages";
 /// The most NUMA nodes that are read (`CONFIG_NODES_SHIFT` is at most 10).
 const MAX_NODES: usize = 1024;
 
@@ -62,6 +63,9 @@ pub struct Node {
     pub total_bytes: Option<u64>,
     /// Its memory that is unused or holds pages of files, which give way, in bytes.
     pub free_bytes: Option<u64>,
+    /// Pools of huge pages of this node's memory, smallest page first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub huge_pages: Vec<HugePages>,
     /// Distance to each node by number; 10 is itself (ACPI specification, SLIT).
     pub distances: BTreeMap<usize, u32>,
 }
@@ -93,7 +97,11 @@ impl Memory {
             available_bytes,
             swap_total_bytes,
             swap_free_bytes,
-            huge_pages: huge_pages(s),
+            huge_pages: {
+                let found = s.root.names(POOLS);
+                let names = s.keep("memory.huge_pages", found).unwrap_or_default();
+                huge_pages(s.root, Path::new(POOLS), &names)
+            },
             transparent_huge_pages: s.keep("memory.transparent_huge_pages", enabled),
             transparent_huge_pages_defrag: defrag.ok(),
             transparent_huge_page_bytes: s.root.number(Path::new(THP).join("hpage_pmd_size")).ok(),
@@ -122,19 +130,17 @@ fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
     bytes.ok_or_else(missing)
 }
 
-fn huge_pages(s: &mut Survey) -> Vec<HugePages> {
-    const POOLS: &str = "sys/kernel/mm/hugepages";
-    let found = s.root.names(POOLS);
-    let names = s.keep("memory.huge_pages", found).unwrap_or_default();
+/// The pools of these names in a directory.
+fn huge_pages(root: &Root, dir: &Path, names: &[String]) -> Vec<HugePages> {
     let mut pools: Vec<HugePages> = names
         .iter()
         .filter_map(|name| {
             let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
-            let dir = Path::new(POOLS).join(name);
+            let dir = dir.join(name);
             Some(HugePages {
                 size_bytes: kib.checked_mul(1024)?,
-                total: s.root.number(dir.join("nr_hugepages")).ok(),
-                free: s.root.number(dir.join("free_hugepages")).ok(),
+                total: root.number(dir.join("nr_hugepages")).ok(),
+                free: root.number(dir.join("free_hugepages")).ok(),
             })
         })
         .collect();
@@ -174,8 +180,12 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
             _ => Err(garbled(&distance, &text, "one distance for each node")),
         }
     });
+    let pools = dir.join("hugepages");
+    // A kernel that has no such pages has no such directory.
+    let names = s.root.names(&pools).unwrap_or_default();
     Node {
         id,
+        huge_pages: huge_pages(s.root, &pools, &names),
         cpus: s.keep(&what("cpus"), cpus).unwrap_or_default(),
         total_bytes: s.keep(&what("total"), total),
         free_bytes: free.ok(),

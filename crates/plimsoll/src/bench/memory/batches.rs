@@ -11,7 +11,7 @@ use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
-use super::lap::{OFF_CPU, off_cpu};
+use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::site;
 use super::window::{Span, Window};
@@ -167,10 +167,7 @@ impl Field {
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let blocks = self.region.work(kernel);
-            let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
-            let elapsed = end.saturating_duration_since(start);
-            let off_cpu = off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu));
-            parts.push(Part { blocks, span: Span { start, end, off_cpu }, drawing });
+            parts.push(Part { blocks, span: Span::since(start, on_cpu), drawing });
             // Nobody draws while another works: that would leave it the memory to itself.
             member.barrier();
         }

@@ -8,7 +8,7 @@ use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
 use super::broken;
-use super::lap::{Round, Schedule, Turn, off_cpu};
+use super::lap::{Round, Schedule, Turn};
 use super::site;
 use super::window::Span;
 use crate::sample::CannotMeasure;
@@ -193,11 +193,8 @@ impl Field<'_> {
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let sum = kernel.run(&mut self.arrays, passes);
-            let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
+            turn.spans.push(Span::since(start, on_cpu));
             tally.wrong_laps += u64::from(sum != tally.checksum.wrapping_mul(passes));
-            let elapsed = end.saturating_duration_since(start);
-            let off_cpu = off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu));
-            turn.spans.push(Span { start, end, off_cpu });
         }
         tally.passes += schedule.passes;
         turn.clock_hz = tally.clock.as_ref().and_then(CoreClock::probe);

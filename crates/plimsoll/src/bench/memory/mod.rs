@@ -33,6 +33,7 @@ pub use numa::Numa;
 use crate::bench::{Context, placed};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
@@ -221,7 +222,12 @@ fn human(bytes: u64) -> String {
 /// Refuses a working set that does not fit in memory, or in the pool of such pages, before any of it is allocated.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: &str) -> Result<(), CannotMeasure> {
     match page_size(pages).and_then(reserved_page) {
-        Some(page) => in_pool(machine, threads, size, page),
+        Some(page) => in_pool(
+            &machine.memory.huge_pages,
+            "/sys/kernel/mm/hugepages",
+            page,
+            pages_for(threads, size, page),
+        ),
         None => fits(machine, threads, size),
     }
 }
@@ -244,17 +250,21 @@ fn fits(machine: &Machine, threads: u64, size: u64) -> Result<(), CannotMeasure>
     )))
 }
 
-/// Whether the pool of reserved pages of `page` bytes has enough left.
-fn in_pool(machine: &Machine, threads: u64, size: u64, page: u64) -> Result<(), CannotMeasure> {
-    let needed = size.div_ceil(page).saturating_mul(threads);
-    let pool = machine.memory.huge_pages.iter().find(|pool| pool.size_bytes == page);
+/// Whole pages of `page` bytes for `size` bytes of each of `threads`.
+fn pages_for(threads: u64, size: u64, page: u64) -> u64 {
+    size.div_ceil(page).saturating_mul(threads)
+}
+
+/// Whether the pool of reserved pages of `page` bytes has so many left; `place` is where the kernel shows these pools.
+fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(), CannotMeasure> {
+    let pool = pools.iter().find(|pool| pool.size_bytes == page);
     let free = pool.and_then(|pool| pool.free).unwrap_or(0);
     if free >= needed {
         return Ok(());
     }
     Err(CannotMeasure::not_here(format!(
         "needs {needed} reserved pages of {}; {free} are free: as root, write a number to \
-         /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages, or choose --pages thp",
+         {place}/hugepages-{}kB/nr_hugepages, or choose --pages thp",
         human(page),
         page / 1024
     )))

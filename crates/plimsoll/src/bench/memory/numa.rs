@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, kernels};
 use plimsoll_metal::chase::{Chase, Shape as Cycle};
+use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
@@ -299,9 +300,9 @@ fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Memb
     let mut timed = |blocks: u64| {
         region.draw(blocks);
         member.barrier();
-        let start = Instant::now();
+        let (on_cpu, start) = (thread_cpu_time(), Instant::now());
         region.work(kernel);
-        Span { start, end: Instant::now(), off_cpu: 0.0 }
+        Span::since(start, on_cpu)
     };
     timed(1);
     // The number of laps must be the same on all threads, so it cannot follow from what this one sees.

@@ -2,14 +2,15 @@
 //! memory of its own NUMA node.
 //!
 //! The kernel takes memory of a stated node from that node alone and ends a process that wants more than is there; so the sum
-//! is held against what the node has free before any is allocated, and where the pages lie is asked afterwards.
+//! is held against what the node has free, or for reserved pages against its own pool, before any is allocated, and where the
+//! pages lie is asked afterwards.
 
 use std::collections::BTreeMap;
 
 use plimsoll_metal::numa::{nodes_of, on_node};
 use serde_json::Value as Json;
 
-use super::{HUGE_PAGE, human, reserve};
+use super::{HUGE_PAGE, human, in_pool, pages_for, pages_of, reserve, reserved_page};
 use crate::bench::places;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -86,6 +87,10 @@ pub(super) fn holds(machine: &Machine, case: &Case, threads: u64, size: u64) -> 
             "node {id} has no memory; nodes with memory: {}",
             with.join(", ")
         )));
+    }
+    if let Some(page) = reserved_page(pages_of(case)) {
+        let place = format!("/sys/devices/system/node/node{id}/hugepages");
+        return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
     }
     let free = node.free_bytes.unwrap_or(total);
     let needed = size.checked_next_multiple_of(HUGE_PAGE).and_then(|size| size.checked_mul(threads));
@@ -216,6 +221,31 @@ mod tests {
                 .collect();
             assert!(whys.len() >= 2 && whys.iter().all(|right| *right), "{}: {whys:?}", benchmark.name());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn reserved_pages_are_those_of_the_node() -> Result<(), Fault> {
+        let fixture = Fixture::open("epyc-7543-nps4")?;
+        for (node, free) in [(0, "7\n"), (1, "0\n")] {
+            let file =
+                format!("sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB/free_hugepages");
+            fixture.write(&file, free.as_bytes())?;
+        }
+        fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n")?;
+        let mut machine = fixture.machine();
+        // What is reserved is not free.
+        machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
+        let feasible = |node: u64, gib: u64| {
+            let pages = vec![Value::Word("1g".to_owned())];
+            let group = asking(node, gib << 30).with("pages", pages);
+            Latency.cases(&machine, &group).unwrap().remove(0).feasible
+        };
+        assert_eq!(feasible(0, 7), Ok(()));
+        let why = feasible(1, 1).unwrap_err();
+        let pool = "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages";
+        assert!(why.cause == Cause::NotHere && why.reason.contains(pool), "{why}");
+        assert!(feasible(2, 1).unwrap_err().reason.contains("0 are free"), "a node that shows no pool");
         Ok(())
     }
 

@@ -295,7 +295,7 @@ fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_go
                   /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or choose --pages thp";
     assert_eq!(why[0].reason, wanted);
     assert!(why[1].reason.starts_with("needs 1 reserved pages of 1 GiB"));
-    let pool = |size_bytes, free| crate::machine::memory::HugePages { size_bytes, total: free, free };
+    let pool = |size_bytes, free| HugePages { size_bytes, total: free, free };
     machine.memory.huge_pages = vec![pool(2 * MIB, Some(50)), pool(GIB, None)];
     assert_eq!(feasible(&machine), [true, true, false]);
     machine.memory.huge_pages = vec![pool(2 * MIB, Some(49)), pool(GIB, Some(1))];

@@ -5,6 +5,10 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_metal::clock::thread_cpu_time;
+
+use super::lap::off_cpu;
+
 /// How much later than the first a thread may begin for all to have begun together: above it there was more than the way
 /// of a cache line from CPU to CPU.
 const LATE: Duration = Duration::from_micros(1);
@@ -24,6 +28,15 @@ pub(super) struct Window {
     pub(super) seconds: f64,
     /// The largest share of it that a thread was off its CPU, or had not begun.
     pub(super) off_cpu: f64,
+}
+
+impl Span {
+    /// From `start`, when the thread's CPU time was `on_cpu`, until now.
+    pub(super) fn since(start: Instant, on_cpu: Duration) -> Self {
+        let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
+        let elapsed = end.saturating_duration_since(start);
+        Self { start, end, off_cpu: off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu)) }
+    }
 }
 
 impl Window {
@@ -58,6 +71,13 @@ mod tests {
         let now = Instant::now();
         let spans: Vec<Span> = spans.iter().map(|span| span(now)).collect();
         Window::of(&spans, alone).unwrap()
+    }
+
+    #[test]
+    fn who_did_not_work_was_off_its_cpu() {
+        let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let span = Span::since(begun, thread_cpu_time());
+        assert!(span.off_cpu > 0.5 && span.off_cpu <= 1.0, "{span:?}");
     }
 
     #[test]
