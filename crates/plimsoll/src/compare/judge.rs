@@ -12,6 +12,29 @@ pub const FAMILY: f64 = 0.01;
 /// The two-sided 95 % point of the normal distribution.
 const NORMAL_95: f64 = 1.96;
 
+/// A metric's figure in one run: the median over what the run repeated. Repeats are minutes apart, so their spread is
+/// not the noise between runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfRun {
+    pub(super) median: f64,
+    /// Standard error of its logarithm, from the interval of its samples.
+    error: Option<f64>,
+}
+
+impl OfRun {
+    /// `None` where the run does not have the metric.
+    pub(super) fn of(repeats: &[&MetricResult]) -> Option<Self> {
+        let error = |m: &&MetricResult| {
+            let [low, high] = m.summary.ci95.filter(|[low, _]| *low > 0.0)?;
+            Some((high / low).ln() / (2.0 * NORMAL_95))
+        };
+        Some(Self {
+            median: median(repeats.iter().map(|m| m.summary.median).collect())?,
+            error: median(repeats.iter().filter_map(error).collect()),
+        })
+    }
+}
+
 /// One side's figure as a logarithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
@@ -23,20 +46,14 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn of(metrics: &[&MetricResult]) -> Self {
-        let logs: Option<Vec<f64>> = metrics
-            .iter()
-            .map(|m| (m.summary.median > 0.0 && m.summary.median.is_finite()).then(|| m.summary.median.ln()))
-            .collect();
-        let error = |m: &&MetricResult| {
-            let [low, high] = m.summary.ci95.filter(|[low, _]| *low > 0.0)?;
-            Some((high / low).ln() / (2.0 * NORMAL_95))
-        };
-        let errors: Vec<f64> = metrics.iter().filter_map(error).collect();
+    pub(super) fn of(runs: &[OfRun]) -> Self {
+        let log = |run: &OfRun| (run.median > 0.0 && run.median.is_finite()).then(|| run.median.ln());
+        let logs: Option<Vec<f64>> = runs.iter().map(log).collect();
+        let errors: Vec<f64> = runs.iter().filter_map(|run| run.error).collect();
         Self {
             centre: logs.and_then(median),
             error: median(errors).unwrap_or(0.0),
-            runs: metrics.len().max(1) as f64,
+            runs: runs.len().max(1) as f64,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 pub use alike::{Flag, flags};
+use judge::OfRun;
 pub use judge::{FAMILY, Judged};
 pub use noise::{Floor, Floors, Noise};
 pub use require::{Holds, Requirement};
@@ -205,8 +206,17 @@ impl<'a> Figures<'a> {
         node + self.case.id().as_str()
     }
 
-    fn metric(&self, name: &str) -> Vec<&'a MetricResult> {
-        self.all.iter().filter_map(|t| t.measurement.metrics.iter().find(|m| m.name == name)).collect()
+    /// The metric in each run; `None` where one has another unit.
+    fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
+        // What a run repeats stands together.
+        let runs = self.all.chunk_by(|a, b| std::ptr::eq(a.run, b.run));
+        let repeats = runs.map(|run| -> Vec<&MetricResult> {
+            let metrics = run.iter().flat_map(|taken| &taken.measurement.metrics);
+            metrics.filter(|metric| metric.name == wanted.name).collect()
+        });
+        let repeats: Vec<_> = repeats.collect();
+        let same_unit = repeats.iter().flatten().all(|metric| metric.unit == wanted.unit);
+        same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
     }
 
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
@@ -265,8 +275,8 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
     let names = first.measurement.metrics.iter().enumerate();
     names
         .filter_map(|(index, metric)| {
-            let (a, b) = (pair.a.metric(&metric.name), pair.b.metric(&metric.name));
-            let figure = |all: &[&MetricResult]| median(all.iter().map(|m| m.summary.median).collect());
+            let (a, b) = (pair.a.metric(metric)?, pair.b.metric(metric)?);
+            let figure = |all: &[OfRun]| median(all.iter().map(|run| run.median).collect());
             let (noise, origin) = noise_of(pair, &metric.name, [&a, &b], floors).unzip();
             let judged = Judged {
                 a: judge::Evidence::of(&a),
@@ -274,7 +284,6 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 noise,
                 disturbed: pair.a.disturbed().max(pair.b.disturbed()),
             };
-            let same_unit = a.iter().chain(&b).all(|m| m.unit == metric.unit);
             let blank = Compared {
                 case: pair.b.case.clone(),
                 node: pair.b.node.map(str::to_owned),
@@ -293,7 +302,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 why: None,
                 differs: pair.differs.clone(),
             };
-            same_unit.then(|| judged.enter(blank))
+            Some(judged.enter(blank))
         })
         .collect()
 }
@@ -302,11 +311,11 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
 fn noise_of(
     pair: &Pair<'_, '_>,
     metric: &str,
-    sides: [&[&MetricResult]; 2],
+    sides: [&[OfRun]; 2],
     floors: &[Floors],
 ) -> Option<(Noise, Origin)> {
-    let spread = |all: &[&MetricResult]| {
-        let values: Vec<f64> = all.iter().map(|m| m.summary.median).collect();
+    let spread = |all: &[OfRun]| {
+        let values: Vec<f64> = all.iter().map(|run| run.median).collect();
         (values.len() >= ENOUGH_RUNS).then(|| Noise::of([values.as_slice()])).flatten()
     };
     let of_runs = sides.into_iter().filter_map(spread).reduce(Noise::worse);

@@ -137,24 +137,71 @@ fn nothing_is_divided_by_zero() {
     assert_eq!(verdict(1.0, 2.0), Verdict::Better, "without any noise every change is real");
 }
 
-/// Runs of one machine that differ by normal noise: a thousand comparisons of 40 metrics each call next to nothing real.
+#[test]
+fn what_a_run_repeats_is_one_run() {
+    let repeated = |middle: f64| {
+        let mut all = run(middle);
+        let shares = [1.0, 1.001, 0.999, 1.002, 0.998].iter().enumerate();
+        all.measurements = shares
+            .map(|(n, share)| Measurement { repeat: n as u32, ..run(middle * share).measurements.remove(0) })
+            .collect();
+        side(vec![all])
+    };
+    let found = |floors: &[Floors]| compare(&repeated(10e9), &repeated(9.5e9), floors).compared.remove(0);
+    let unknown = found(&[]);
+    assert_eq!((unknown.verdict, unknown.noise), (Verdict::Undecided, None), "minutes are not days");
+    let (five, one) = (found(&floors(0.004)), only(10e9, 9.5e9, 0.004));
+    let (five, one) = (five.interval.unwrap(), one.interval.unwrap());
+    assert!(five.iter().zip(one).all(|(a, b)| (a - b).abs() < 1e-3), "{five:?} {one:?}");
+}
+
+/// Runs of one machine whose figures differ by normal noise that was measured 13 times before: in one comparison of a
+/// hundred at most any of the 40 metrics may be called changed, and what did change is.
 #[test]
 fn alike_runs_are_hardly_ever_called_different() {
     use rand::RngExt;
+    const TIMES: usize = 500;
+    const METRICS: usize = 40;
     let mut random = Seed::new(7, "compare", "alike").generator();
     let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
-    let deviation = 0.01;
-    let mut wrong = 0;
-    for _ in 0..1000 {
-        let judged = |_| {
-            let difference = deviation * std::f64::consts::SQRT_2 * normal();
-            let spread: Vec<f64> = (0..13).map(|_| (deviation * normal()).exp()).collect();
-            let noise = Noise::of([spread.as_slice()]).unwrap();
-            difference.abs() > noise.smallest()
+    let mut noisy = |times: usize| -> Vec<f64> { (0..times).map(|_| (0.01 * normal()).exp()).collect() };
+    let mut like = run(1e9);
+    like.measurements[0].metrics[0].samples.clear();
+    like.measurements[0].metrics[0].series.clear();
+    let cases: Vec<Case> =
+        (1..=METRICS).map(|n| like.measurements[0].case.clone().with_count("threads", n as u64)).collect();
+    let of = |shares: Vec<f64>| {
+        let measured = |(case, share): (&Case, f64)| {
+            let mut made = Measurement { case: case.clone(), ..like.measurements[0].clone() };
+            let summary = &mut made.metrics[0].summary;
+            summary.median *= share;
+            summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * share));
+            made
         };
-        wrong += usize::from((0..40).any(judged));
+        side(vec![Run { measurements: cases.iter().zip(shares).map(measured).collect(), ..like.clone() }])
+    };
+    let mut known = || {
+        let floor = |case: &Case| Floor {
+            case: Some(case.id().as_str().to_owned()),
+            noise: Noise::of([noisy(13).as_slice()]).unwrap(),
+            ..floors(0.0)[0].floors[0].clone()
+        };
+        let of_cases = cases.iter().map(floor).collect();
+        let sides = [of(noisy(METRICS)), of(noisy(METRICS))];
+        (sides, [Floors { floors: of_cases, ..floors(0.0)[0].clone() }])
+    };
+    let real = |c: &Compared| matches!(c.verdict, Verdict::Better | Verdict::Worse);
+    let mut wrong = 0;
+    for _ in 0..TIMES {
+        let ([a, mut b], floors) = known();
+        wrong += usize::from(compare(&a, &b, &floors).compared.iter().any(real));
+        b.runs[0].measurements[7].metrics[0].summary.median *= 0.8;
+        let found = compare(&a, &b, &floors);
+        assert_eq!((found.compared.len(), found.compared[7].verdict), (METRICS, Verdict::Worse));
     }
-    assert!(wrong <= 40, "{wrong} of 1000");
+    // Four standard deviations above what is promised.
+    let promised = FAMILY * TIMES as f64;
+    assert!((wrong as f64) <= promised + 4.0 * (promised * (1.0 - FAMILY)).sqrt(), "{wrong} of {TIMES}");
 }
 
 proptest! {
