@@ -1,5 +1,7 @@
 //! What is asked of the history beside whole runs: figures over time, tags, notes, baselines, noise floors, imports.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Said, Store, StoreError, insert};
@@ -164,21 +166,28 @@ impl Store {
     }
 
     /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is; but one that
-    /// this history could not finish gets the measurements that it lacks.
+    /// this history could not finish gives way to more measurements of all its machines.
     ///
     /// # Errors
     /// The file cannot be written; then nothing of the run is in it.
     pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
         let header = self.header(run)?;
+        let nodes: BTreeSet<&str> = run.measurements.iter().map(|m| m.node.as_str()).collect();
+        let nodes = serde_json::to_string(&nodes).map_err(|e| self.failed(&super::unwritable(e)))?;
         let file = self.file.clone();
         let entered = || -> rusqlite::Result<bool> {
             let transaction =
                 self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            // What a machine measured that the new document knows nothing of would be gone.
             const KNOWN: &str = "
-                SELECT number, state <> 'complete' AND (SELECT count(*) FROM measurement WHERE run = number) < ?2
+                SELECT number, state <> 'complete'
+                    AND (SELECT count(*) FROM measurement WHERE run = number) < ?2
+                    AND NOT EXISTS (
+                        SELECT json_extract(document, '$.node') FROM measurement WHERE run = number
+                        EXCEPT SELECT value FROM json_each(?3))
                 FROM run WHERE id = ?1";
             let measured = run.measurements.len() as i64;
-            let known = transaction.query_row(KNOWN, params![run.id, measured], |row| {
+            let known = transaction.query_row(KNOWN, params![run.id, measured, nodes], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
             });
             match known.optional()? {

@@ -73,6 +73,25 @@ fn an_import_is_entered_once_and_stays_as_it_is() {
 }
 
 #[test]
+fn an_unfinished_run_gives_way_to_more_of_all_its_machines_alone() {
+    let (_directory, mut store) = store();
+    let of = |nodes: &[&str], each: usize| {
+        let whole = run(1).measurements;
+        let on = |node: &&str| {
+            let node = (*node).to_owned();
+            whole.iter().take(each).map(move |m| Measurement { node: node.clone(), ..m.clone() })
+        };
+        Run { status: RunStatus::Partial, measurements: nodes.iter().flat_map(on).collect(), ..run(1) }
+    };
+    stored(&mut store, &of(&["a", "b"], 1));
+    assert!(!store.import(&of(&["b"], 8)).unwrap(), "what a measured would be gone");
+    assert_eq!(store.load("last").unwrap().measurements, of(&["a", "b"], 1).measurements);
+    assert!(store.import(&of(&["a", "b", "c"], 2)).unwrap());
+    assert_eq!(store.load("last").unwrap().measurements.len(), 6);
+    assert!(!store.import(&of(&["a", "b", "c"], 1)).unwrap());
+}
+
+#[test]
 fn tags_and_notes_belong_to_runs() {
     let (_directory, mut store) = store();
     (0..2).for_each(|n| stored(&mut store, &run(n)));
