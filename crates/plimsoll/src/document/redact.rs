@@ -3,6 +3,7 @@
 //! Every text of the document is walked, not only the fields that are known to hold such things: a tool's command or a
 //! warning may repeat them.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value as Json;
@@ -27,13 +28,19 @@ impl Run {
         let cases: Vec<Case> = self.measurements.iter().map(|m| names.case(&m.case)).collect();
         let mut document = serde_json::to_value(self)?;
         let kept = Kept::of(self);
-        names.walk(&mut document, &kept);
+        names.walk(&mut document, "", &kept);
         if let Some(measurements) = document.get_mut("measurements").and_then(Json::as_array_mut) {
             for (measurement, case) in measurements.iter_mut().zip(&cases) {
                 measurement["case"] = serde_json::to_value(case)?;
             }
         }
         serde_json::from_value(document)
+    }
+
+    /// Replaces in these texts what [`Run::redacted`] replaces in the run.
+    pub fn redact<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) {
+        let (names, kept) = (Names::of(self), Kept::of(self));
+        texts.into_iter().for_each(|text| *text = names.string(text, &kept));
     }
 }
 
@@ -55,14 +62,14 @@ impl Kept {
 }
 
 /// What is replaced by what.
+#[derive(Default)]
 struct Names {
-    hosts: Vec<Host>,
+    /// The replacement of each name, which is in lower case.
+    hosts: HashMap<String, String>,
+    /// Names of other characters than a host's.
+    odd: Vec<String>,
+    machines: usize,
     cases: Vec<Renamed>,
-}
-
-struct Host {
-    name: String,
-    replacement: String,
 }
 
 /// Ids of cases that name a machine.
@@ -73,7 +80,7 @@ struct Renamed {
 
 impl Names {
     fn of(run: &Run) -> Self {
-        let mut names = Self { hosts: Vec::new(), cases: Vec::new() };
+        let mut names = Self::default();
         let nodes = run.nodes.iter().flat_map(|n| [Some(n.name.as_str()), n.machine.host.as_deref()]);
         let of_cases = run.measurements.iter().map(|m| Some(m.node.as_str()));
         for name in [run.machine.host.as_deref()].into_iter().chain(nodes).chain(of_cases).flatten() {
@@ -97,22 +104,26 @@ impl Names {
     }
 
     fn enter(&mut self, name: &str) {
-        if name.is_empty() || name == "localhost" || self.hosts.iter().any(|h| h.name == name) {
+        if name.is_empty() || name == "localhost" || self.host(name).is_some() {
             return;
         }
         // The first part of a full name stands for the same machine.
-        let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-        let same = self.hosts.iter().find(|h| short(&h.name) == short(name) && !short(name).is_empty());
-        let replacement = same.map(|h| h.replacement.clone()).unwrap_or_else(|| {
-            let mut known: Vec<&str> = self.hosts.iter().map(|h| h.replacement.as_str()).collect();
-            known.dedup();
-            format!("host-{}", known.len() + 1)
+        let short = name.split('.').next().filter(|short| !short.is_empty()).unwrap_or(name);
+        let replacement = self.host(short).cloned().unwrap_or_else(|| {
+            self.machines += 1;
+            format!("host-{}", self.machines)
         });
-        self.hosts.push(Host { name: name.to_owned(), replacement: replacement.clone() });
-        let short = short(name);
-        if !short.is_empty() && short != name && self.hosts.iter().all(|h| h.name != short) {
-            self.hosts.push(Host { name: short, replacement });
+        if !name.chars().all(in_word) {
+            self.odd.push(name.to_owned());
         }
+        for name in [short, name] {
+            self.hosts.insert(name.to_ascii_lowercase(), replacement.clone());
+        }
+    }
+
+    /// What stands for this name.
+    fn host(&self, name: &str) -> Option<&String> {
+        self.hosts.get(&name.to_ascii_lowercase())
     }
 
     /// The case with its machines' names replaced.
@@ -126,15 +137,15 @@ impl Names {
         })
     }
 
-    fn walk(&self, json: &mut Json, kept: &Kept) {
+    /// Walks what stands in the document under `place`, the key of the object or list that it is in.
+    fn walk(&self, json: &mut Json, place: &str, kept: &Kept) {
         match json {
             Json::String(text) => *text = self.string(text, kept),
-            Json::Array(all) => all.iter_mut().for_each(|one| self.walk(one, kept)),
+            Json::Array(all) => all.iter_mut().for_each(|one| self.walk(one, place, kept)),
             Json::Object(fields) => {
                 for (key, value) in fields.iter_mut() {
-                    // Words of the document's own.
-                    if !OWN_WORDS.contains(&key.as_str()) {
-                        self.walk(value, kept);
+                    if !OWN_WORDS.contains(&key.as_str()) && !OWN_PLACES.contains(&(place, key.as_str())) {
+                        self.walk(value, key, kept);
                     }
                 }
             }
@@ -143,16 +154,16 @@ impl Names {
     }
 
     fn string(&self, text: &str, kept: &Kept) -> String {
-        if let Some(host) = self.hosts.iter().find(|h| h.name == text) {
-            return host.replacement.clone();
+        if let Some(host) = self.host(text) {
+            return host.clone();
         }
         let mut text = text.to_owned();
         for case in &self.cases {
             text = text.replace(&case.from, &case.to);
         }
         // A name of other characters than a host's is no word of its own anywhere.
-        for host in self.hosts.iter().filter(|h| !h.name.chars().all(in_word)) {
-            text = text.replace(&host.name, &host.replacement);
+        for name in &self.odd {
+            text = text.replace(name, self.host(name).map_or("", String::as_str));
         }
         self.text(&text, &|token| kept.has(token))
     }
@@ -183,14 +194,13 @@ impl Names {
         // A full stop or colon may be the sentence's.
         let bare = word.trim_end_matches(['.', ':']);
         let stops = &word[bare.len()..];
-        let named = self.hosts.iter().find(|h| h.name.eq_ignore_ascii_case(bare));
-        if let Some(host) = named {
-            return format!("{}{stops}", host.replacement);
+        if let Some(host) = self.host(bare) {
+            return format!("{host}{stops}");
         }
         if let Some((name, port)) = bare.rsplit_once(':')
-            && let Some(host) = self.hosts.iter().find(|h| h.name.eq_ignore_ascii_case(name))
+            && let Some(host) = self.host(name)
         {
-            return format!("{}:{port}{stops}", host.replacement);
+            return format!("{host}:{port}{stops}");
         }
         match address(bare) {
             Some(Address::Bare) => format!("address{stops}"),
@@ -217,6 +227,16 @@ const OWN_WORDS: &[&str] = &[
     "verdict",
     "hash",
     "metric",
+];
+
+/// Keys of that kind in one place only: elsewhere their texts may name a machine.
+const OWN_PLACES: &[(&str, &str)] = &[
+    ("metrics", "name"),
+    ("peers", "peer"),
+    ("limit", "kind"),
+    ("limit", "source"),
+    ("limits", "kind"),
+    ("limits", "source"),
 ];
 
 /// Characters of names, addresses and identifiers.
@@ -274,7 +294,7 @@ mod tests {
     use super::*;
     use crate::document::Node;
     use crate::fixture;
-    use crate::measurement::{MetricResult, Note};
+    use crate::measurement::{MetricResult, Note, PeerResult};
 
     const SECRETS: &[&str] = &[
         "db7.example.org",
@@ -336,6 +356,9 @@ mod tests {
             "{server}"
         );
         assert_eq!(far.warnings[0].text, format!("{} was slow", far.case.id()));
+        let mut texts = [run.measurements.last().unwrap().warnings[0].text.clone(), "DB7: 1 s".to_owned()];
+        run.redact(&mut texts);
+        assert_eq!(texts, [far.warnings[0].text.clone(), "host-1: 1 s".to_owned()]);
     }
 
     #[test]
@@ -362,7 +385,7 @@ mod tests {
 
     #[test]
     fn loopback_versions_times_and_numbers_are_no_addresses() {
-        let names = Names { hosts: Vec::new(), cases: Vec::new() };
+        let names = Names::default();
         for text in [
             "127.0.0.1:5201 and [::1]:80",
             "fio 3.33, kernel 6.1.0-13, 12:30:45, 0.0.0.0:0",
@@ -376,13 +399,36 @@ mod tests {
 
     #[test]
     fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
-        for name in ["cpu", "rate", "ok", "higher", "plimsoll.run/1", "x", "\u{1b}[31m<b>"] {
-            let mut run = fixture::run();
-            run.machine.host = Some(name.to_owned());
-            let redacted = run.redacted().unwrap();
+        let words = |run: &Run| -> Vec<String> {
+            let metrics = run.measurements.iter().flat_map(|m| &m.metrics);
+            let limit = |m: &MetricResult| m.limit.as_ref().map(|l| format!("{:?} {:?}", l.kind, l.source));
+            let tools = |m: &MetricResult| m.peers.iter().map(|p| p.peer.clone()).collect::<String>();
+            metrics.map(|m| format!("{} {:?} {}", m.name, limit(m), tools(m))).collect()
+        };
+        let mut run = fixture::run();
+        run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", &[]), 0.03)];
+        assert!(words(&run)[0].ends_with(" fio"), "{:?}", words(&run));
+        for name in [
+            "cpu",
+            "rate",
+            "latency",
+            "bus",
+            "fio",
+            "ceiling",
+            "derived",
+            "ok",
+            "higher",
+            "plimsoll.run/1",
+            "x",
+            "\u{1b}[31m<b>",
+        ] {
+            let mut named = run.clone();
+            named.machine.host = Some(name.to_owned());
+            let redacted = named.redacted().unwrap();
             assert_eq!(redacted.machine.host.as_deref(), Some("host-1"), "{name}");
             assert_eq!(redacted.measurements[0].case, run.measurements[0].case);
             assert_eq!(redacted.measurements[0].status, run.measurements[0].status);
+            assert_eq!(words(&redacted), words(&run), "{name}");
         }
     }
 
