@@ -34,7 +34,7 @@ use crate::event::Event;
 use crate::finding;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement, Status};
-use crate::output::{Begins, OutputError, Outputs};
+use crate::output::{Begins, OutputError, Outputs, complain};
 use crate::peer::Companions;
 use crate::plan::write;
 use crate::report;
@@ -199,12 +199,6 @@ fn own_program() -> Result<PathBuf, Failure> {
     })
 }
 
-/// One line on stderr, for what is told beside a result.
-fn complain(line: &str) {
-    let line = crate::text::shown_within(line, 2000);
-    let _ = writeln!(std::io::stderr(), "plimsoll: {line}");
-}
-
 /// Prints to stdout; a reader that has gone is no failure.
 fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
@@ -263,12 +257,17 @@ fn run(
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
     let code = match exit_code(&seat.document, interrupted, kept) {
-        0 if !compare::required(&prepared.requirements, &seat.document, prepared.store.as_deref())? => {
-            code::VERDICT
-        }
+        0 => held(prepared, &seat.document)?,
         code => code,
     };
     Ok(ExitCode::from(code))
+}
+
+/// The exit code of a run that is otherwise as it should be: whether all that was required of it holds.
+fn held(prepared: &Prepared, run: &Run) -> Result<u8, Failure> {
+    let mut history = sides::History::new(prepared.store.as_deref());
+    let held = compare::required(&prepared.requirements, run, &mut history)?;
+    Ok(if held.iter().all(|h| h.met) { 0 } else { code::VERDICT })
 }
 
 /// One machine's part in a run: its workers and its document.

@@ -285,8 +285,9 @@ fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
     Ok(Some(History { location, store, run: String::new(), next: 0 }))
 }
 
-/// One line on stderr.
-fn complain(line: &str) {
+/// One line on stderr, for what is told beside a result.
+pub fn complain(line: &str) {
+    let line = crate::text::shown_within(line, 2000);
     let _ = writeln!(io::stderr(), "plimsoll: {line}");
 }
 

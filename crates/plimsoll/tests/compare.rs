@@ -93,6 +93,11 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     let words = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "none"];
     let (_, err) = ended(plimsoll(dir.path()).args(words).args(["--require", "null latency > 1 s"]), 1);
     assert!(err.contains("not met: null latency > 1 s"), "{err}");
+    let words = ["--require", "null latency <= 900% of baseline", "--json", "none.json"];
+    let none = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "none"];
+    let (_, err) = ended(plimsoll(dir.path()).args(none).args(words), 2);
+    assert!(err.contains("--store none has no runs") && err.lines().count() == 1, "{err}");
+    assert!(!dir.path().join("none.json").exists(), "it is said before anything is measured");
 }
 
 #[test]

@@ -106,6 +106,24 @@ fn what_leaves_the_machine_can_be_redacted() {
 }
 
 #[test]
+fn an_export_holds_a_requirement_against_the_baseline_that_the_run_had() {
+    let dir = scratch();
+    run(dir.path());
+    run(dir.path());
+    let words =
+        ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet", "--store", "history.db"];
+    let require = ["--require", "null latency < 0% of baseline"];
+    let (_, err) = ended(plimsoll(dir.path()).args(words).args(require), 1);
+    let unmet = err.lines().find(|line| line.starts_with("plimsoll: not met: ")).unwrap();
+    assert!(unmet.contains("of the baseline's"), "{unmet}");
+    for more in [["--format", "csv"], ["--redact", "--format=junit"]] {
+        let words = ["export", "last", "--store", "history.db"];
+        let (_, again) = ended(plimsoll(dir.path()).args(words).args(more).args(require), 1);
+        assert_eq!(again.trim_end(), unmet, "{more:?}");
+    }
+}
+
+#[test]
 fn man_pages_and_completions_are_whole() {
     let dir = scratch();
     ended(plimsoll(dir.path()).args(["generate", "out"]), 0);
@@ -184,8 +202,9 @@ fn every_format_is_written_whole_or_not_at_all() {
     assert!(export("junit").contains("<testcase classname=\"null\""));
     let words =
         ["export", "last", "--format", "junit", "--require", "null latency > 1 s", "--store", "history.db"];
-    let (out, _) = ended(plimsoll(dir.path()).args(words), 1);
+    let (out, err) = ended(plimsoll(dir.path()).args(words), 1);
     assert!(out.contains("failures=\"1\""), "{out}");
+    assert!(err.contains("not met: null latency > 1 s: null:"), "{err}");
     fs::create_dir(dir.path().join("directory")).unwrap();
     ended(plimsoll(dir.path()).args(["export", "last", "--output", "directory", "--store", "history.db"]), 2);
     ended(plimsoll(dir.path()).args(["export", "nothing", "--store", "history.db"]), 2);

@@ -156,14 +156,10 @@ fn lead(
     let (document, ended, kept) =
         led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told })?;
     let code = match exit_code_of(&document, &ended, kept) {
-        0 if !super::compare::required(&prepared.requirements, &document, prepared.store.as_deref())
-            .unwrap_or_else(|failure| {
-                super::complain(&failure.line);
-                false
-            }) =>
-        {
-            code::VERDICT
-        }
+        0 => super::held(&prepared, &document).unwrap_or_else(|failure| {
+            super::complain(&failure.line);
+            failure.code
+        }),
         code => code,
     };
     match ended.lost.as_slice() {

@@ -1,15 +1,15 @@
 //! `plimsoll compare`, and `--require` after a run.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::sides::History;
-use super::{Failure, code, printed};
+use super::{Failure, code, complain, printed};
 use crate::cli::Compare;
 use crate::compare::{self, Comparison, Holds, Requirement, Side};
 use crate::document::Run;
 use crate::limit::median;
+use crate::output;
 use crate::report::compare::{Shown, failed, markdown, table};
 use crate::report::html;
 use crate::report::json::Target;
@@ -62,38 +62,41 @@ fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
 
-/// The requirements of a run, against the last runs before it where one needs a baseline. Unmet ones are told on
-/// stderr; whether all are met.
+/// Refuses requirements that need a baseline where there will be no history to have it from: before anything is
+/// measured.
+///
+/// # Errors
+/// `--store none`, or there is no place for a history.
+pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) -> Result<(), Failure> {
+    let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
+    match output::location(store).map_err(|e| super::store_failure(&e))? {
+        Some(_) => Ok(()),
+        None => Err(Failure::usage(format!(
+            "--require '{}': --store none has no runs to be a baseline; name a history, or a bound without one",
+            one.text
+        ))),
+    }
+}
+
+/// The requirements against every figure of a run, and against the last runs before it where one needs a baseline.
+/// Unmet ones are told on stderr.
 ///
 /// # Errors
 /// The history cannot be read.
 pub(super) fn required(
     requirements: &[Requirement],
     run: &Run,
-    store: Option<&Path>,
-) -> Result<bool, Failure> {
-    if requirements.is_empty() {
-        return Ok(true);
-    }
+    history: &mut History<'_>,
+) -> Result<Vec<Holds>, Failure> {
     const BEFORE: usize = 10;
-    let mut baseline = Side { name: "baseline".to_owned(), runs: Vec::new() };
-    if requirements.iter().any(Requirement::needs_baseline) {
-        let mut history = History::new(store);
-        let store = history.open()?;
-        let failed = |e| super::store_failure(&e);
-        let ids = store.baseline(run, BEFORE).map_err(failed)?;
-        baseline.runs = ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>().map_err(failed)?;
-    }
-    let held = held(requirements, run, &baseline);
+    let needs_baseline = requirements.iter().any(Requirement::needs_baseline);
+    let runs = if needs_baseline { history.before(run, BEFORE)? } else { Vec::new() };
+    let held = held(requirements, run, &Side { name: "baseline".to_owned(), runs });
     for unmet in held.iter().filter(|h| !h.met) {
         let case = unmet.case.as_deref().map(|case| format!(" {case}:")).unwrap_or_default();
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
     }
-    Ok(held.iter().all(|h| h.met))
-}
-
-fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "plimsoll: {}", crate::text::shown_within(line, 600));
+    Ok(held)
 }
 
 fn json(comparison: &Comparison, held: &[Holds]) -> Result<String, Failure> {

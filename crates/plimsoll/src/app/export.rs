@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use super::sides::History;
 use super::{Failure, code};
 use crate::cli::Export;
-use crate::document::Run;
-use crate::limit::median;
 use crate::report::{json, junit, markdown, openmetrics, tidy};
 
 /// Writes the runs to stdout, or to a file.
@@ -23,12 +21,13 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let [run] = runs.as_slice() else {
         return Err(Failure::usage(format!("{} runs bear this tag; name one by its id", runs.len())));
     };
-    let before = history.before_run(run);
+    let mut held = super::compare::required(&requirements, run, &mut history)?;
+    if typed.redact {
+        run.redact(
+            held.iter_mut().flat_map(|h| [&mut h.requirement, &mut h.found].into_iter().chain(&mut h.case)),
+        );
+    }
     let run = &super::shareable(run, typed.redact)?;
-    let held: Vec<_> = requirements
-        .iter()
-        .flat_map(|r| r.check(run, |id, metric| baseline(before.as_ref(), id.as_str(), metric)))
-        .collect();
     let mut text = Vec::new();
     let made = match typed.format.as_str() {
         "csv" => tidy::csv(run, &mut text),
@@ -56,10 +55,4 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     }
     let unmet = held.iter().any(|h| !h.met);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
-}
-
-fn baseline(before: Option<&Run>, id: &str, metric: &str) -> Option<f64> {
-    let same = before?.measurements.iter().filter(|m| m.case.id().as_str() == id);
-    let figures = same.filter_map(|m| m.metrics.iter().find(|m| m.name == metric));
-    median(figures.map(|m| m.summary.median).collect())
 }

@@ -43,6 +43,7 @@ impl Prepared {
         super::distinct_outputs(common)?;
         super::peers::against(common)?;
         let requirements = super::compare::requirements(&common.require)?;
+        super::compare::can_be_held(&requirements, common.store.as_deref())?;
         let usage = |e: UsageError| Failure::usage(e.to_string());
         let mut plan = resolve::plan(what, common).map_err(usage)?;
         let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;

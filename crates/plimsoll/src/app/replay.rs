@@ -20,7 +20,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let target =
         typed.html.as_deref().map(Target::new).transpose().map_err(|e| Failure::usage(e.to_string()))?;
     let runs = history.runs(&typed.runs)?;
-    let before = runs.first().and_then(|run| history.before_run(run));
+    let before = runs.first().and_then(|run| history.before(run, 1).ok()?.pop());
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
     let Some(target) = target else {

@@ -64,11 +64,11 @@ impl<'a> History<'a> {
         match (baseline(a)?, baseline(b)?) {
             (Some(count), _) => {
                 let b = self.side(b)?;
-                Ok([self.before(a, &b, count)?, b])
+                Ok([self.baseline_of(&b, a, count)?, b])
             }
             (_, Some(count)) => {
                 let a = self.side(a)?;
-                let b = self.before(b, &a, count)?;
+                let b = self.baseline_of(&a, b, count)?;
                 Ok([a, b])
             }
             _ => self.measured_or_published(a, b),
@@ -94,19 +94,28 @@ impl<'a> History<'a> {
         }
     }
 
-    fn before(&mut self, name: &str, other: &Side, count: usize) -> Result<Side, Failure> {
+    /// The last `count` own runs before this one; none for the first.
+    ///
+    /// # Errors
+    /// There is no history, or it cannot be read.
+    pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<Vec<Run>, Failure> {
         let store = self.open()?;
+        let ids = store.baseline(run, count).map_err(|e| store_failure(&e))?;
+        loaded(store, &ids)
+    }
+
+    fn baseline_of(&mut self, other: &Side, name: &str, count: usize) -> Result<Side, Failure> {
         let Some(run) = other.runs.last() else {
             return Err(Failure::usage("an empty side has no baseline"));
         };
-        let ids = store.baseline(run, count).map_err(|e| store_failure(&e))?;
-        if ids.is_empty() {
+        let runs = self.before(run, count)?;
+        if runs.is_empty() {
             return Err(Failure::usage(format!(
                 "{name}: no complete run of plan {} on this kind of machine came before; the first run has no baseline",
                 crate::text::shown(&run.plan.name)
             )));
         }
-        loaded(store, name, &ids)
+        Ok(Side { name: shown(name), runs })
     }
 
     /// One side that is no baseline.
@@ -118,7 +127,7 @@ impl<'a> History<'a> {
         let store = self.open()?;
         let tagged = store.tagged(name).map_err(|e| store_failure(&e))?;
         if !tagged.is_empty() {
-            return loaded(store, name, &tagged);
+            return Ok(Side { name: shown(name), runs: loaded(store, &tagged)? });
         }
         let run = store.load(name).map_err(|e| match e {
             StoreError::NoSuchRun { .. } if Path::new(name).exists() => Failure::usage(format!(
@@ -141,13 +150,6 @@ impl<'a> History<'a> {
             runs.extend(self.side(name)?.runs);
         }
         Ok(runs)
-    }
-
-    /// The last own run before this one, where there is a history with one.
-    pub(super) fn before_run(&mut self, run: &Run) -> Option<Run> {
-        let store = self.open().ok()?;
-        let id = store.baseline(run, 1).ok()?.pop()?;
-        store.load(&id).ok()
     }
 }
 
@@ -173,9 +175,8 @@ fn shown(name: &str) -> String {
     crate::text::shown_within(name, 120)
 }
 
-fn loaded(store: &Store, name: &str, ids: &[String]) -> Result<Side, Failure> {
-    let runs = ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>();
-    Ok(Side { name: shown(name), runs: runs.map_err(|e| store_failure(&e))? })
+fn loaded(store: &Store, ids: &[String]) -> Result<Vec<Run>, Failure> {
+    ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>().map_err(|e| store_failure(&e))
 }
 
 /// How many runs `baseline:lastN` names.

@@ -84,7 +84,8 @@ pub struct Export {
     /// What is written: csv and ndjson have a row for each sample
     #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = ["json", "csv", "ndjson", "markdown", "openmetrics", "junit"])]
     pub format: String,
-    /// Requirements that stand in JUnit's document as tests; exit code 1 unless they hold
+    /// Requirements as after a run, against the last 10 before this one where they need a baseline; in JUnit's document
+    /// they stand as tests; exit code 1 unless they hold
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// To this file, replaced whole, instead of stdout
