@@ -12,7 +12,7 @@ use super::out::Out;
 use super::style::{Role, Style};
 use super::wrap::{flowed, paragraph};
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
+use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::published::{Baseline, Figure, Layout, Matched};
 use crate::quantity::{format_size, percent, significant};
 
@@ -146,9 +146,9 @@ impl<'a> Today<'a> {
         }
     }
 
-    /// The first reference tool that gave figures, and its median.
-    fn tool(&self) -> Option<(String, f64)> {
-        self.metric?.peers.iter().find_map(|peer| Some((peer.peer.clone(), peer.median?)))
+    /// The first reference tool that gave figures.
+    fn tool(&self) -> Option<&'a PeerResult> {
+        self.metric?.peers.iter().find(|peer| peer.median.is_some())
     }
 
     fn mean(&self) -> Option<f64> {
@@ -215,11 +215,7 @@ impl Sheet {
         let most = all.iter().map(|today| today.samples.len()).max().unwrap_or(0).min(5);
         self.head(&["operation", "block", "threads"]);
         self.head.extend((1..=most).map(|n| format!("sample {n}")));
-        let beside: Vec<Beside> = points
-            .iter()
-            .zip(&all)
-            .map(|(point, today)| Beside::of(today, point.matched.metric, scale))
-            .collect();
+        let beside: Vec<Beside> = all.iter().map(|today| Beside::of(today, scale)).collect();
         let kept: Vec<usize> =
             (0..Beside::HEAD.len()).filter(|at| beside.iter().any(|cells| cells.0[*at] != NOTHING)).collect();
         self.head(&["mean", "stdev"]);
@@ -279,7 +275,7 @@ impl Sheet {
                     continue;
                 };
                 let measured = Today::of(run, point.matched);
-                let cells = Beside::of(&measured, point.matched.metric, scale).0;
+                let cells = Beside::of(&measured, scale).0;
                 beside.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
                 today.push(self.own(&measured, scale));
                 then.push(self.published(point.figure, scale));
@@ -304,7 +300,7 @@ impl Sheet {
         self.head(&["published own", "published ref.", "ratio"]);
         for point in points {
             let today = Today::of(run, point.matched);
-            let mut beside = Beside::of(&today, point.matched.metric, scale);
+            let mut beside = Beside::of(&today, scale);
             // The reference program may have another case beside it: HPL stands beside a system of equations.
             if let Some(other) = reference(point).and_then(|figure| figure.matched.as_ref())
                 && beside.0[0] == NOTHING
@@ -340,7 +336,7 @@ impl Sheet {
             let today = Today::of(run, point.matched);
             let mut row = vec![point.figure.source.to_owned(), label(&point.matched.case)];
             row.push(self.own(&today, scale));
-            row.extend(Beside::of(&today, point.matched.metric, scale).0);
+            row.extend(Beside::of(&today, scale).0);
             row.push(self.published(point.figure, scale));
             row.push(ratio(&today, point.figure));
             self.rows.push(row);
@@ -420,29 +416,24 @@ struct Beside([String; 4]);
 impl Beside {
     const HEAD: [&str; 4] = ["reference", "theory", "own eff.", "ref. eff."];
 
-    fn of(today: &Today<'_>, metric: &str, scale: f64) -> Self {
-        let nothing = || NOTHING.to_owned();
+    fn of(today: &Today<'_>, scale: f64) -> Self {
+        let shown = |value: Option<f64>| value.map(|value| significant(value / scale, DIGITS));
+        let share = |share: Option<f64>| share.map(|share| percent(share, 3));
         let limit = today.metric.and_then(|m| m.limit.as_ref()).and_then(|limit| limit.value);
-        let own = today.metric.and_then(|m| m.of_limit).map(|share| percent(share, 3));
         let tool = today.tool();
-        let share = tool.as_ref().zip(limit).map(|((_, value), limit)| match metric {
-            "latency" | "rtt" => percent(limit / value, 3),
-            _ => percent(value / limit, 3),
-        });
-        Self([
-            tool.map_or_else(nothing, |(name, value)| {
-                format!("{} {name}", significant(value / scale, DIGITS))
-            }),
-            limit.map_or_else(nothing, |limit| significant(limit / scale, DIGITS)),
-            own.unwrap_or_else(nothing),
-            share.unwrap_or_else(nothing),
-        ])
+        let cells = [
+            tool.and_then(|tool| Some(format!("{} {}", shown(tool.median)?, tool.peer))),
+            shown(limit),
+            share(today.metric.and_then(|m| m.of_limit)),
+            share(tool.and_then(|tool| tool.of_limit)),
+        ];
+        Self(cells.map(|cell| cell.unwrap_or_else(|| NOTHING.to_owned())))
     }
 
     /// With the tool that stands beside another case, whose limit is its own.
     fn with_tool_of(self, other: &Today<'_>, scale: f64) -> Self {
         let [_, theory, own, _] = self.0;
-        let [tool, _, _, share] = Self::of(other, "", scale).0;
+        let [tool, _, _, share] = Self::of(other, scale).0;
         Self([tool, theory, own, share])
     }
 }

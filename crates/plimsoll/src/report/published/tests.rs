@@ -63,3 +63,15 @@ fn a_row_tells_what_was_published() {
     assert!(beside(&baseline, &run.measurements[1])[0].contains("not to be believed: past the link"));
     assert!(beside(&baseline, &run.measurements[2]).is_empty());
 }
+
+#[test]
+fn a_tool_beside_another_case_keeps_its_share_of_that_cases_limit() {
+    use crate::limit::{Kind, Limit, Source};
+    let floor = Limit::fixed(Kind::Floor, Source::Derived, 20e-6, "echo", Vec::new());
+    let mut metric = fixture::metric_of("rtt", Unit::Second, vec![40e-6]);
+    metric.peers =
+        vec![PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor))];
+    let today = |metric| Today { samples: Vec::new(), metric, instead: None, invalid: None };
+    let beside = Beside::of(&today(None), 1e-6).with_tool_of(&today(Some(&metric)), 1e-6);
+    assert_eq!(beside.0, ["80.00 netperf", NOTHING, NOTHING, "25.0 %"], "limit ÷ measured");
+}
