@@ -1,11 +1,11 @@
 //! Proof that time goes forward wherever it is read: threads on all CPUs race through a shared sequence, and a reading
-//! taken after another one was published must not be earlier. Then what a reading costs, and how steady the core clock
-//! is.
+//! taken after another one was published must not be earlier. So are raced the system's clock and, where transfers are
+//! stamped with the processor's counter, that. Then what a reading costs, and how steady the core clock is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use plimsoll_metal::clock::{CoreClock, timer_overhead};
+use plimsoll_metal::ticks::Clock;
 
 use super::Check;
 use crate::machine::CpuSet;
@@ -23,15 +23,16 @@ const PROBES: usize = 200;
 /// What the race found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Race {
-    /// Readings on all CPUs.
+    /// CPUs that took part.
+    pub cpus: usize,
+    /// Readings on all of them.
     pub readings: u64,
     /// Those that were earlier than one published before.
     pub backwards: u64,
 }
 
-/// Races on these CPUs; `None` where no thread could be started.
-pub fn race(cpus: &CpuSet) -> Option<Race> {
-    let begun = Instant::now();
+/// Races a clock on these CPUs; `None` where no thread could be started.
+pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
         let mut set = rustix::thread::CpuSet::new();
@@ -41,36 +42,47 @@ pub fn race(cpus: &CpuSet) -> Option<Race> {
         let mut backwards = 0u64;
         for _ in 0..READINGS {
             let published = latest.load(Ordering::SeqCst);
-            let now = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let now = clock.ordered_now_ns();
             backwards += u64::from(now < published);
             latest.fetch_max(now, Ordering::SeqCst);
         }
-        Race { readings: u64::from(READINGS), backwards }
+        Race { cpus: 1, readings: u64::from(READINGS), backwards }
     };
     std::thread::scope(|scope| {
         let spawn = |cpu: usize| std::thread::Builder::new().spawn_scoped(scope, move || one(cpu)).ok();
         let threads: Vec<_> = cpus.iter().take(MOST_CPUS).filter_map(spawn).collect();
         let races = threads.into_iter().filter_map(|thread| thread.join().ok());
-        races.reduce(|a, b| Race { readings: a.readings + b.readings, backwards: a.backwards + b.backwards })
+        races.reduce(|a, b| Race {
+            cpus: a.cpus + b.cpus,
+            readings: a.readings + b.readings,
+            backwards: a.backwards + b.backwards,
+        })
     })
 }
 
-/// The clock as facts: the race on these CPUs, the cost of a reading, the core clock.
+/// The clock as facts: the races on these CPUs, the cost of a reading, the core clock.
 pub fn clock(cpus: &CpuSet) -> Vec<Check> {
-    vec![raced(race(cpus), cpus.len()), reading(timer_overhead()), core_clock(&probes())]
+    let mut checks = vec![raced("time", race(Clock::system(), cpus))];
+    // What disk transfers are stamped with.
+    let counter = Clock::fastest();
+    if counter.is_counter() {
+        checks.push(raced("time of transfers", race(counter, cpus)));
+    }
+    checks.extend([reading(timer_overhead()), core_clock(&probes())]);
+    checks
 }
 
-fn raced(race: Option<Race>, cpus: usize) -> Check {
+fn raced(name: &'static str, race: Option<Race>) -> Check {
     match race {
-        Some(Race { readings, backwards: 0 }) => {
-            Check::good("time", format!("{readings} readings on {cpus} CPUs, none went backwards"))
+        Some(Race { cpus, readings, backwards: 0 }) => {
+            Check::good(name, format!("{readings} readings on {cpus} CPUs, none went backwards"))
         }
-        Some(Race { readings, backwards }) => Check::costs(
-            "time",
+        Some(Race { cpus, readings, backwards }) => Check::costs(
+            name,
             format!("{backwards} of {readings} readings on {cpus} CPUs went backwards"),
             "times between CPUs cannot be trusted: boot with another clocksource, and tell the host's owner",
         ),
-        None => Check::unknown("time", "no thread could be started", "see ulimit -u"),
+        None => Check::unknown(name, "no thread could be started", "see ulimit -u"),
     }
 }
 
@@ -129,17 +141,20 @@ mod tests {
     #[test]
     fn the_race_reads_on_every_cpu() {
         let allowed = crate::machine::Machine::discover(&crate::machine::Root::live()).cpu.allowed;
-        let race = race(&allowed).unwrap();
-        assert_eq!(race.readings, u64::from(READINGS) * allowed.len().min(MOST_CPUS) as u64);
-        assert_eq!(race.backwards, 0, "std's Instant is monotonic");
-        assert_eq!(super::race(&CpuSet::default()), None);
+        for clock in [Clock::system(), Clock::fastest()] {
+            let race = race(clock, &allowed).unwrap();
+            assert_eq!(race.cpus, allowed.len().min(MOST_CPUS));
+            assert_eq!(race.readings, u64::from(READINGS) * race.cpus as u64);
+            assert!(clock.is_counter() || race.backwards == 0, "the system's clock is monotonic");
+            assert_eq!(super::race(clock, &CpuSet::default()), None);
+        }
     }
 
     #[test]
     fn time_that_goes_backwards_is_told() {
-        let check = raced(Some(Race { readings: 100, backwards: 3 }), 2);
+        let check = raced("time", Some(Race { cpus: 64, readings: 100, backwards: 3 }));
         assert_eq!(check.state, State::Costs);
-        assert!(check.found.starts_with("3 of 100"));
+        assert!(check.found.starts_with("3 of 100 readings on 64 CPUs"));
     }
 
     #[test]

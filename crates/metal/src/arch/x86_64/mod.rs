@@ -50,13 +50,19 @@ pub(crate) fn prefetch<T>(place: *const T) {
 }
 
 /// The counter of time that programs may read, and what the kernel calls it as its own time source.
-pub(crate) const TICKS: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter });
+pub(crate) const TICKS: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
 /// Not ordered against the instructions around it: between two readings lie system calls or hundreds of instructions.
 fn time_stamp_counter() -> u64 {
     // SAFETY: every x86-64 processor has it; where the system forbids it (prctl PR_SET_TSC), the kernel's own
     // `clock_gettime` would not work either.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Waits until all instructions before it have ended (Intel's manual on RDTSC; AMD's since Linux sets `LFENCE` so).
+fn fence() {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { core::arch::x86_64::_mm_lfence() }
 }
 
 /// Whether this processor, and the system beneath it, has `isa`.
