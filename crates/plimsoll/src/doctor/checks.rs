@@ -1,6 +1,9 @@
 //! What makes figures noisy, and what rights are missing: one function a fact.
 
+use std::path::Path;
+
 use super::Check;
+use crate::machine::root::ReadError;
 use crate::machine::{Machine, Root};
 use crate::quantity::{format_size, percent};
 
@@ -240,23 +243,26 @@ fn counters(root: &Root, _: &Machine) -> Check {
     }
 }
 
-fn firmware(root: &Root, _: &Machine) -> Check {
-    let edac =
-        root.names("sys/devices/system/edac/mc").is_ok_and(|names| names.iter().any(|n| n.starts_with("mc")));
-    match (root.exists("sys/firmware/dmi/tables/DMI"), edac) {
-        (true, _) if root.bytes(std::path::Path::new("sys/firmware/dmi/tables/DMI"), 64).is_err() => {
-            Check::costs(
-                "memory modules",
-                "/sys/firmware/dmi/tables is readable by root alone",
-                "the limit of memory bandwidth stays unknown; run plimsoll machine as root once, or give --limits FILE",
-            )
-        }
-        (true, _) | (_, true) => Check::good("memory modules", "described by the firmware"),
-        (false, false) => Check::unknown(
-            "memory modules",
-            "no firmware table here",
-            "the limit of memory bandwidth may stay unknown; give --limits FILE, or name the instance type",
+fn firmware(root: &Root, machine: &Machine) -> Check {
+    let table = root.head(Path::new("sys/firmware/dmi/tables/DMI"), 1);
+    modules(machine, table.map(drop))
+}
+
+/// What the limit of memory bandwidth can rest on; `table` is how the firmware's could be read.
+fn modules(machine: &Machine, table: Result<(), ReadError>) -> Check {
+    const NAME: &str = "memory modules";
+    const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";
+    let described = machine.memory.modules.as_ref().is_some_and(|modules| !modules.is_empty());
+    match (described, machine.virtualisation.is_virtual, table) {
+        (true, Some(false), _) => Check::good(NAME, "described by the firmware"),
+        (true, _, _) => Check::unknown(NAME, "described by a hypervisor, which makes them up", INSTEAD),
+        (false, _, Err(ReadError::Denied(_))) => Check::costs(
+            NAME,
+            "/sys/firmware/dmi/tables is readable by root alone",
+            format!("{INSTEAD}, or measure as root"),
         ),
+        (false, _, Ok(())) => Check::unknown(NAME, "the firmware's table names none", INSTEAD),
+        (false, _, Err(_)) => Check::unknown(NAME, "no firmware table here", INSTEAD),
     }
 }
 
@@ -312,6 +318,8 @@ mod tests {
     use super::*;
     use crate::doctor::State;
     use crate::fixture;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::machine::smbios::tests::table;
 
     fn of<'a>(all: &'a [Check], name: &str) -> &'a Check {
         all.iter().find(|c| c.name == name).unwrap()
@@ -361,6 +369,24 @@ mod tests {
             assert!(check.cost.as_ref().is_some_and(|c| c.len() > 20), "{check:?}");
         }
         assert!(of(&all, "steal").found.contains("20 %"));
+    }
+
+    #[test]
+    fn modules_are_described_by_a_table_of_any_length_and_hidden_from_users() -> Result<(), Fault> {
+        let slots = [("DIMM 0", "P0 CHANNEL A", Some((32, 2666))); 8];
+        let root = Fixture::open("xeon-gold-6230-2s")?;
+        root.write("sys/firmware/dmi/tables/DMI", &table(&slots))?;
+        let mut machine = root.machine();
+        machine.virtualisation.is_virtual = Some(false);
+        assert_eq!(firmware(&root.root, &machine).state, State::Good);
+        machine.virtualisation.is_virtual = Some(true);
+        assert!(firmware(&root.root, &machine).found.contains("hypervisor"));
+        machine.memory.modules = None;
+        assert_eq!(firmware(&root.root, &machine).state, State::Unknown);
+        let denied = modules(&machine, Err(ReadError::Denied("/x".to_owned())));
+        assert_eq!(denied.state, State::Costs);
+        assert!(denied.cost.is_some_and(|cost| cost.ends_with("measure as root")));
+        Ok(())
     }
 
     #[test]
