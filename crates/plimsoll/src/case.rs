@@ -56,6 +56,8 @@ pub const KEYS: &[Key] = &[
     key("type", Kind::Word, "type of number: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
     key("n", Kind::Count, "order of the matrices; without it one that fits memory and --budget"),
     key("nb", Kind::Count, "columns of a block of the factorisation; rounded up to whole register tiles"),
+    key("p", Kind::Count, "rows of the grid of processes that solve a system together"),
+    key("q", Kind::Count, "columns of that grid"),
     key(
         "isa",
         Kind::Word,

@@ -3,6 +3,9 @@
 //! Rank 0 admits the others, measures, collects, prints and stores. The others measure when they are told to and hand
 //! their run document over; until rank 0 has stored it, they keep a copy beside the history.
 
+mod between;
+mod hpl;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,11 +18,15 @@ use crate::cli::{Common, What};
 use crate::cluster::message::Message;
 use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, Part, Roster, Welcome};
 use crate::document::{Finding, Run, RunStatus, SCHEMA};
+use crate::event::Event;
 use crate::finding;
+use crate::measurement::Measurement;
 use crate::output::{self, Begins, OutputError, Outputs};
-use crate::resolve;
+use crate::resolve::{self, Planned};
 use crate::run::Pace;
 use crate::wire::Key;
+use between::Neighbour;
+use hpl::Solver;
 
 /// Samples of each case when all machines measure at once and must take the same number.
 const SAMPLES: u32 = 10;
@@ -96,6 +103,8 @@ fn order(common: &Common) -> Order {
 fn in_step(prepared: Prepared, told: &Welcome) -> Prepared {
     let mut prepared = prepared;
     prepared.plan.seed = told.seed;
+    // All solve it together when each has measured what is its own.
+    prepared.planned.retain(|planned| !hpl::is_hpl(planned));
     if told.order == Order::Together {
         for planned in &mut prepared.planned {
             planned.sampling.samples.get_or_insert(SAMPLES);
@@ -152,9 +161,10 @@ fn lead(
         name: None,
         order: order(common),
     };
+    let together = hpl::cases(&prepared);
     let prepared = in_step(prepared, &told);
     let (document, ended, kept) =
-        led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told })?;
+        led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told, together })?;
     let code = match exit_code_of(&document, &ended, kept) {
         0 => super::held(&prepared, &document).unwrap_or_else(|failure| {
             super::complain(&failure.line);
@@ -162,8 +172,16 @@ fn lead(
         }),
         code => code,
     };
+    leave(fabric, &ended, code);
+    Ok(ExitCode::from(code))
+}
+
+/// Leaves the world in order where all can, and else ends it.
+fn leave(fabric: Fabric, ended: &Ended, code: u8) {
     match ended.lost.as_slice() {
-        [] => fabric.leave(),
+        [] if !ended.interrupted => fabric.leave(),
+        // Those whose turn has not come, or that measure, do not leave by themselves.
+        [] => fabric.abort(code),
         lost => {
             let named: Vec<String> =
                 lost.iter().take(8).map(|l| format!("{} (rank {}): {}", l.name, l.rank, l.why)).collect();
@@ -171,7 +189,6 @@ fn lead(
             fabric.abort(code);
         }
     }
-    Ok(ExitCode::from(code))
 }
 
 /// What rank 0 knows when all have been heard.
@@ -179,6 +196,8 @@ struct Admitted {
     interrupts: Receiver<()>,
     roster: Roster,
     told: Welcome,
+    /// What all solve together.
+    together: Vec<Planned>,
 }
 
 fn led(
@@ -188,7 +207,7 @@ fn led(
     mut outputs: Outputs,
     admitted: Admitted,
 ) -> Result<(Run, Ended, bool), Failure> {
-    let Admitted { interrupts, roster, told } = admitted;
+    let Admitted { interrupts, roster, told, together } = admitted;
     let companions = peers::companions(common, &super::own_program()?, interrupts.clone(), prepared)?;
     let name = roster.name(0).map(str::to_owned);
     let header = super::document(prepared, &told.run, name.as_deref());
@@ -196,11 +215,14 @@ fn led(
     let _held = super::Held::of(&header.id)?;
     outputs.begin(&header, Begins::Anew);
     let begun = Instant::now();
-    let lead = Lead::admit(fabric, interrupts, roster, &told);
     let sink = std::cell::RefCell::new(&mut outputs);
-    let ended = lead.run(
+    let emit = |event| sink.borrow_mut().event(&event);
+    let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), &emit);
+    let solver = Solver { prepared, common, roster: &roster, interrupts: interrupts.clone(), emit: &emit };
+    let mut lead = Lead::admit(fabric, interrupts, roster.clone(), &told);
+    lead.run(
         |pace: &mut dyn Pace| {
-            let interrupted = seat.carry_out(prepared, pace, &mut |event| sink.borrow_mut().event(&event));
+            let interrupted = seat.carry_out(prepared, pace, &mut |event| emit(event));
             finished(&seat.document, interrupted)
         },
         |member, finished| {
@@ -209,7 +231,20 @@ fn led(
             }
         },
     );
-    let document = merged(header, &ended, begun.elapsed());
+    if let Some(neighbour) = &mut neighbour {
+        lead.between(neighbour);
+    }
+    let tell = |made: &Measurement| emit(Event::Measured { measurement: Box::new(made.clone()) });
+    let mut shared = between::measurements(prepared, &roster, lead.ended());
+    shared.iter().for_each(tell);
+    let solved = solver.measurements(&together, &mut lead);
+    solved.iter().for_each(tell);
+    shared.extend(solved);
+    let ended = lead.end();
+    let mut document = merged(header, &ended, begun.elapsed());
+    let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
+    document.findings.extend(shared.iter().flat_map(|measurement| finding::pairs(measurement, &names)));
+    document.measurements.extend(shared);
     let kept = outputs.finish(&document);
     Ok((document, ended, kept))
 }
@@ -282,8 +317,13 @@ fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, 
             let prepared = in_step(prepared, &told);
             let copy =
                 common_place(common).map(|dir| dir.join(format!("{}-{}.json", told.run, fabric.rank())));
+            let document = super::document(&prepared, &told.run, told.name.as_deref());
+            let neighbour = Neighbour::new(&prepared, &document, interrupts.clone(), &drop);
             measured(&mut follower, &prepared, common, &told, (interrupts, copy));
-            follower.wait();
+            match neighbour {
+                Some(mut neighbour) => follower.attend(&mut neighbour),
+                None => follower.wait(),
+            }
         }
         (Part::Sleep, _) => follower.wait(),
         _ => {}
@@ -312,9 +352,17 @@ fn measured(
         Ok(seat) => seat,
         Err(failure) => return follower.cannot(failure.line),
     };
+    let mut so_far = seat.document.clone();
+    // A machine that is lost leaves what it has finished; what cannot be written is missing then.
+    let mut note = |event| {
+        if let (Event::Measured { measurement }, Some(file)) = (event, &copy) {
+            so_far.measurements.push(*measurement);
+            drop(keep(file, &so_far));
+        }
+    };
     let interrupted = match told.order {
-        Order::Together => seat.carry_out(prepared, follower, &mut drop),
-        Order::OneByOne => seat.carry_out(prepared, &mut crate::run::Alone, &mut drop),
+        Order::Together => seat.carry_out(prepared, follower, &mut note),
+        Order::OneByOne => seat.carry_out(prepared, &mut crate::run::Alone, &mut note),
     };
     let written = copy.filter(|file| keep(file, &seat.document).is_ok());
     if follower.hand_over(finished(&seat.document, interrupted))

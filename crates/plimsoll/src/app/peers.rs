@@ -85,6 +85,14 @@ pub(super) fn companions(
     Ok(Some(companions))
 }
 
+/// Where programs are looked for, and how they are started.
+///
+/// # Errors
+/// A name that is no tool, or this program's own file cannot be found.
+pub(super) fn tools(common: &Common) -> Result<(Search, Launcher), Failure> {
+    Ok((search(&common.peer_path)?, Launcher { plimsoll: super::own_program()? }))
+}
+
 /// `plimsoll peers`.
 ///
 /// # Errors

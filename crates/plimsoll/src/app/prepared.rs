@@ -23,6 +23,7 @@ use crate::wire::Key;
 const MARGIN: f64 = 0.03;
 
 /// All that is decided before the first measurement.
+#[derive(Clone)]
 pub(super) struct Prepared {
     pub(super) plan: Plan,
     pub(super) machine: Machine,

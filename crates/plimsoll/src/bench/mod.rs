@@ -33,6 +33,7 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &cpu::CoreToCore,
     &cpu::MatrixProduct,
     &cpu::Linpack,
+    &cpu::Hpl,
     &memory::Bandwidth,
     &memory::Latency,
     &memory::Block,

@@ -274,6 +274,16 @@ mod tests {
     }
 
     #[test]
+    fn a_world_that_does_not_come_about_is_given_up() {
+        let (alarm, _kept) = unbounded();
+        let (never, waits) = unbounded::<local::Thread>();
+        let make = move || waits.recv().map_err(io::Error::other);
+        let why = Fabric::new(make, alarm, Duration::from_millis(20)).unwrap_err();
+        assert!(why.to_string().contains("not all ranks joined"), "{why}");
+        drop(never);
+    }
+
+    #[test]
     fn who_is_silent_is_named() {
         let (alarm, _kept) = unbounded();
         // The third has nobody behind its link.

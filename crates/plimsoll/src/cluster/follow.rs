@@ -2,6 +2,7 @@
 
 use crossbeam_channel::{Receiver, select};
 
+use super::between::Actor;
 use super::message::{Finished, Hello, Message, Order, Welcome};
 use super::{Fabric, Incoming};
 use crate::run::Pace;
@@ -44,6 +45,20 @@ impl<'a> Follow<'a> {
                 Some(Message::Go) => Part::Measure(welcome),
                 _ => Part::Nothing,
             },
+        }
+    }
+
+    /// Measures with others as it is told to, until the end of the run.
+    pub fn attend(&mut self, actor: &mut dyn Actor) {
+        while !actor.interrupted() {
+            match self.next() {
+                None | Some(Message::End) => return,
+                Some(Message::Serve) => self.fabric.say(0, Message::Serving(actor.serve())),
+                Some(Message::Measure(place)) => {
+                    self.fabric.say(0, Message::Measured(actor.measure(&place)));
+                }
+                Some(_) => {}
+            }
         }
     }
 

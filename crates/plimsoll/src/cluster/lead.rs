@@ -1,10 +1,13 @@
 //! Rank 0: admits the others, gives them their turn, and collects what they measured.
 
+mod pairs;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, select};
 
+use super::between::{Answer, Between, Place};
 use super::fabric::SILENCE;
 use super::message::{Finished, Hello, Message, Order, Welcome};
 use super::roster::{Member, Roster};
@@ -36,6 +39,8 @@ pub struct Ended {
     pub finished: BTreeMap<usize, Finished>,
     /// Machines that were lost.
     pub lost: Vec<Lost>,
+    /// What was measured between machines.
+    pub between: Vec<Between>,
     /// Whether the end was asked for.
     pub interrupted: bool,
 }
@@ -52,6 +57,10 @@ pub struct Lead<'a> {
     /// Ranks that said that they were told to end.
     byes: Vec<usize>,
     ready: BTreeMap<usize, Option<Amount>>,
+    /// Where ranks serve.
+    places: BTreeMap<usize, Result<Place, CannotMeasure>>,
+    /// What ranks measured to others in this round.
+    answers: BTreeMap<usize, Vec<Answer>>,
     order: Order,
 }
 
@@ -96,20 +105,22 @@ impl<'a> Lead<'a> {
             left: Vec::new(),
             byes: Vec::new(),
             ready: BTreeMap::new(),
+            places: BTreeMap::new(),
+            answers: BTreeMap::new(),
             order: told.order,
         }
     }
 
     /// Measures here by `own` and there by the others; `arrived` gets what each has finished, this one's first.
     pub fn run(
-        mut self,
+        &mut self,
         own: impl FnOnce(&mut dyn Pace) -> Finished,
         mut arrived: impl FnMut(&Member, &Finished),
-    ) -> Ended {
+    ) {
         let followers: Vec<Member> = self.roster.followers().cloned().collect();
         let first = match self.order {
             Order::OneByOne => own(&mut crate::run::Alone),
-            Order::Together => own(&mut self),
+            Order::Together => own(self),
         };
         let mut stop = first.interrupted;
         if let Some(member) = self.roster.members.first() {
@@ -128,12 +139,28 @@ impl<'a> Lead<'a> {
             self.hand_over(&followers, &mut arrived);
         }
         if stop {
-            self.last_words(&followers);
+            self.stop();
             self.hand_over(&followers, &mut arrived);
-        } else {
+        }
+    }
+
+    /// How it has gone so far.
+    pub fn ended(&self) -> &Ended {
+        &self.ended
+    }
+
+    /// The run ends before its time: whoever is not heard of any more is what ended it.
+    pub fn stop(&mut self) {
+        let followers: Vec<Member> = self.roster.followers().cloned().collect();
+        self.last_words(&followers);
+        self.ended.interrupted = true;
+    }
+
+    /// Tells all that it is over, if they are to hear it of this rank.
+    pub fn end(self) -> Ended {
+        if !self.ended.interrupted {
             (1..self.fabric.size()).for_each(|rank| self.fabric.say(rank, Message::End));
         }
-        self.ended.interrupted = stop;
         self.ended
     }
 
@@ -186,6 +213,14 @@ impl<'a> Lead<'a> {
             }
             Incoming::From(rank, Message::Ready(amount)) => {
                 self.ready.insert(rank, amount);
+                true
+            }
+            Incoming::From(rank, Message::Serving(place)) => {
+                self.places.insert(rank, place);
+                true
+            }
+            Incoming::From(rank, Message::Measured(answers)) => {
+                self.answers.insert(rank, answers);
                 true
             }
             Incoming::From(rank, Message::Bye) => {
@@ -243,7 +278,8 @@ impl Pace for Lead<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::local;
+    use super::super::link::{Link, local};
+    use super::super::message::encoded;
     use super::super::{Follow, Part};
     use super::*;
     use crate::fixture;
@@ -307,7 +343,8 @@ mod tests {
             let roster = Roster::of(&hellos).unwrap();
             let told = Welcome { run: "r".into(), seed: 5, name: None, order };
             let mut arrived = Vec::new();
-            let ended = Lead::admit(&first, interrupts, roster, &told).run(
+            let mut lead = Lead::admit(&first, interrupts, roster, &told);
+            lead.run(
                 |pace| {
                     if order == Order::Together {
                         assert_eq!(pace.agree(Some(Amount::Work(3))).unwrap(), Some(Amount::Work(3)));
@@ -316,6 +353,7 @@ mod tests {
                 },
                 |member, _| arrived.push(member.name.clone()),
             );
+            let ended = lead.end();
             if interrupted {
                 // Those whose turn never came are told nothing: their launcher would end them.
                 (1..3).for_each(|rank| first.say(rank, Message::End));
@@ -352,17 +390,42 @@ mod tests {
         let mut follow = Follow::introduce(&second, interrupts.clone(), hello(1));
         let hellos = introduced(&first, hello(0), &interrupts).unwrap();
         let told = Welcome { run: "r".into(), seed: 5, name: None, order: Order::OneByOne };
-        let lead = Lead::admit(&first, interrupts, Roster::of(&hellos).unwrap(), &told);
+        let mut lead = Lead::admit(&first, interrupts, Roster::of(&hellos).unwrap(), &told);
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| {
                 assert!(matches!(follow.part(), Part::Measure(_)));
                 follow.cannot("no processes left".to_owned());
             });
-            lead.run(|_| finished(false), |_, _| ())
+            lead.run(|_| finished(false), |_, _| ());
+            lead.end()
         });
         let why = "no processes left".to_owned();
         assert_eq!(ended.lost, [Lost { rank: 1, name: "n1".to_owned(), why }]);
         assert_eq!(ended.finished.len(), 1);
+    }
+
+    /// The second machine is lost when it has handed over; the third is still awaited then.
+    #[test]
+    fn a_machine_that_is_lost_in_the_gathering_is_named_and_its_part_is_kept() {
+        let (alarm, _kept) = unbounded();
+        let mut world = local::world(3);
+        let (third, mut second, first) = (world.remove(2), world.remove(1), world.remove(0));
+        let [first, third] =
+            [first, third].map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap());
+        let (_keep, interrupts) = unbounded();
+        let _waits = Follow::introduce(&third, interrupts.clone(), hello(2));
+        second.send(0, &encoded(&Message::Hello(Box::new(hello(1))))).unwrap();
+        let hellos = introduced(&first, hello(0), &interrupts).unwrap();
+        second.send(0, &encoded(&Message::Finished(Box::new(finished(false))))).unwrap();
+        second.send(0, b"{cut").unwrap();
+        let told = Welcome { run: "r".into(), seed: 5, name: None, order: Order::Together };
+        let mut lead = Lead::admit(&first, interrupts, Roster::of(&hellos).unwrap(), &told);
+        let mut arrived = Vec::new();
+        lead.run(|_| finished(false), |member, _| arrived.push(member.rank));
+        let ended = lead.end();
+        assert_eq!(arrived, [0, 1]);
+        assert_eq!(ended.lost.iter().map(|lost| lost.name.as_str()).collect::<Vec<_>>(), ["n1"]);
+        assert!(ended.interrupted);
     }
 
     #[test]

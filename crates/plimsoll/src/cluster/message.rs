@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::between::{Answer, Place};
 use crate::document::Run;
-use crate::sample::Amount;
+use crate::sample::{Amount, CannotMeasure};
 
 /// The protocol; it changes when a message does.
-const PROTOCOL: u8 = 1;
+const PROTOCOL: u8 = 2;
 
 /// In which order the machines measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +44,14 @@ pub enum Message {
     Cannot(String),
     /// I was told to end.
     Bye,
+    /// Let others measure to you.
+    Serve,
+    /// Where I serve, or why I cannot.
+    Serving(Result<Place, CannotMeasure>),
+    /// Measure to another machine, which serves there.
+    Measure(Result<Place, CannotMeasure>),
+    /// What I have measured to it, by case.
+    Measured(Vec<Answer>),
     /// It is over.
     End,
 }
@@ -135,6 +144,6 @@ mod tests {
 
     #[test]
     fn another_protocol_is_named() {
-        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 1");
+        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 2");
     }
 }

@@ -4,6 +4,7 @@
 //! passes between them is in [`message`]; a [`Fabric`] carries it, and says who was lost. Rank 0 leads ([`Lead`]): it
 //! admits the others, gives them their turn and collects their run documents. The others follow ([`Follow`]).
 
+pub mod between;
 pub mod fabric;
 mod follow;
 mod lead;
@@ -13,6 +14,7 @@ pub mod message;
 mod mpi;
 mod roster;
 
+pub use between::{Actor, Answer, Between, Figure, Place};
 pub use fabric::{Fabric, Incoming};
 pub use follow::{Follow, Part};
 pub use lead::{Ended, Lead, Lost, introduced};

@@ -118,8 +118,11 @@ impl Requirement {
 
     /// Holds it against every figure of the run that it names. `baseline` knows the figure to compare with.
     pub fn check(&self, run: &Run, baseline: impl Fn(&CaseId, &str) -> Option<f64>) -> Vec<Holds> {
-        let meant: Vec<&Measurement> =
-            run.measurements.iter().filter(|m| self.pattern.matches(m.case.id().as_str())).collect();
+        let meant: Vec<&Measurement> = run
+            .measurements
+            .iter()
+            .filter(|m| self.pattern.matches(m.case.id().as_str()) && self.is_for(m, run))
+            .collect();
         let mut held: Vec<Holds> = meant.iter().filter_map(|m| self.held(m, run, &baseline)).collect();
         if held.is_empty() {
             let metric = self.metric.as_deref().unwrap_or("headline");
@@ -130,6 +133,13 @@ impl Requirement {
             held.push(Holds { requirement: self.text.clone(), case: None, met: false, found });
         }
         held
+    }
+
+    /// What was measured between machines is of none of them, and has no others to be held against.
+    fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
+        let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
+        let of_machines = matches!(self.bound, Bound::OfMachines(_)) && run.nodes.len() > 1;
+        !of_machines || run.measurements.iter().any(other)
     }
 
     fn metric_of<'a>(&self, measurement: &'a Measurement) -> Option<&'a MetricResult> {

@@ -9,12 +9,15 @@ mod concurrency;
 mod explained;
 mod knee;
 mod outlier;
+mod pairs;
 mod pattern;
 mod queue;
 mod scales;
 mod shared_core;
 mod shortfall;
 mod siblings;
+
+pub use pairs::pairs;
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};

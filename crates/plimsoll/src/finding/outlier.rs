@@ -19,11 +19,11 @@ use crate::quantity::{Quantity, Unit, percent, significant};
 use crate::sample::SHAPED;
 
 /// Robust standard deviations from which on a figure stands out.
-const DEVIATIONS: f64 = 3.5;
+pub(super) const DEVIATIONS: f64 = 3.5;
 /// Standard deviations in one median absolute deviation of a normal distribution.
-const NORMAL: f64 = 1.4826;
+pub(super) const NORMAL: f64 = 1.4826;
 /// No difference below this share of the median stands out.
-const FLOOR: f64 = 0.03;
+pub(super) const FLOOR: f64 = 0.03;
 /// A core clock this much below the others' explains a figure.
 const SLOWER: f64 = 0.02;
 

@@ -4,7 +4,7 @@
 //! Both do nothing but multiply and add, a pair in one instruction; memory is no bound, because blocks are used many
 //! times while they are in a cache. (What HPL counts as 3/2 N² is in the solution's own multiplications and additions.)
 
-use super::{Limit, Question, cpu};
+use super::{Input, Kind, Limit, Question, Source, cpu};
 use crate::case::Case;
 
 /// Limits of both.
@@ -23,6 +23,39 @@ pub fn dense(question: &Question<'_>) -> Vec<Limit> {
             "measured on each thread every 20 ms while it worked; mean of a sample, median of all".to_owned();
     }
     limits
+}
+
+/// Name of a condition: how many machines solved a system together.
+pub const MACHINES: &str = "machines";
+/// Name of a condition: the sum over them of the limit of multiply-adds that each derived for itself, in FLOP/s.
+pub const MACHINES_PEAK: &str = "machines_peak";
+
+/// Limits of `cpu.hpl`: what all machines could compute together.
+pub fn machines(question: &Question<'_>) -> Vec<Limit> {
+    if question.metric != "rate" {
+        return Vec::new();
+    }
+    let condition = |name: &str| question.samples.first()?.conditions.more.get(name).copied();
+    let (Some(machines), Some(peak)) = (condition(MACHINES), condition(MACHINES_PEAK)) else {
+        let why = "not every machine has a derived limit of its own: also run cpu.peak with op=fma, type=f64 and all CPUs";
+        return vec![Limit::unknown(Kind::Ceiling, why)];
+    };
+    let input = |name: &str, value, unit: &str, from: &str| Input {
+        name: name.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        from: from.to_owned(),
+    };
+    let inputs = vec![
+        input("machines", machines, "1", "those of the run"),
+        input(
+            "mean limit",
+            peak / machines,
+            "FLOP/s",
+            "cpu.peak/op=fma/type=f64 with all CPUs, on each machine",
+        ),
+    ];
+    vec![Limit::fixed(Kind::Ceiling, Source::Derived, peak, "machines × mean limit", inputs)]
 }
 
 #[cfg(test)]
@@ -62,6 +95,28 @@ mod tests {
         assert_eq!(one.value, Some(16.0 * 3.0e9));
         let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];
         assert_eq!(gemm.value, Some(2.0 * 8.0 * 2.0 * 3.0e9));
+    }
+
+    #[test]
+    fn machines_together_have_the_sum_of_their_limits() {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
+        let more = [(MACHINES.to_owned(), 2.0), (MACHINES_PEAK.to_owned(), 4e11)].into();
+        let known =
+            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
+        let of = |samples: &[Sample], metric| {
+            machines(&Question {
+                machine: &machine,
+                case: &case,
+                metric,
+                samples,
+                evidence: Evidence::default(),
+            })
+        };
+        let limit = &of(&known, "rate")[0];
+        assert_eq!((limit.value, limit.source, limit.inputs[1].value), (Some(4e11), Source::Derived, 2e11));
+        assert_eq!(of(&[Sample::default()], "rate")[0].source, Source::Unknown);
+        assert!(of(&known, "residual").is_empty());
     }
 
     #[test]

@@ -184,6 +184,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("cpu.core-to-core", cpu::core_to_core),
     ("cpu.gemm", dense::dense),
     ("cpu.linpack", dense::dense),
+    ("cpu.hpl", dense::machines),
     ("disk.io", disk::io),
     ("disk.knee", disk::io),
     ("disk.fsync", disk::fsync),

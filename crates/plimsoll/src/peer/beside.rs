@@ -9,7 +9,8 @@ use crossbeam_channel::{Receiver, after, select, tick};
 use super::choice::{Choice, chosen};
 use super::process::{Launcher, Order, ProcessError, Running, failed};
 use super::{
-    Against, Ask, Far, Found, Invocation, Listens, Output, Package, Pairing, Peer, Scratch, Search, patience,
+    Against, Ask, Far, Found, Invocation, Listens, Output, Package, Pairing, Peer, Scratch, Search, Through,
+    patience,
 };
 use crate::bench::Prepared;
 use crate::bench::network::Address;
@@ -47,6 +48,8 @@ pub struct Companions {
     pub seconds: f64,
     /// Ends what runs.
     pub interrupts: Receiver<()>,
+    /// What starts them, if not we.
+    pub through: Option<Through>,
     versions: BTreeMap<&'static str, Option<String>>,
 }
 
@@ -89,6 +92,7 @@ impl Companions {
             benchmarks: BTreeSet::new(),
             seconds: SECONDS,
             interrupts,
+            through: None,
             versions: BTreeMap::new(),
         }
     }
@@ -151,7 +155,7 @@ impl Companions {
             found: found.clone(),
             making,
             invocation,
-            order,
+            order: self.through.as_ref().map_or(order.clone(), |through| through.applied(order)),
             scratch,
             metric: pairing.metric,
             launcher: self.launcher.clone(),
@@ -332,7 +336,7 @@ impl Runs {
             words.extend(bound(&self.order.cpus));
         }
         words.push(crate::text::shown_bytes(self.order.program.as_os_str().as_encoded_bytes()));
-        words.extend(self.invocation.arguments.iter().map(|a| crate::text::shown(a)));
+        words.extend(self.order.arguments.iter().map(|a| crate::text::shown_bytes(a.as_encoded_bytes())));
         words
     }
 

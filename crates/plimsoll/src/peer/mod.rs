@@ -18,12 +18,14 @@ mod choice;
 pub mod process;
 mod scratch;
 mod search;
+mod through;
 mod tools;
 
 pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get};
 pub use scratch::{Scratch, reap};
 pub use search::Search;
+pub use through::Through;
 pub use tools::PEERS;
 
 /// A metric of a case that a tool also measures.

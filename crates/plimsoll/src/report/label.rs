@@ -28,6 +28,7 @@ pub(super) fn label(case: &Case) -> String {
         "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
         "cpu.gemm" => words.word("gemm").these(&["type"]).named(&["n"]).these(&["isa"]).times(),
         "cpu.linpack" => words.word("linpack").named(&["n"]).these(&["isa"]).times(),
+        "cpu.hpl" => words.word("HPL").named(&["n", "p", "q"]).times(),
         "cpu.core-to-core" => words.word("core to core").these(&["op"]),
         "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
         "memory.block" => words.pattern().these(&["op", "block"]).word("of").these(&["size"]).times(),

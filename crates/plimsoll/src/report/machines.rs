@@ -53,6 +53,10 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 5]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
     let figures: Vec<(&str, &MetricResult)> =
         alike.filter_map(|m| Some((m.node.as_str(), headline(m)?))).collect();
+    // What was measured between machines is not of one of them.
+    if figures.len() < 2 {
+        return None;
+    }
     let value = |metric: &MetricResult| metric.summary.median;
     let (lowest, highest) = (
         figures.iter().min_by(|a, b| value(a.1).total_cmp(&value(b.1)))?,

@@ -15,6 +15,7 @@ mod machines;
 pub mod markdown;
 pub mod openmetrics;
 mod out;
+mod pairs;
 pub mod peers;
 mod progress;
 pub mod published;

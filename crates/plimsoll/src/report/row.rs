@@ -187,6 +187,8 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
 const ALSO: &[(&str, &str, &str, &str)] = &[
     ("cpu.linpack", "time", "in", ""),
     ("cpu.linpack", "residual", "residual", ""),
+    ("cpu.hpl", "time", "in", ""),
+    ("cpu.hpl", "residual", "residual", ""),
     ("cpu.gemm", "time", "in", ""),
     ("cpu.gemm", "residual", "residual", ""),
     ("memory.bandwidth", "bus", "with write-allocate", ""),

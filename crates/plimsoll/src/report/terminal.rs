@@ -161,6 +161,7 @@ impl Sheet {
 
     fn ending(&self, run: &Run, stored: Option<&Location>) -> String {
         let mut text = super::peers::section(run, &self.style) + &super::machines::section(run, &self.style);
+        text += &super::pairs::section(run, &self.style);
         if !run.findings.is_empty() {
             text += &format!("\n{}\n", self.style.paint(Role::Strong, "Findings"));
         }

@@ -102,8 +102,9 @@ fn two_thousand_machines_are_gathered_and_the_slow_one_is_named_in_every_report(
     let roster = Roster::of(&cluster::introduced(&fabric, hello(0), &interrupts).unwrap()).unwrap();
     let told = Welcome { run: fixture::ID.to_owned(), seed: 1, name: None, order: Order::Together };
     let own = measured(0);
-    let ended = Lead::admit(&fabric, interrupts, roster, &told)
-        .run(|_| Finished { run: own.clone(), code: 0, interrupted: false }, |_, _| ());
+    let mut lead = Lead::admit(&fabric, interrupts, roster, &told);
+    lead.run(|_| Finished { run: own.clone(), code: 0, interrupted: false }, |_, _| ());
+    let ended = lead.end();
     assert_eq!((ended.finished.len(), ended.lost.len(), ended.interrupted), (MANY, 0, false));
     let header = Run { measurements: Vec::new(), ..own };
     let run = merged(header, &ended, Duration::from_secs(1));

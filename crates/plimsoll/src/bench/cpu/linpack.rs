@@ -121,8 +121,8 @@ fn broken(error: LuError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// HPL's count of operations.
-fn operations(rows: usize) -> f64 {
+/// HPL's count of operations for a system of so many equations.
+pub fn operations(rows: usize) -> f64 {
     let n = rows as f64;
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }

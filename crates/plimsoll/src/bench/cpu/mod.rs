@@ -9,8 +9,10 @@ mod linpack;
 mod matrix;
 mod pairs;
 mod peak;
+mod together;
 
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
-pub use linpack::Linpack;
+pub use linpack::{Linpack, operations};
 pub use peak::{PER_CYCLE, Peak};
+pub use together::Hpl;

@@ -1,7 +1,7 @@
 //! What `hpcc` and `xhpl` share: both run HPL, from the same lines of input, and print the same line of result.
 //!
 //! One process with as many BLAS threads as the case has (P × Q = 1 × 1): no message passing stands between it and
-//! ours. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
+//! ours. `cpu.hpl` has a process a machine. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
 
 use super::super::{Ask, Match, Pairing, Reading};
 use crate::case::Case;
@@ -62,6 +62,7 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
     const USUAL_BLOCK: u64 = 192;
     let n = case.number("n").ok_or("the case has no n")?.to_string();
     let nb = case.number("nb").unwrap_or(USUAL_BLOCK).to_string();
+    let [p, q] = ["p", "q"].map(|key| case.number(key).unwrap_or(1).to_string());
     let lines: &[[&str; 2]] = &[
         ["HPLinpack benchmark input file", ""],
         ["written for one case", ""],
@@ -73,8 +74,8 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
         [&nb, "NBs"],
         ["0", "PMAP process mapping (0=Row-,1=Column-major)"],
         ["1", "# of process grids (P x Q)"],
-        ["1", "Ps"],
-        ["1", "Qs"],
+        [&p, "Ps"],
+        [&q, "Qs"],
         ["16.0", "threshold"],
         ["1", "# of panel fact"],
         ["2", "PFACTs (0=left, 1=Crout, 2=Right)"],
@@ -120,12 +121,14 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
         word.parse().map_err(|_| format!("its {name} is '{}'", crate::text::shown_within(word, 40)))
     };
     let checked = text.lines().find(|line| line.starts_with("||Ax-b||"));
+    let residual = checked.and_then(|line| line.split('=').next_back()?.split_whitespace().next());
     match checked.and_then(|line| line.split_whitespace().last()) {
         Some("PASSED") => {}
         Some("FAILED") => return Err("its residual check failed".to_owned()),
         _ => return Err("its output has no residual check".to_owned()),
     }
     let mut reading = Reading::of(number(6, "Gflops")? * 1e9)?;
+    reading.achieved.extend(residual.map(|residual| ("residual".to_owned(), residual.to_owned())));
     for (at, key) in [(1, "n"), (2, "nb"), (3, "p"), (4, "q")] {
         let used = number(at, key)? as u64;
         reading.achieved.insert(key.to_owned(), used.to_string());

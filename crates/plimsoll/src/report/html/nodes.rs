@@ -43,10 +43,9 @@ pub(super) fn first(run: &Run) -> Run {
     let name = run.nodes.first().map(|node| node.name.as_str()).unwrap_or_default();
     let own = |m: &&Measurement| run.nodes.len() < 2 || m.node == name;
     let measurements = run.measurements.iter().filter(own).cloned().collect();
-    let nodes = run.nodes.iter().take(1).cloned().collect();
     Run {
         measurements,
-        nodes,
+        nodes: run.nodes.clone(),
         machine: run.machine.clone(),
         plan: run.plan.clone(),
         findings: run.findings.clone(),

@@ -3,6 +3,7 @@
 
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Scale, Series};
+use crate::cluster::between::EACH;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::stats::{Seed, Timed, segments};
@@ -26,7 +27,7 @@ pub(super) fn of(run: &Run, subsystem: &str) -> Vec<Chart> {
     charts.extend(distribution(&all));
     for (measurement, metric) in &all {
         charts.extend(curve(measurement, metric));
-        charts.extend(heat(measurement, metric));
+        charts.extend(heat(run, measurement, metric));
         charts.extend(series(measurement, metric, run.seed));
     }
     for (index, chart) in charts.iter_mut().enumerate() {
@@ -138,9 +139,15 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
     CURVES.iter().filter_map(draw).collect()
 }
 
-fn heat(measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
+fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
     let matrix = metric.matrix.as_ref()?;
-    let names = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
+    // Between machines the numbers are places in the list of machines.
+    let machines = measurement.case.word("server") == Some(EACH);
+    let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
+        Some(node) => crate::text::shown_within(&node.name, 64),
+        None => number.to_string(),
+    };
+    let names = |numbers: &[u32]| numbers.iter().map(place).collect::<Vec<_>>();
     let mut points = Vec::new();
     for (row, values) in matrix.values.iter().enumerate() {
         for (column, value) in values.iter().enumerate() {

@@ -1,0 +1,328 @@
+//! The plan's network cases between machines: a server that lives as long as the run, the cases measured to another
+//! machine's, and the document's measurements of all pairs.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use super::super::prepared::Prepared;
+use super::super::{Failure, Seat};
+use crate::case::Case;
+use crate::cluster::between::{AT_ONCE, Actor, Answer, Between, EACH, Figure, Place};
+use crate::cluster::{Ended, Roster};
+use crate::document::Run;
+use crate::event::Event;
+use crate::limit::{Evidence, median};
+use crate::machine::{Machine, Root};
+use crate::measurement::{Maker, Measurement, Status};
+use crate::plan::Sampling;
+use crate::resolve::Planned;
+use crate::run::{Alone, expected_of};
+use crate::sample::{CannotMeasure, Cause, Cell, Conditions, End, Facts, Outcome, Sample};
+use crate::serve::{Caps, Server, Settings};
+use crate::traffic::{Cpus, route};
+use crate::warning::Warning;
+use crate::wire::{Key, MAX_STREAMS};
+
+/// Samples of each case between two machines.
+const SAMPLES: u32 = 3;
+/// The longest of them, in seconds.
+const SAMPLE_TIME: f64 = 0.2;
+/// How long an address may take to answer.
+const REACH: Duration = Duration::from_secs(2);
+/// Addresses of a machine that are tried.
+const ADDRESSES: usize = 16;
+/// Pairs without a figure that are named.
+const NAMED: usize = 8;
+
+/// The network cases that name no far end of their own: alone they are measured over loopback.
+fn cases(prepared: &Prepared) -> Vec<Planned> {
+    let meant = |planned: &&Planned| {
+        let case = &planned.candidate.case;
+        let open = case.get("server").is_none() && case.get("bind").is_none();
+        case.subsystem() == "network" && open && planned.candidate.feasible.is_ok()
+    };
+    let short = |planned: &Planned| {
+        let sample_time = planned.sampling.sample_time.min(SAMPLE_TIME);
+        let sampling = Sampling { samples: Some(SAMPLES), sample_time, ..planned.sampling };
+        Planned { sampling, budget: None, ..planned.clone() }
+    };
+    prepared.planned.iter().filter(meant).map(short).collect()
+}
+
+/// A machine that measures the plan's network cases to others.
+pub(super) struct Neighbour<'a> {
+    prepared: Prepared,
+    document: Run,
+    interrupts: Receiver<()>,
+    emit: &'a dyn Fn(Event),
+    /// The server ends with this.
+    server: Option<UnixStream>,
+    interrupted: bool,
+}
+
+impl<'a> Neighbour<'a> {
+    /// `None` where there is nothing to measure between machines. `document` is that of the run before anything is
+    /// measured.
+    pub(super) fn new(
+        prepared: &Prepared,
+        document: &Run,
+        interrupts: Receiver<()>,
+        emit: &'a dyn Fn(Event),
+    ) -> Option<Self> {
+        let planned = cases(prepared);
+        if planned.is_empty() {
+            return None;
+        }
+        let mut prepared = Prepared { planned, ..prepared.clone() };
+        (prepared.plan.repeat, prepared.plan.budget) = (1, None);
+        Some(Self {
+            prepared,
+            document: document.clone(),
+            interrupts,
+            emit,
+            server: None,
+            interrupted: false,
+        })
+    }
+
+    fn measured(&mut self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
+        let mut prepared = Prepared { key: Some(key), ..self.prepared.clone() };
+        for one in &mut prepared.planned {
+            one.candidate.case = one.candidate.case.clone().with_word("server", &address.to_string());
+        }
+        let mut seat = Seat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
+        self.interrupted |= seat.carry_out(&prepared, &mut Alone, &mut drop);
+        let answer = |planned: &Planned| {
+            let found = seat.document.measurements.iter().find(|m| m.case == planned.candidate.case);
+            answer_of(found)
+        };
+        Ok(prepared.planned.iter().map(answer).collect())
+    }
+}
+
+/// The headline of what was measured, if it is to be believed.
+fn answer_of(found: Option<&Measurement>) -> Answer {
+    let Some(found) = found else {
+        let reason = "the run ended before its turn".to_owned();
+        return Err(CannotMeasure { cause: Cause::Interrupted, reason });
+    };
+    match found.metrics.first().filter(|_| found.status == Status::Ok) {
+        Some(metric) => Ok(Figure { samples: metric.samples.clone(), conditions: found.conditions.clone() }),
+        None => Err(CannotMeasure {
+            cause: found.cause.unwrap_or(Cause::NotHere),
+            reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
+        }),
+    }
+}
+
+impl Actor for Neighbour<'_> {
+    fn serve(&mut self) -> Result<Place, CannotMeasure> {
+        let key = Key::random();
+        let machine = &self.prepared.machine;
+        let settings = Settings {
+            key: key.clone(),
+            caps: Caps { max_rate: 1e15, max_streams: MAX_STREAMS, ..Caps::default() },
+            allow: Vec::new(),
+            parallel: true,
+            cpus: Cpus(crate::bench::place(machine, machine.cpu.allowed.len())),
+        };
+        let cannot = |why: String| CannotMeasure::environment(format!("others cannot measure to it: {why}"));
+        let server = Server::bind_any(0, settings).map_err(|e| cannot(e.to_string()))?;
+        let port = server.addresses().first().map_or(0, SocketAddr::port);
+        let (own, until) = UnixStream::pair().map_err(|e| cannot(e.to_string()))?;
+        // A server that fails is what the others tell, who cannot reach it.
+        let serve = move || drop(server.run(&until, &|_| ()));
+        let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
+        thread.map_err(|e| cannot(e.to_string()))?;
+        self.server = Some(own);
+        Ok(Place { addresses: own_addresses(&Root::live(), machine), port, key: key.to_hex() })
+    }
+
+    fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
+        let found = place.clone().and_then(|place| {
+            let key = Key::from_hex(&place.key, "the other machine's key");
+            let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
+            let address = reached(&place)?;
+            self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
+        });
+        found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
+    }
+
+    fn begins(&mut self, round: usize, rounds: usize) {
+        let Some(first) = self.prepared.planned.first() else { return };
+        let each: f64 = self.prepared.planned.iter().map(expected_of).sum();
+        let case = first.candidate.case.clone().with_word("server", EACH).id();
+        let left_s = each * (rounds - round) as f64;
+        (self.emit)(Event::Preparing { case, index: round, cases: rounds, left_s });
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+}
+
+/// This machine's addresses that others may reach, those of the fastest interface first.
+fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
+    let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
+    let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
+    let mut found: Vec<IpAddr> = local_v4(&v4).into_iter().map(IpAddr::V4).collect();
+    found.extend(v6.lines().filter_map(global_v6).map(IpAddr::V6));
+    let speed = |address: &IpAddr| {
+        let name = route::interface(root, *address)?;
+        machine.network.iter().find(|nic| nic.name == name)?.speed_bit_per_s
+    };
+    found.sort_by_key(|address| std::cmp::Reverse(speed(address)));
+    found.truncate(ADDRESSES);
+    found
+}
+
+/// The local addresses in `/proc/net/fib_trie`, each of which stands in several tables.
+fn local_v4(text: &str) -> Vec<Ipv4Addr> {
+    let mut found: Vec<Ipv4Addr> = Vec::new();
+    let mut last = None;
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse().ok();
+        } else if line == "/32 host LOCAL"
+            && let Some(address) = last.filter(|address: &Ipv4Addr| !address.is_loopback())
+            && !found.contains(&address)
+        {
+            found.push(address);
+        }
+    }
+    found
+}
+
+/// The address of a line of `/proc/net/if_inet6` (address, index, prefix, scope, flags, name) if its scope is global.
+fn global_v6(line: &str) -> Option<Ipv6Addr> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let address = u128::from_str_radix(words.first()?, 16).ok()?;
+    (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
+}
+
+/// The first of the other machine's addresses that answers.
+fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
+    let mut tried = Vec::new();
+    for address in place.addresses.iter().take(ADDRESSES) {
+        // Hosts have networks of their own, such as those of containers, with the same addresses.
+        if route::is_local(*address) {
+            continue;
+        }
+        let address = SocketAddr::new(*address, place.port);
+        match TcpStream::connect_timeout(&address, REACH) {
+            Ok(_) => return Ok(address),
+            Err(e) => tried.push(format!("{address}: {e}")),
+        }
+    }
+    match tried.as_slice() {
+        [] => Err(CannotMeasure::not_here("both ends have the same addresses: they share one network stack")),
+        all => Err(CannotMeasure::far_end(format!(
+            "none of its addresses is reached ({}); may machines connect to each other's ports above 1023?",
+            all.join("; ")
+        ))),
+    }
+}
+
+/// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.
+pub(super) fn measurements(prepared: &Prepared, roster: &Roster, ended: &Ended) -> Vec<Measurement> {
+    let maker = Maker {
+        machine: &prepared.machine,
+        node: roster.name(0).unwrap_or_default(),
+        seed: prepared.plan.seed,
+        user_limits: &prepared.user_limits,
+        margin: prepared.margin,
+    };
+    let mut made = Vec::new();
+    for (index, planned) in cases(prepared).iter().enumerate() {
+        for kind in [EACH, AT_ONCE] {
+            let of_kind = ended.between.iter().filter(|one| one.kind == kind);
+            let all: Vec<(&Between, &Answer)> =
+                of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
+            let case = planned.candidate.case.clone().with_word("server", kind);
+            let outcome = if kind == EACH { each(case, &all, roster) } else { at_once(case, &all) };
+            made.extend(outcome.map(|outcome| maker.measurement(&outcome, Evidence::default())));
+        }
+    }
+    made
+}
+
+fn headline(case: &Case) -> Option<&'static str> {
+    Some(crate::bench::find(case.benchmark())?.metrics(case).first()?.name)
+}
+
+/// What has samples, or the first reason why it has none.
+fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&Between, &Answer)]) -> Outcome {
+    let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
+    let ended = why.filter(|_| samples.is_empty()).map(|why| End::Cannot(why.clone()));
+    Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
+}
+
+/// The median over the pairs, and the figure of each.
+fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outcome> {
+    let name = headline(&case)?;
+    let figures: Vec<(&Between, &Figure)> =
+        all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
+    let conditions = alike(&figures);
+    let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    let sample = |number: usize| {
+        let cell = |(one, figure): &(&Between, &Figure)| {
+            let value = *figure.samples.get(number)?;
+            Some(Cell { row: place(one.pair.from), column: place(one.pair.to), value, mark: None })
+        };
+        let matrix: Vec<Cell> = figures.iter().filter_map(cell).collect();
+        let value = median(matrix.iter().map(|cell| cell.value).collect())?;
+        let values = [(name.to_owned(), value)].into();
+        Some(Sample { values, matrix, conditions: conditions.clone(), ..Sample::default() })
+    };
+    let samples: Vec<Sample> = (0..SAMPLES as usize).filter_map(sample).collect();
+    let facts = Facts { warnings: without(all, roster), ..Facts::default() };
+    (!all.is_empty()).then(|| outcome(case, samples, facts, all))
+}
+
+/// What is the same on the way of every pair: the limit rests on it.
+fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
+    let mut more: BTreeMap<String, f64> =
+        figures.first().map(|(_, figure)| figure.conditions.more.clone()).unwrap_or_default();
+    more.retain(|name, value| figures.iter().all(|(_, f)| f.conditions.more.get(name) == Some(value)));
+    Conditions { more, ..Conditions::default() }
+}
+
+/// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
+fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
+    let name = headline(&case).filter(|name| *name == "goodput" && !all.is_empty())?;
+    let sample = |number: usize| {
+        let of = |(_, answer): &(&Between, &Answer)| Some(*answer.as_ref().ok()?.samples.get(number)?);
+        let values: Option<Vec<f64>> = all.iter().map(of).collect();
+        let values = [(name.to_owned(), values?.iter().sum())].into();
+        Some(Sample { values, ..Sample::default() })
+    };
+    let samples = (0..SAMPLES as usize).filter_map(sample).collect();
+    let facts = Facts { achieved: [("pairs".to_owned(), all.len().into())].into(), ..Facts::default() };
+    Some(outcome(case, samples, facts, all))
+}
+
+/// Names the pairs that have no figure.
+fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Vec<Warning> {
+    let name = |index: usize| roster.members.get(index).map_or("?", |member| member.name.as_str());
+    let failed: Vec<String> = all
+        .iter()
+        .filter_map(|(one, answer)| {
+            let why = crate::text::shown_within(&answer.as_ref().err()?.reason, 200);
+            Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
+        })
+        .collect();
+    if failed.is_empty() {
+        return Vec::new();
+    }
+    let named = failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    let text = format!("{} of {} pairs have no figure: {named}", failed.len(), all.len());
+    vec![Warning::Other { code: "pairs-without-figure".to_owned(), text }]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+use crate::cluster::Member;
+use crate::cluster::between::Pair;
+
+const TRIE: &str = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 192.0.2.0\n        \
+    /24 link UNICAST\n     |-- 192.0.2.2\n        /32 host LOCAL\nLocal:\n     |-- 192.0.2.2\n        /32 host LOCAL\n     \
+    |-- 192.0.2.255\n        /32 link BROADCAST\n";
+const INET6: &str = "00000000000000000000000000000001 01 80 10 80       lo\n\
+    20010db8000000000000000000000007 02 40 00 80     eth0\nfe800000000000000000000000000007 02 40 20 80     eth0\n";
+
+#[test]
+fn own_addresses_are_those_that_others_may_reach() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("proc/net")).unwrap();
+    std::fs::write(dir.path().join("proc/net/fib_trie"), TRIE).unwrap();
+    std::fs::write(dir.path().join("proc/net/if_inet6"), INET6).unwrap();
+    let of = |root: &Root| own_addresses(root, &Machine::discover(root));
+    let expected: [IpAddr; 2] = ["192.0.2.2".parse().unwrap(), "2001:db8::7".parse().unwrap()];
+    assert_eq!(of(&Root::at(dir.path())), expected);
+    assert_eq!(of(&Root::at("/nonexistent")), [] as [IpAddr; 0]);
+    std::fs::write(
+        dir.path().join("proc/net/fib_trie"),
+        "     |-- x\n  /32 host LOCAL\n|-- \n/32 host LOCAL",
+    )
+    .unwrap();
+    std::fs::write(dir.path().join("proc/net/if_inet6"), "zz 01\n\n1 2 3\n").unwrap();
+    assert_eq!(of(&Root::at(dir.path())), [] as [IpAddr; 0]);
+}
+
+#[test]
+fn machines_with_one_network_stack_are_told_so() {
+    let place = |addresses: Vec<IpAddr>| Place { addresses, port: 1, key: String::new() };
+    for own in [Vec::new(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]] {
+        let why = reached(&place(own)).unwrap_err();
+        assert_eq!(why.cause, Cause::NotHere);
+        assert!(why.reason.contains("share one network stack"), "{}", why.reason);
+    }
+}
+
+fn roster() -> Roster {
+    let member = |rank: usize| Member { rank, name: format!("n{}", rank + 1) };
+    Roster { members: (0..3).map(member).collect() }
+}
+
+fn figure(value: f64, speed: f64) -> Answer {
+    let more = [("path_loopback".to_owned(), 0.0), ("path_speed".to_owned(), speed)].into();
+    let conditions = Conditions { more, ..Conditions::default() };
+    Ok(Figure { samples: vec![value, value * 1.1, value * 0.9], conditions })
+}
+
+fn between(from: usize, to: usize, answer: Answer) -> Between {
+    Between { pair: Pair { from, to }, kind: EACH, answers: vec![answer] }
+}
+
+fn case() -> Case {
+    "network.tcp/message=128K/streams=1/direction=up".parse().unwrap()
+}
+
+#[test]
+fn a_pair_is_a_cell_and_one_that_failed_is_named() {
+    let lost = CannotMeasure::far_end("no\nroute");
+    let pairs = [
+        between(0, 1, figure(100.0, 1e9)),
+        between(0, 2, figure(50.0, 2e9)),
+        between(1, 2, Err(lost.clone())),
+    ];
+    let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
+    let made = each(case(), &all, &roster()).unwrap();
+    assert_eq!((made.samples.len(), made.values("goodput")[0], made.ended), (3, 75.0, None));
+    let cells: Vec<_> = made.samples[0].matrix.iter().map(|c| (c.row, c.column, c.value)).collect();
+    assert_eq!(cells, [(0, 1, 100.0), (0, 2, 50.0)]);
+    // The interfaces differ in their speed, so it is nothing that a limit could rest on.
+    assert_eq!(made.samples[0].conditions.more, BTreeMap::from([("path_loopback".to_owned(), 0.0)]));
+    let told = made.facts.warnings[0].to_string();
+    assert_eq!(told, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
+    assert_eq!(at_once(case(), &all).unwrap().ended, Some(End::Cannot(lost)));
+    assert_eq!(at_once(case(), &all[..2]).unwrap().values("goodput")[0], 150.0);
+    assert_eq!(each(case(), &[], &roster()), None);
+    let trips = "network.latency/protocol=tcp/message=1/streams=1".parse().unwrap();
+    assert_eq!(at_once(trips, &all[..2]), None);
+}
+
+#[test]
+fn where_no_pair_has_a_figure_the_case_has_none() {
+    let pairs = [between(0, 1, Err(CannotMeasure::not_here("one network stack")))];
+    let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
+    let made = each(case(), &all, &roster()).unwrap();
+    assert!(
+        made.samples.is_empty()
+            && matches!(made.ended, Some(End::Cannot(why)) if why.cause == Cause::NotHere)
+    );
+}

@@ -1,0 +1,169 @@
+//! Rank 0's part in what is measured between machines: all serve, then pairs measure, round by round.
+
+use super::super::between::{Actor, Between, Round, rounds};
+use super::super::fabric::SILENCE;
+use super::super::message::Message;
+use super::Lead;
+
+impl Lead<'_> {
+    /// Machines measure to each other, this one by `actor`, unless the run has ended.
+    pub fn between(&mut self, actor: &mut dyn Actor) {
+        let rounds = rounds(self.roster.members.len());
+        let all = rounds.len();
+        let done = !self.ended.interrupted
+            && self.served(actor)
+            && rounds.into_iter().enumerate().all(|(index, round)| {
+                actor.begins(index, all);
+                self.round(&round, actor) && !actor.interrupted()
+            });
+        if !done && !self.ended.interrupted {
+            self.stop();
+        }
+    }
+
+    /// Says it to those of these ranks that are there: that one is gone, the wait for its answer tells.
+    fn ask(&self, ranks: &[usize], question: impl Fn(usize) -> Option<Message>) {
+        let silent = self.fabric.silent(ranks.to_vec(), SILENCE);
+        for rank in ranks.iter().filter(|rank| !silent.contains(rank)) {
+            if let Some(message) = question(*rank) {
+                self.fabric.say(*rank, message);
+            }
+        }
+    }
+
+    /// All machines serve.
+    fn served(&mut self, actor: &mut dyn Actor) -> bool {
+        let followers: Vec<usize> = self.roster.followers().map(|m| m.rank).collect();
+        self.places = [(0, actor.serve())].into();
+        self.ask(&followers, |_| Some(Message::Serve));
+        while followers.iter().any(|rank| !self.places.contains_key(rank)) {
+            if !self.hear() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// One round of pairs.
+    fn round(&mut self, round: &Round, actor: &mut dyn Actor) -> bool {
+        let rank = |index: usize| self.roster.members.get(index).map_or(0, |member| member.rank);
+        let far: Vec<(usize, usize)> =
+            round.pairs.iter().map(|pair| (rank(pair.from), rank(pair.to))).collect();
+        let far_of = |near: usize| far.iter().find(|(from, _)| *from == near).map(|(_, to)| *to);
+        let others: Vec<usize> = far.iter().map(|(from, _)| *from).filter(|from| *from != 0).collect();
+        self.answers.clear();
+        self.ask(&others, |near| Some(Message::Measure(self.places.get(&far_of(near)?)?.clone())));
+        if let Some(place) = far_of(0).and_then(|to| self.places.get(&to)) {
+            self.answers.insert(0, actor.measure(place));
+        }
+        while far.iter().any(|(from, _)| !self.answers.contains_key(from)) {
+            if !self.hear() {
+                return false;
+            }
+        }
+        for (pair, (from, _)) in round.pairs.iter().zip(far) {
+            let answers = self.answers.remove(&from).unwrap_or_default();
+            self.ended.between.push(Between { pair: *pair, kind: round.kind, answers });
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use crossbeam_channel::unbounded;
+
+    use super::super::super::between::{Answer, Figure, Place};
+    use super::super::super::link::local;
+    use super::super::super::{Fabric, Finished, Follow, Hello, Order, Part, Roster, Welcome};
+    use super::super::{Ended, Lead, introduced};
+    use super::*;
+    use crate::fixture;
+    use crate::sample::{CannotMeasure, Conditions};
+
+    /// Serves at the port of its rank, and measures its rank and that port. The third does not serve if it is told so.
+    struct Rank {
+        rank: usize,
+        serves: bool,
+        told: Cell<usize>,
+    }
+
+    impl Actor for Rank {
+        fn serve(&mut self) -> Result<Place, CannotMeasure> {
+            let place = Place { addresses: Vec::new(), port: self.rank as u16, key: String::new() };
+            if self.serves || self.rank != 2 { Ok(place) } else { Err(CannotMeasure::environment("no port")) }
+        }
+
+        fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
+            let value = |place: &Place| (10 * self.rank + usize::from(place.port)) as f64;
+            let figure = |place| Figure { samples: vec![value(place)], conditions: Conditions::default() };
+            vec![place.as_ref().map(figure).map_err(Clone::clone)]
+        }
+
+        fn begins(&mut self, _: usize, rounds: usize) {
+            self.told.set(rounds);
+        }
+
+        fn interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    fn hello(rank: usize) -> Hello {
+        let text = |text: &str| text.to_owned();
+        let (key, host) = (rank.to_string(), format!("n{rank}"));
+        Hello { version: text("1"), schema: text("s"), plan: text("1"), key, host, cannot: None }
+    }
+
+    fn finished() -> Finished {
+        Finished { run: fixture::run(), code: 0, interrupted: false }
+    }
+
+    fn led(serves: bool) -> Ended {
+        let (alarm, _kept) = unbounded();
+        let mut fabrics: Vec<Fabric> = local::world(3)
+            .into_iter()
+            .map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap())
+            .collect();
+        let others = fabrics.split_off(1);
+        let actor = |rank| Rank { rank, serves, told: Cell::new(0) };
+        let follow = |fabric: &Fabric| {
+            let (_keep, interrupts) = unbounded();
+            let mut follow = Follow::introduce(fabric, interrupts, hello(fabric.rank()));
+            assert!(matches!(follow.part(), Part::Measure(_)) && follow.hand_over(finished()));
+            follow.attend(&mut actor(fabric.rank()));
+        };
+        let ended = std::thread::scope(|scope| {
+            others.iter().for_each(|fabric| drop(scope.spawn(|| follow(fabric))));
+            let (_keep, interrupts) = unbounded();
+            let roster = Roster::of(&introduced(&fabrics[0], hello(0), &interrupts).unwrap()).unwrap();
+            let told = Welcome { run: "r".into(), seed: 5, name: None, order: Order::OneByOne };
+            let mut own = actor(0);
+            let mut lead = Lead::admit(&fabrics[0], interrupts, roster, &told);
+            lead.run(|_| finished(), |_, _| ());
+            lead.between(&mut own);
+            assert_eq!(own.told.get(), 3);
+            lead.end()
+        });
+        fabrics.into_iter().chain(others).for_each(Fabric::leave);
+        ended
+    }
+
+    #[test]
+    fn every_pair_is_measured_once_by_the_first_of_it() {
+        let ended = led(true);
+        assert_eq!((ended.finished.len(), ended.lost.len(), ended.interrupted), (3, 0, false));
+        let figure = |one: &Between| one.answers[0].as_ref().unwrap().samples[0];
+        assert_eq!(ended.between.iter().map(figure).collect::<Vec<_>>(), [1.0, 2.0, 12.0]);
+    }
+
+    #[test]
+    fn a_machine_that_cannot_serve_is_no_end_of_the_run() {
+        let ended = led(false);
+        assert!(!ended.interrupted);
+        let served: Vec<bool> = ended.between.iter().map(|one| one.answers[0].is_ok()).collect();
+        assert_eq!(served, [true, false, false]);
+    }
+}

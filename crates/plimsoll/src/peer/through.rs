@@ -1,0 +1,56 @@
+//! A tool that is started by another program, such as MPI's launcher, which starts it on several machines.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::process::Order;
+
+/// What starts a tool in the place of ourselves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Through {
+    /// Absolute path of the launcher.
+    pub program: PathBuf,
+    /// Its arguments before the tool.
+    pub arguments: Vec<String>,
+    /// The word that stands before the name of each variable of the environment that the tool is to see everywhere.
+    pub export: &'static str,
+    /// Seconds after which it is ended.
+    pub limit: f64,
+}
+
+impl Through {
+    /// The tool's order, given to the launcher.
+    pub(super) fn applied(&self, order: Order) -> Order {
+        let own = self.arguments.iter().map(Into::into);
+        let exported = order.environment.iter().flat_map(|(name, _)| [self.export.into(), (*name).into()]);
+        let tool = std::iter::once(order.program.clone().into_os_string()).chain(order.arguments);
+        Order {
+            arguments: own.chain(exported).chain(tool).collect(),
+            program: self.program.clone(),
+            limit: Duration::try_from_secs_f64(self.limit).unwrap_or(Duration::MAX).max(order.limit),
+            ..order
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_launcher_gets_the_tool_as_its_last_words() {
+        let tool = Order {
+            arguments: vec!["-x".into()],
+            environment: vec![("OMP_NUM_THREADS", "4".to_owned())],
+            ..Order::of(Path::new("/usr/bin/xhpl"), Path::new("/"))
+        };
+        let arguments = vec!["-n".to_owned(), "2".to_owned()];
+        let through = Through { program: "/usr/bin/mpirun".into(), arguments, export: "-x", limit: 90.0 };
+        let made = through.applied(tool.clone());
+        assert_eq!(made.program, Path::new("/usr/bin/mpirun"));
+        assert_eq!(made.arguments, ["-n", "2", "-x", "OMP_NUM_THREADS", "/usr/bin/xhpl", "-x"]);
+        assert_eq!((made.limit, &made.environment), (Duration::from_secs(90), &tool.environment));
+    }
+}
