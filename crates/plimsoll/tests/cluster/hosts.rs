@@ -88,17 +88,21 @@ impl Drop for Groups {
     fn drop(&mut self) {
         let parent = self.all.parent().map(Path::to_owned).unwrap_or_default();
         for dir in [&self.all, &self.slow] {
-            // A group can go once its last process is gone; those that a failed test left are ended here.
-            for _ in 0..100 {
-                let left = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-                left.lines().filter_map(|pid| pid.parse().ok()).for_each(kill);
-                if fs::remove_dir(dir).is_ok() || !dir.exists() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            removed(dir);
         }
         let _ = fs::remove_dir(parent);
+    }
+}
+
+/// Removes a control group. It can go once its last process is gone; those that a failed test left are ended here.
+pub(crate) fn removed(group: &Path) {
+    for _ in 0..100 {
+        let left = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        left.lines().filter_map(|pid| pid.parse().ok()).for_each(kill);
+        if fs::remove_dir(group).is_ok() || !group.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -165,8 +169,8 @@ impl Hosts {
     fn write_scripts(&self) {
         let dir = self.dir.path().display();
         let enter = format!(
-            "#!/bin/sh\nhost=$1; shift\n. {dir}/$host.host\nexport TMPDIR={dir}/$host.tmp XDG_DATA_HOME={dir}/$host.data\n\
-            [ -z \"$group\" ] || echo $$ > \"$group/cgroup.procs\"\nexec nsenter --net --uts -t $pid \"$@\"\n"
+            "#!/bin/sh\nhost=$1; shift\n. {dir}/$host.host\nexport TMPDIR={dir}/$place.tmp XDG_DATA_HOME={dir}/$place.data\n\
+            for each in $groups; do echo $$ > \"$each/cgroup.procs\"; done\nexec nsenter --net --uts -t $pid \"$@\"\n"
         );
         let agent = format!(
             "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1; shift\nexec {dir}/enter $host sh -c \"$*\"\n"
@@ -186,9 +190,22 @@ impl Hosts {
                     .display()
                     .to_string()
             });
-            let text = format!("pid={}\ngroup={}\n", host.0.id(), group.unwrap_or_default());
-            fs::write(self.dir.path().join(format!("198.18.7.{}.host", index + 1)), text).unwrap();
+            let place = format!("198.18.7.{}", index + 1);
+            let text =
+                format!("pid={}\nplace={place}\ngroups=\"{}\"\n", host.0.id(), group.unwrap_or_default());
+            // A host is called by its address, or by its name.
+            for name in [place, format!("n{}", index + 1)] {
+                fs::write(self.dir.path().join(format!("{name}.host")), &text).unwrap();
+            }
         }
+    }
+
+    /// Gives a host these control groups from now on.
+    pub(crate) fn confine(&self, number: usize, groups: &[PathBuf]) {
+        let all: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
+        let file = self.dir.path().join(format!("198.18.7.{number}.host"));
+        let text = fs::read_to_string(&file).unwrap() + &format!("groups=\"{}\"\n", all.join(" "));
+        fs::write(file, text).unwrap();
     }
 
     /// Gives a host 0.4 CPUs from now on. Whether that could be.
@@ -263,6 +280,13 @@ impl Hosts {
         let output = export.args(["export", "last", "--format", "json"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What a host has measured and rank 0 has not confirmed.
+    pub(crate) fn unconfirmed(&self, number: usize) -> Vec<PathBuf> {
+        let place = self.dir.path().join(format!("198.18.7.{number}.data/plimsoll/unconfirmed"));
+        let files = fs::read_dir(place).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        files.filter(|file| file.extension().is_some_and(|kind| kind == "json")).collect()
     }
 
     /// Processes of the program on a host: the rank itself, or its workers.

@@ -1,6 +1,7 @@
 //! A host that is killed, stands still or fails, in each phase of a run: it is named, the others end, and what is
 //! finished is stored.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -104,5 +105,68 @@ fn a_host_whose_worker_dies_has_a_failed_row_and_the_others_their_figures() {
     let row = |node: &str, status: &str| (node.to_owned(), status.to_owned());
     let rows: Vec<_> = rows.into_iter().map(|(n, s)| row(n.as_str().unwrap(), s.as_str().unwrap())).collect();
     assert_eq!(rows, [row("n1", "ok"), row("n2", "failed"), row("n3", "ok")]);
+    hosts.empty();
+}
+
+/// What is soon done, and what is not.
+const TWO: &str = "samples = 400\nsample-time = '100ms'\n[[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f64'\nthreads = 1\nsamples = 2\n\
+    [[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f32'\nthreads = 1\n";
+
+#[test]
+fn what_the_others_have_finished_when_rank_0_is_killed_can_be_imported() {
+    let test = "what_the_others_have_finished_when_rank_0_is_killed_can_be_imported";
+    let Some(hosts) = Hosts::new(test, 3) else { return };
+    let plan = hosts.file("two.toml", TWO);
+    let mut run = hosts.mpirun();
+    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg("--together");
+    let run = run.spawn().unwrap();
+    let mut copies: Vec<PathBuf> = Vec::new();
+    until("the others have finished their first case", || {
+        copies = [2, 3].into_iter().flat_map(|number| hosts.unconfirmed(number)).collect();
+        copies.len() == 2
+    });
+    let first = hosts.processes(1, Kind::Rank);
+    assert_eq!(first.len(), 1);
+    signal(first[0], Signal::KILL);
+    let begun = Instant::now();
+    let output = run.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(begun.elapsed() < NAMED_WITHIN, "{:?} {told}", begun.elapsed());
+    assert!(output.status.code().is_some_and(|code| code != 0), "{told}");
+    hosts.empty();
+    for copy in copies {
+        let mut import = hosts.on(1, env!("CARGO_BIN_EXE_plimsoll"));
+        let imported = import.args(["history", "import"]).arg(copy).output().unwrap();
+        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    }
+    let stored = hosts.stored();
+    let finished: Vec<_> = stored["measurements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|m| m["case"]["params"]["type"] == "f64")
+        .map(|m| m["node"].clone())
+        .collect();
+    assert_eq!(
+        (&stored["status"], finished),
+        (&"partial".into(), vec!["n1".into(), "n2".into(), "n3".into()])
+    );
+}
+
+#[test]
+fn rank_0_that_is_told_to_end_keeps_what_is_finished_and_all_end() {
+    let test = "rank_0_that_is_told_to_end_keeps_what_is_finished_and_all_end";
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    let plan = hosts.file("ends.toml", &PLAN.replace("= 150", "= 30"));
+    let mut run = hosts.mpirun();
+    let run = run.args(["-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    until("the second host measures", || !hosts.processes(2, Kind::Worker).is_empty());
+    signal(hosts.processes(1, Kind::Rank)[0], Signal::TERM);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let stored = hosts.stored();
+    let nodes: Vec<_> =
+        stored["measurements"].as_array().unwrap().iter().map(|m| m["node"].clone()).collect();
+    assert_eq!((&stored["status"], nodes), (&"partial".into(), vec!["n1".into()]));
     hosts.empty();
 }

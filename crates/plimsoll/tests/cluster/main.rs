@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod agreement;
+mod between;
 #[path = "../common.rs"]
 mod common;
 mod hosts;
+mod hpl;
 mod lost;
 mod outliers;
+mod shared;
 mod slurm;
