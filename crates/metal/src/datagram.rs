@@ -170,7 +170,8 @@ impl SendBatch {
         let taken = loop {
             // SAFETY: `headers` and `pieces` live through the call, and each piece lies within `self.bytes`, which
             // the kernel only reads.
-            let taken = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_NOSIGNAL) };
+            let taken =
+                unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_NOSIGNAL as _) };
             match usize::try_from(taken) {
                 Ok(taken) => break taken,
                 Err(_) if interrupted() => {}

@@ -156,7 +156,7 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
     // SAFETY: all zeros is a valid msghdr: no name, no vectors, no control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len();
+    header.msg_controllen = control.0.len() as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: the header's only pointer is to `control`, whose length it holds.
     let got = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, flags) };
@@ -164,7 +164,7 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
     }
-    Ok(Some(notice(&control.0[..header.msg_controllen.min(control.0.len())])))
+    Ok(Some(notice(&control.0[..(header.msg_controllen as usize).min(control.0.len())])))
 }
 
 /// Reads a notice: `cmsghdr` (16 bytes), then `sock_extended_err`, whose `ee_info` to `ee_data` are the numbers of the
