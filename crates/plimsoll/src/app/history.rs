@@ -117,8 +117,8 @@ fn show(
         return Ok(ExitCode::SUCCESS);
     }
     let cases = Pattern::parse(what).map_err(Failure::usage)?;
-    let figures = open.open()?.figures(&asked(cases)).map_err(|e| store_failure(&e))?;
-    printed(&report::trend::text(&figures, style))
+    let trends = open.open()?.trends(&asked(cases)).map_err(|e| store_failure(&e))?;
+    printed(&report::trend::text(&trends, style))
 }
 
 fn writable(typed: &History) -> Result<Store, Failure> {

@@ -8,7 +8,7 @@ use super::wrap::{cut, paragraph};
 use crate::bench::Better;
 use crate::quantity::{Quantity, percent};
 use crate::stats::{MIN_SEGMENT, Seed, Timed, segments};
-use crate::store::Figure;
+use crate::store::{Began, Trend};
 
 /// Bars of a sparkline, from low to high.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -23,53 +23,42 @@ const MOST_BARS: usize = 24;
 const NOTABLE: f64 = 0.01;
 
 /// The text of `history show 'memory.*'`.
-pub fn text(figures: &[Figure], style: &Style) -> String {
-    if figures.is_empty() {
+pub fn text(trends: &[Trend], style: &Style) -> String {
+    if trends.is_empty() {
         return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
-    }
-    let mut lines: Vec<(&Figure, Vec<&Figure>)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for figure in figures {
-        let key =
-            (figure.case.as_str(), figure.metric.as_str(), figure.machine.as_str(), figure.host.as_deref());
-        let place = *places.entry(key).or_insert_with(|| {
-            lines.push((figure, Vec::new()));
-            lines.len() - 1
-        });
-        lines[place].1.push(figure);
     }
     let mut machine = None;
     let mut text = String::new();
-    lines.sort_by_key(|(first, _)| (first.host.clone(), first.machine.clone()));
-    for (first, all) in &lines {
-        if machine != Some((&first.machine, &first.host)) {
-            machine = Some((&first.machine, &first.host));
-            let host = first.host.as_deref().unwrap_or("machine");
-            let said = cut(&style.say(&format!("{host} ({})", first.machine)), style.width);
+    for trend in trends {
+        if machine != Some((&trend.machine, &trend.host)) {
+            machine = Some((&trend.machine, &trend.host));
+            let host = trend.host.as_deref().unwrap_or("machine");
+            let said = cut(&style.say(&format!("{host} ({})", trend.machine)), style.width);
             text += &format!("{}\n", style.paint(Role::Strong, &said));
         }
-        text += &line(all, style);
+        text += &line(trend, style);
     }
     text
 }
 
-fn line(all: &[&Figure], style: &Style) -> String {
-    let (Some(first), Some(last)) = (all.first(), all.last()) else { return String::new() };
-    let values: Vec<f64> = all.iter().map(|f| f.median).collect();
-    let runs = if all.len() == 1 { "run" } else { "runs" };
+fn line(trend: &Trend, style: &Style) -> String {
+    let Some(last) = trend.points.last() else { return String::new() };
+    let values: Vec<f64> = trend.points.iter().map(|p| p.median).collect();
+    let runs = if values.len() == 1 { "run" } else { "runs" };
     let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
-    let human = |value: f64| Quantity::new(value, first.unit).to_string();
-    let range = if all.len() > 1 { format!(", {} … {}", human(low), human(high)) } else { String::new() };
+    let human = |value: f64| Quantity::new(value, trend.unit).to_string();
+    let range =
+        if values.len() > 1 { format!(", {} … {}", human(low), human(high)) } else { String::new() };
     let share = last.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
-    let head = format!("  {} {}", first.case, first.metric);
-    let figures = format!("{}{share} ({} {runs}{range})", human(last.median), all.len());
+    let head = format!("  {} {}", trend.case, trend.metric);
+    let figures = format!("{}{share} ({} {runs}{range})", human(last.median), values.len());
     let spark = sparkline(&values, style);
     let mut text = format!("{}\n", cut(&style.say(&head), style.width));
     let room = style.width.saturating_sub(4 + spark.width() + 2).max(1);
     let figures = cut(&style.say(&figures), room);
     text += &format!("    {}  {figures}\n", style.paint(Role::Dim, &spark));
-    for change in changes(all) {
-        let (role, says) = change.said(style);
+    for change in changes(trend) {
+        let (role, says) = change.said(trend, style);
         text += &paragraph(style, role, "    ", &says);
     }
     text
@@ -92,35 +81,37 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
 
 /// A change of level.
 struct Change<'a> {
-    at: &'a Figure,
+    /// The first run of the new level.
+    since: &'a Began,
     before: f64,
     after: f64,
 }
 
-fn changes<'a>(all: &[&'a Figure]) -> Vec<Change<'a>> {
-    let Some(first) = all.first().filter(|_| all.len() >= 2 * MIN_SEGMENT) else { return Vec::new() };
-    // In the order of entry: clocks can be set back, the order cannot.
+fn changes(trend: &Trend) -> Vec<Change<'_>> {
+    if trend.points.len() < 2 * MIN_SEGMENT {
+        return Vec::new();
+    }
     let series: Vec<Timed> =
-        all.iter().enumerate().map(|(i, f)| Timed { t: i as f64, value: f.median }).collect();
-    let levels = segments(&series, Seed::new(1, &first.case, &first.metric));
+        trend.points.iter().enumerate().map(|(i, p)| Timed { t: i as f64, value: p.median }).collect();
+    let levels = segments(&series, Seed::new(1, &trend.case, &trend.metric));
     let change = |pair: &[crate::stats::Segment]| {
-        let at = all.get(pair[1].points.start)?;
-        Some(Change { at, before: pair[0].median, after: pair[1].median })
+        let since = &trend.points.get(pair[1].points.start)?.run;
+        Some(Change { since, before: pair[0].median, after: pair[1].median })
     };
     let found = levels.windows(2).filter_map(change);
     found.filter(|c| (c.after / c.before - 1.0).abs() >= NOTABLE).collect()
 }
 
 impl Change<'_> {
-    fn said(&self, style: &Style) -> (Role, String) {
+    fn said(&self, of: &Trend, style: &Style) -> (Role, String) {
         let ratio = self.after / self.before - 1.0;
-        let good = (ratio > 0.0) == (self.at.better == Better::Higher);
+        let good = (ratio > 0.0) == (of.better == Better::Higher);
         let sign = if ratio > 0.0 { "+" } else { "−" };
-        let human = |value: f64| Quantity::new(value, self.at.unit).to_string();
-        let run: String = self.at.run.chars().take(13).collect();
+        let human = |value: f64| Quantity::new(value, of.unit).to_string();
+        let run: String = self.since.id.chars().take(13).collect();
         let text = format!(
             "since {} (run {run}): {} → {}, {sign}{}",
-            when(&self.at.started, style),
+            when(&self.since.started, style),
             human(self.before),
             human(self.after),
             percent(ratio.abs(), 2)
@@ -131,46 +122,51 @@ impl Change<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
     use crate::quantity::Unit;
+    use crate::store::Point;
 
-    fn figure(n: usize, median: f64) -> Figure {
-        Figure {
-            run: format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88"),
-            started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
+    fn trend(values: &[f64]) -> Trend {
+        let point = |(n, median): (usize, &f64)| Point {
+            run: Arc::new(Began {
+                id: format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88"),
+                started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
+            }),
+            median: *median,
+            of_limit: Some(0.5),
+        };
+        Trend {
             machine: "m-1".to_owned(),
             host: Some("bench-1".to_owned()),
             case: "memory.bandwidth/op=read/threads=2".to_owned(),
             metric: "program".to_owned(),
             unit: Unit::BytePerSecond,
             better: Better::Higher,
-            median,
-            ci95: None,
-            of_limit: Some(0.5),
+            points: values.iter().enumerate().map(point).collect(),
         }
     }
 
-    fn stepped() -> Vec<Figure> {
-        (0..24)
-            .map(|n| figure(n, (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * (n % 3) as f64)))
-            .collect()
+    fn stepped() -> Vec<f64> {
+        (0..24).map(|n| (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * f64::from(n % 3))).collect()
     }
 
     #[test]
     fn a_step_is_told_with_its_run() {
-        insta::assert_snapshot!(text(&stepped(), &Style::plain(80)));
-        let ascii = text(&stepped(), &Style { unicode: false, ..Style::plain(80) });
+        insta::assert_snapshot!(text(&[trend(&stepped())], &Style::plain(80)));
+        let ascii = text(&[trend(&stepped())], &Style { unicode: false, ..Style::plain(80) });
         assert!(ascii.is_ascii(), "{ascii}");
     }
 
     #[test]
     fn few_runs_show_no_change() {
-        let few = text(&stepped()[10..17], &Style::plain(80));
+        let few = text(&[trend(&stepped()[10..17])], &Style::plain(80));
         assert!(!few.contains("since"), "{few}");
         assert!(text(&[], &Style::plain(80)).contains("no stored run"));
-        assert!(text(&stepped()[..1], &Style::plain(80)).contains("(1 run)"));
+        assert!(text(&[trend(&stepped()[..1])], &Style::plain(80)).contains("(1 run)"));
     }
 
     #[test]
@@ -189,9 +185,8 @@ mod tests {
         fn any_figures_stay_in_their_lines(
             values in prop::collection::vec(1e-9f64..1e12, 1..20), host in "\\p{Any}{0,60}", width in 20usize..140,
         ) {
-            let mut figures: Vec<Figure> = values.iter().enumerate().map(|(n, v)| figure(n, *v)).collect();
-            figures.iter_mut().for_each(|f| f.host = Some(host.clone()));
-            let text = text(&figures, &Style::plain(width));
+            let trend = Trend { host: Some(host), ..trend(&values) };
+            let text = text(&[trend], &Style::plain(width));
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
             prop_assert!(text.lines().all(|l| l.width() <= width), "{}", text);
         }

@@ -3,7 +3,7 @@
 //! Binary segmentation over seeded intervals (Kovács, Bühlmann, Li & Munk, "Seeded binary segmentation", Biometrika
 //! 110, 2023) finds long shifts and short dips alike in O(n log n). A step is believed only if among 199 permutations
 //! of the same points at most one shows a larger one: at most 1 % of noise does, whatever its distribution, as long as
-//! it is independent. For noise that is not, the step is first divided by the long-run deviation of autoregressive
+//! it is independent. (A step so large that a bound excludes it in permutations needs none.) For noise that is not, the step is first divided by the long-run deviation of autoregressive
 //! noise; its correlation is told by differences, which a few steps hardly touch (Chakar, Lebarbier, Lévy-Leduc &
 //! Robin, "A robust approach for estimating change-points in the mean of an AR(1) process", Bernoulli 23, 2017).
 
@@ -33,6 +33,8 @@ const LONGEST: usize = 10_000;
 /// Permutations that a step is compared with, and how many of them may show as large a one: (1 + 1) ÷ (199 + 1) = 1 %.
 const PERMUTATIONS: usize = 199;
 const ALLOWED: usize = 1;
+/// A step that a permutation shows with less than this probability needs none to be made.
+const IMPOSSIBLE: f64 = 1e-6;
 
 /// One point of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,6 +126,9 @@ fn step(values: &[f64], generator: &mut impl Rng) -> Option<usize> {
     let largest = layers.largest(&held)?;
     let spread = Spread::of(&held);
     let observed = spread.explained(largest) / long_run_variance(values, &residuals(&held, largest.at));
+    if layers.chance(&held, spread.of_explained(observed)) < IMPOSSIBLE {
+        return Some(largest.at);
+    }
     let mut larger = 0;
     for _ in 0..PERMUTATIONS {
         shuffle(&mut held, generator);

@@ -24,8 +24,20 @@ use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
 pub use place::{Location, Surroundings};
-pub use query::{Asked, Figure, MOST_BASELINE};
+pub use query::{Asked, Began, MOST_BASELINE, Point, Trend};
 pub use repair::{Repaired, repair};
+
+/// All runs, without reading their headers.
+const LINES: &str = "
+    SELECT id, started, elapsed_s, plan, host, state,
+           coalesce(ok, 0), coalesce(invalid, 0), coalesce(failed, 0), coalesce(skipped, 0),
+           (SELECT group_concat(name, ' ') FROM tag WHERE tag.run = number), note
+    FROM run INDEXED BY run_line LEFT JOIN (
+        SELECT run, sum(status = 'ok') AS ok, sum(status = 'invalid') AS invalid,
+               sum(status = 'failed') AS failed, sum(status = 'skipped') AS skipped
+        FROM measurement INDEXED BY measurement_status GROUP BY run
+    ) ON run = number
+    ORDER BY number DESC";
 
 /// An open history.
 #[derive(Debug)]
@@ -190,7 +202,12 @@ impl Store {
     /// The file cannot be written, or the run was not begun.
     pub fn add(&mut self, run: &str, index: usize, measurement: &Measurement) -> Result<(), StoreError> {
         let number = self.number(run)?;
-        insert(&self.connection, number, index, measurement).map_err(|e| self.failed(&e))
+        let file = self.file.clone();
+        let added = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|t| {
+            insert(&t, number, index, measurement)?;
+            t.commit()
+        });
+        added.map_err(|e| StoreError::sqlite(&file, &e))
     }
 
     /// Replaces all that was entered of the run by its final document, in one transaction.
@@ -213,18 +230,8 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
-        const SELECT: &str = "
-            SELECT id, started, elapsed_s, plan, host, state,
-                   coalesce(ok, 0), coalesce(invalid, 0), coalesce(failed, 0), coalesce(skipped, 0),
-                   (SELECT group_concat(name, ' ') FROM tag WHERE tag.run = number), note
-            FROM run LEFT JOIN (
-                SELECT run, sum(status = 'ok') AS ok, sum(status = 'invalid') AS invalid,
-                       sum(status = 'failed') AS failed, sum(status = 'skipped') AS skipped
-                FROM measurement INDEXED BY measurement_status GROUP BY run
-            ) ON run = number
-            ORDER BY number DESC";
         let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            let mut statement = self.connection.prepare(SELECT)?;
+            let mut statement = self.connection.prepare(LINES)?;
             statement.query_map([], run_line)?.collect()
         };
         lines().map_err(|e| self.failed(&e))
@@ -362,30 +369,24 @@ fn insert_figures(
     index: usize,
     measurement: &Measurement,
 ) -> rusqlite::Result<()> {
-    const INSERT: &str = "
-        INSERT INTO figure (run, position, rank, case_id, metric, unit, better, median, low, high, of_limit)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    const SERIES: &str = "
+        INSERT INTO series (case_id, metric, unit, better, rank) VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT DO UPDATE SET rank = excluded.rank WHERE excluded.rank < rank";
+    const POINT: &str = "
+        INSERT INTO point (series, run, position, median, of_limit)
+        SELECT number, ?5, ?6, ?7, ?8 FROM series
+        WHERE case_id = ?1 AND metric = ?2 AND unit = ?3 AND better = ?4";
     let id = measurement.case.id();
     for (rank, metric) in measurement.metrics.iter().enumerate() {
         let better = match metric.better {
             Better::Higher => "higher",
             Better::Lower => "lower",
         };
-        let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
-        let values = params![
-            run,
-            index as i64,
-            rank as i64,
-            id.as_str(),
-            metric.name,
-            metric.unit.name(),
-            better,
-            metric.summary.median,
-            low,
-            high,
-            metric.of_limit
-        ];
-        connection.prepare_cached(INSERT)?.execute(values)?;
+        let (id, unit, median) = (id.as_str(), metric.unit.name(), metric.summary.median);
+        let series = params![id, metric.name, unit, better, rank as i64];
+        connection.prepare_cached(SERIES)?.execute(series)?;
+        let point = params![id, metric.name, unit, better, run, index as i64, median, metric.of_limit];
+        connection.prepare_cached(POINT)?.execute(point)?;
     }
     Ok(())
 }
@@ -400,7 +401,7 @@ fn replace(transaction: Transaction<'_>, number: i64, header: &str, run: &Run) -
         params![number, header, state, run.elapsed_s],
     )?;
     transaction.execute("DELETE FROM measurement WHERE run = ?1", [number])?;
-    transaction.execute("DELETE FROM figure WHERE run = ?1", [number])?;
+    transaction.execute("DELETE FROM point WHERE run = ?1", [number])?;
     for (index, measurement) in run.measurements.iter().enumerate() {
         insert(&transaction, number, index, measurement)?;
     }

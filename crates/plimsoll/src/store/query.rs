@@ -1,6 +1,7 @@
 //! What is asked of the history beside whole runs: figures over time, tags, notes, baselines, noise floors, imports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -11,13 +12,9 @@ use crate::compare::Floors;
 use crate::document::{Run, RunStatus};
 use crate::quantity::Unit;
 
-/// One figure of one stored run.
+/// One metric of one case on one machine, over time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// Id of its run.
-    pub run: String,
-    /// When that began, RFC 3339.
-    pub started: String,
+pub struct Trend {
     /// Fingerprint of the machine.
     pub machine: String,
     /// Name of the machine, where it has one.
@@ -30,12 +27,28 @@ pub struct Figure {
     pub unit: Unit,
     /// Its direction.
     pub better: Better,
-    /// The figure.
+    /// At least one, in the order in which the runs were entered: clocks can be set back, the order cannot.
+    pub points: Vec<Point>,
+}
+
+/// The figure of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Of which run.
+    pub run: Arc<Began>,
+    /// The median of its samples, in the trend's unit.
     pub median: f64,
-    /// Its 95 % interval.
-    pub ci95: Option<[f64; 2]>,
     /// Its share of the limit.
     pub of_limit: Option<f64>,
+}
+
+/// A run, and when it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Began {
+    /// Its id.
+    pub id: String,
+    /// When it began, RFC 3339.
+    pub started: String,
 }
 
 /// Which figures are asked for.
@@ -51,35 +64,90 @@ pub struct Asked {
     pub machine: Option<String>,
 }
 
+/// The figures of a series, which lie side by side in this order.
+pub(super) const POINTS: &str = "
+    SELECT run, position, median, of_limit FROM point
+    WHERE series = ?1 AND run BETWEEN ?2 AND ?3 ORDER BY run, position";
+
 /// Most runs of a baseline.
-pub const MOST_BASELINE: usize = 1000;
+pub const MOST_BASELINE: usize = 100;
 
 impl Store {
-    /// The figures that are asked for, in the order in which their runs were entered.
+    /// The figures that are asked for, by machine, and of each machine in the order in which cases were first entered.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn figures(&self, asked: &Asked) -> Result<Vec<Figure>, StoreError> {
+    pub fn trends(&self, asked: &Asked) -> Result<Vec<Trend>, StoreError> {
+        let trends = || -> rusqlite::Result<Vec<Trend>> {
+            let runs = self.runs(asked)?;
+            let mut found = Vec::new();
+            for series in self.series(asked)? {
+                self.collect(&series, &runs, &mut found)?;
+            }
+            found.sort_by(|a: &Found, b| a.place().cmp(&b.place()));
+            Ok(found.into_iter().map(|f| f.trend).collect())
+        };
+        trends().map_err(|e| self.failed(&e))
+    }
+
+    /// The runs of the time and machine that are asked for, by their numbers.
+    fn runs(&self, asked: &Asked) -> rusqlite::Result<BTreeMap<i64, OfRun>> {
+        const SELECT: &str = "
+            SELECT number, id, started, machine, host FROM run
+            WHERE (?1 IS NULL OR started >= ?1) AND (?2 IS NULL OR machine = ?2 OR host = ?2)";
+        let mut statement = self.connection.prepare_cached(SELECT)?;
+        let run = |row: &Row<'_>| {
+            let began = Arc::new(Began { id: row.get(1)?, started: row.get(2)? });
+            Ok((row.get(0)?, OfRun { began, machine: row.get(3)?, host: row.get(4)? }))
+        };
+        statement.query_map(params![asked.since, asked.machine], run)?.collect()
+    }
+
+    /// The series of the cases and the metric that are asked for, but for those whose unit or direction this version
+    /// does not know.
+    fn series(&self, asked: &Asked) -> rusqlite::Result<Vec<Series>> {
         // The index is by case: where all begin alike, only those are read.
         let prefix = match &asked.cases {
             Pattern::Name(name) => name.as_str(),
             Pattern::Glob(glob) => literal_head(glob.glob().glob()),
         };
         const SELECT: &str = "
-            SELECT id, started, machine, host, case_id, metric, unit, better, median, low, high, of_limit
-            FROM figure JOIN run ON run.number = figure.run
+            SELECT number, rank, case_id, metric, unit, better FROM series
             WHERE case_id >= ?1 AND case_id < ?1 || char(1114111)
-              AND CASE WHEN ?2 IS NULL THEN rank = 0 ELSE metric = ?2 END
-              AND (?3 IS NULL OR started >= ?3)
-              AND (?4 IS NULL OR machine = ?4 OR host = ?4)
-            ORDER BY figure.run, position, rank";
-        let values = params![prefix, asked.metric, asked.since, asked.machine];
-        let rows = || -> rusqlite::Result<Vec<Option<Figure>>> {
-            let mut statement = self.connection.prepare_cached(SELECT)?;
-            statement.query_map(values, figure)?.collect()
+              AND CASE WHEN ?2 IS NULL THEN rank = 0 ELSE metric = ?2 END";
+        let mut statement = self.connection.prepare_cached(SELECT)?;
+        let all = statement.query_map(params![prefix, asked.metric], series)?;
+        let all = all.collect::<rusqlite::Result<Vec<Option<Series>>>>()?;
+        Ok(all.into_iter().flatten().filter(|s| asked.cases.matches(&s.case)).collect())
+    }
+
+    /// Puts the figures of a series to the trends, one for each machine.
+    fn collect(
+        &self,
+        series: &Series,
+        runs: &BTreeMap<i64, OfRun>,
+        found: &mut Vec<Found>,
+    ) -> rusqlite::Result<()> {
+        let (Some((oldest, _)), Some((newest, _))) = (runs.first_key_value(), runs.last_key_value()) else {
+            return Ok(());
         };
-        let all = rows().map_err(|e| self.failed(&e))?;
-        Ok(all.into_iter().flatten().filter(|f| asked.cases.matches(&f.case)).collect())
+        let own = found.len();
+        let mut statement = self.connection.prepare_cached(POINTS)?;
+        let mut rows = statement.query(params![series.number, oldest, newest])?;
+        while let Some(row) = rows.next()? {
+            let number: i64 = row.get(0)?;
+            let Some(run) = runs.get(&number) else { continue };
+            let same = |f: &&mut Found| f.trend.machine == run.machine && f.trend.host == run.host;
+            let point = Point { run: run.began.clone(), median: row.get(2)?, of_limit: row.get(3)? };
+            match found[own..].iter_mut().find(same) {
+                Some(f) => f.trend.points.push(point),
+                None => {
+                    let first = [number, row.get(1)?, series.rank];
+                    found.push(Found { first, trend: series.trend(run, point) });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The runs that bear a tag, the oldest first; empty where nobody does.
@@ -254,27 +322,61 @@ fn literal_head(glob: &str) -> &str {
     &glob[..glob.find(['*', '?', '[', '{', '\\']).unwrap_or(glob.len())]
 }
 
+/// What the history tells of a run beside its figures.
+struct OfRun {
+    began: Arc<Began>,
+    machine: String,
+    host: Option<String>,
+}
+
+/// What all figures of a metric of a case have in common.
+struct Series {
+    number: i64,
+    rank: i64,
+    case: String,
+    metric: String,
+    unit: Unit,
+    better: Better,
+}
+
+impl Series {
+    fn trend(&self, of: &OfRun, first: Point) -> Trend {
+        Trend {
+            machine: of.machine.clone(),
+            host: of.host.clone(),
+            case: self.case.clone(),
+            metric: self.metric.clone(),
+            unit: self.unit,
+            better: self.better,
+            points: vec![first],
+        }
+    }
+}
+
+/// A trend, and where its first figure stands in the history.
+struct Found {
+    /// Number of the run, position of the case in it, rank of the series.
+    first: [i64; 3],
+    trend: Trend,
+}
+
+impl Found {
+    /// What trends are sorted by.
+    fn place(&self) -> (&Option<String>, &str, [i64; 3]) {
+        (&self.trend.host, &self.trend.machine, self.first)
+    }
+}
+
 /// `None` for a unit or direction that this version does not know.
-fn figure(row: &Row<'_>) -> rusqlite::Result<Option<Figure>> {
-    let interval: [Option<f64>; 2] = [row.get(9)?, row.get(10)?];
-    let (unit, better): (String, String) = (row.get(6)?, row.get(7)?);
-    let better = match better.as_str() {
+fn series(row: &Row<'_>) -> rusqlite::Result<Option<Series>> {
+    let better = match row.get_ref(5)?.as_str()? {
         "higher" => Some(Better::Higher),
         "lower" => Some(Better::Lower),
         _ => None,
     };
-    let (Some(unit), Some(better)) = (Unit::from_name(&unit), better) else { return Ok(None) };
-    Ok(Some(Figure {
-        run: row.get(0)?,
-        started: row.get(1)?,
-        machine: row.get(2)?,
-        host: row.get(3)?,
-        case: row.get(4)?,
-        metric: row.get(5)?,
-        unit,
-        better,
-        median: row.get(8)?,
-        ci95: if let [Some(low), Some(high)] = interval { Some([low, high]) } else { None },
-        of_limit: row.get(11)?,
-    }))
+    let (Some(unit), Some(better)) = (Unit::from_name(row.get_ref(4)?.as_str()?), better) else {
+        return Ok(None);
+    };
+    let (number, rank) = (row.get(0)?, row.get(1)?);
+    Ok(Some(Series { number, rank, case: row.get(2)?, metric: row.get(3)?, unit, better }))
 }

@@ -30,7 +30,7 @@ fn asked(cases: &str) -> Asked {
 fn figures_are_found_by_case_metric_time_and_machine() {
     let (_directory, mut store) = store();
     (0..3).for_each(|n| stored(&mut store, &run(n)));
-    let count = |asked: &Asked| store.figures(asked).unwrap().len();
+    let count = |asked: &Asked| store.trends(asked).unwrap().iter().map(|t| t.points.len()).sum::<usize>();
     assert_eq!(count(&asked("memory")), 3 * 4);
     assert_eq!(count(&asked("memory.*/op=triad/*")), 3);
     assert_eq!(count(&asked("*type=f64*")), 3 * 2);
@@ -40,10 +40,14 @@ fn figures_are_found_by_case_metric_time_and_machine() {
     assert_eq!(count(&Asked { since: Some("2026-11-02".to_owned()), ..asked("network.tcp") }), 2);
     assert_eq!(count(&Asked { machine: Some("bench-1".to_owned()), ..asked("network.tcp") }), 3);
     assert_eq!(count(&Asked { machine: Some("elsewhere".to_owned()), ..asked("network.tcp") }), 0);
-    let found = store.figures(&asked("network.tcp")).unwrap();
+    let found = store.trends(&asked("network.tcp")).unwrap();
     let metric = &fixture::run().measurements[11].metrics[0];
-    assert_eq!((found[0].median, found[0].ci95), (metric.summary.median, metric.summary.ci95));
-    assert_eq!(found[0].of_limit, metric.of_limit);
+    let of = |t: &Trend| (t.metric.clone(), t.unit, t.better, t.host.clone());
+    assert_eq!(of(&found[0]), (metric.name.clone(), metric.unit, metric.better, Some("bench-1".to_owned())));
+    let ids: Vec<&str> = found[0].points.iter().map(|p| p.run.id.as_str()).collect();
+    assert_eq!(ids, [0, 1, 2].map(|n| run(n).id));
+    let point = &found[0].points[0];
+    assert_eq!((point.median, point.of_limit), (metric.summary.median, metric.of_limit));
     // What is not to be believed is no figure.
     assert_eq!(count(&asked("*type=f32*")), 0);
 }
@@ -115,20 +119,106 @@ fn the_latest_floors_of_a_machine_count() {
 }
 
 #[test]
-fn a_history_of_the_first_schema_gets_its_figures() {
-    let (directory, mut store) = store();
+fn each_machine_has_its_own_trends_in_the_order_of_its_cases() {
+    let (_directory, mut store) = store();
+    let mut elsewhere = run(1);
+    (elsewhere.machine.id, elsewhere.machine.host) = ("m-2".to_owned(), Some("a-bench".to_owned()));
+    stored(&mut store, &run(0));
+    stored(&mut store, &elsewhere);
+    stored(&mut store, &run(2));
+    let found = store.trends(&asked("*")).unwrap();
+    let (first, second) = found.split_at(found.len() / 2);
+    assert!(first.iter().all(|t| t.machine == "m-2" && t.points.len() == 1), "{first:?}");
+    assert!(second.iter().all(|t| t.machine != "m-2" && t.points.len() == 2), "{second:?}");
+    let measured = fixture::run().measurements.into_iter().filter(|m| m.status == Status::Ok);
+    let cases: Vec<String> = measured.map(|m| m.case.id().as_str().to_owned()).collect();
+    assert_eq!(second.iter().map(|t| t.case.clone()).collect::<Vec<_>>(), cases);
+}
+
+#[test]
+fn a_metric_that_once_was_the_headline_is_one_trend() {
+    let (_directory, mut store) = store();
+    let mut turned = run(1);
+    turned.measurements.iter_mut().for_each(|m| m.metrics.reverse());
+    stored(&mut store, &turned);
+    stored(&mut store, &run(2));
+    let bus = Asked { metric: Some("bus".to_owned()), ..asked("memory") };
+    let found = store.trends(&bus).unwrap();
+    assert_eq!(found.iter().map(|t| t.points.len()).collect::<Vec<_>>(), [2]);
+    let program = Asked { metric: Some("program".to_owned()), ..asked("memory.bandwidth") };
+    let headlines = store.trends(&asked("memory.bandwidth")).unwrap();
+    assert!(store.trends(&program).unwrap().iter().all(|t| headlines.contains(t)));
+}
+
+#[test]
+fn a_question_over_time_reads_no_document() {
+    let (_directory, mut store) = store();
     stored(&mut store, &run(1));
-    let wanted = store.figures(&asked("*")).unwrap();
-    assert!(wanted.len() > 8);
-    // As the first version left it.
-    const BACK: &str = "
-        DROP TABLE figure; DROP TABLE tag; DROP TABLE floor; DROP INDEX run_machine;
-        ALTER TABLE run DROP COLUMN origin; ALTER TABLE run DROP COLUMN note;
-        PRAGMA user_version = 1";
-    store.connection.execute_batch(BACK).unwrap();
-    let file = store.file.clone();
-    drop(store);
-    let store = Store::open(&Location::named(&file)).unwrap();
-    assert_eq!(store.figures(&asked("*")).unwrap(), wanted);
-    assert!(directory.path().join("history.db.v1").exists(), "a copy is kept");
+    // Damage that opening does not see: none of the documents can be read.
+    store
+        .connection
+        .execute_batch("UPDATE run SET header = ''; UPDATE measurement SET document = ''")
+        .unwrap();
+    assert!(store.load("last").is_err());
+    assert!(store.trends(&asked("*")).unwrap().len() > 8);
+    assert_eq!(store.list().unwrap().len(), 1);
+    let plan = |select: &str| -> String {
+        let mut explained = store.connection.prepare(&format!("EXPLAIN QUERY PLAN {select}")).unwrap();
+        let rows = explained.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        rows.map(|row| row.unwrap()).collect::<Vec<_>>().join("; ")
+    };
+    let lines = plan(LINES);
+    assert!(lines.contains("SCAN run USING COVERING INDEX run_line"), "{lines}");
+    assert!(lines.contains("USING COVERING INDEX measurement_status"), "{lines}");
+    // Parameters are numbered: without the mark they are numbers.
+    let points = plan(&query::POINTS.replace('?', ""));
+    assert_eq!(points, "SEARCH point USING PRIMARY KEY (series=? AND run>? AND run<?)");
+}
+
+/// Takes a history back to the second schema, as it was left by it.
+const TO_SECOND: &str = "
+    CREATE TABLE figure (
+        run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        rank     INTEGER NOT NULL,
+        case_id  TEXT NOT NULL,
+        metric   TEXT NOT NULL,
+        unit     TEXT NOT NULL,
+        better   TEXT NOT NULL,
+        median   REAL NOT NULL,
+        low      REAL,
+        high     REAL,
+        of_limit REAL
+    ) STRICT;
+    INSERT INTO figure SELECT run, position, rank, case_id, metric, unit, better, median, NULL, NULL, of_limit
+        FROM point JOIN series ON number = series;
+    CREATE INDEX figure_case ON figure (case_id, metric, run);
+    CREATE INDEX figure_run ON figure (run);
+    DROP TABLE point; DROP TABLE series; DROP INDEX run_line;
+    PRAGMA user_version = 2";
+
+/// From there to the first.
+const TO_FIRST: &str = "
+    DROP TABLE figure; DROP TABLE tag; DROP TABLE floor; DROP INDEX run_machine;
+    ALTER TABLE run DROP COLUMN origin; ALTER TABLE run DROP COLUMN note;
+    PRAGMA user_version = 1";
+
+#[test]
+fn histories_of_the_older_schemas_keep_or_get_their_figures() {
+    for (version, back) in [(2, vec![TO_SECOND]), (1, vec![TO_SECOND, TO_FIRST])] {
+        let (directory, mut store) = store();
+        (0..3).for_each(|n| stored(&mut store, &run(n)));
+        let wanted = |store: &Store| {
+            let bus = Asked { metric: Some("bus".to_owned()), ..asked("memory") };
+            [asked("*"), bus].map(|asked| store.trends(&asked).unwrap())
+        };
+        let before = wanted(&store);
+        assert!(before[0].len() > 8 && before[1].len() == 1);
+        back.iter().for_each(|step| store.connection.execute_batch(step).unwrap());
+        let file = store.file.clone();
+        drop(store);
+        let store = Store::open(&Location::named(&file)).unwrap();
+        assert_eq!(wanted(&store), before, "from version {version}");
+        assert!(directory.path().join(format!("history.db.v{version}")).exists(), "a copy is kept");
+    }
 }

@@ -90,8 +90,41 @@ const SECOND: &str = "
     CREATE INDEX figure_run ON figure (run);
 ";
 
+/// What is the same in all runs is kept once (`series`), and the figures of one series lie side by side, in the order of
+/// runs: a question over time reads their few pages, not a page for each figure. `rank` is the least place that the metric
+/// had among those of its case: 0 for a headline. What a list of runs tells is in an index, so that no header is read for
+/// it. Intervals are in the documents.
+const THIRD: &str = "
+    CREATE TABLE series (
+        number  INTEGER PRIMARY KEY,
+        case_id TEXT NOT NULL,
+        metric  TEXT NOT NULL,
+        unit    TEXT NOT NULL,
+        better  TEXT NOT NULL,
+        rank    INTEGER NOT NULL,
+        UNIQUE (case_id, metric, unit, better)
+    ) STRICT;
+    CREATE TABLE point (
+        series   INTEGER NOT NULL REFERENCES series (number),
+        run      INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        median   REAL NOT NULL,
+        of_limit REAL,
+        PRIMARY KEY (series, run, position)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO series (case_id, metric, unit, better, rank)
+        SELECT case_id, metric, unit, better, min(rank) FROM figure GROUP BY 1, 2, 3, 4;
+    INSERT OR IGNORE INTO point
+        SELECT number, run, position, median, of_limit
+        FROM figure JOIN series USING (case_id, metric, unit, better)
+        ORDER BY number, run, position;
+    DROP TABLE figure;
+    CREATE INDEX point_run ON point (run);
+    CREATE INDEX run_line ON run (started, id, elapsed_s, plan, host, machine, state, note);
+";
+
 /// Step n leads from version n to n + 1.
-pub(super) const STEPS: &[&str] = &[FIRST, SECOND];
+pub(super) const STEPS: &[&str] = &[FIRST, SECOND, THIRD];
 
 /// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
 pub(super) fn create(file: &Path) -> Result<(), StoreError> {

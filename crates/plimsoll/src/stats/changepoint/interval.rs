@@ -37,6 +37,26 @@ impl Layers {
         Self { count, layers }
     }
 
+    /// A bound on the probability that `values` in random order show a step whose square is `squared` or larger. Each split
+    /// parts a sample of k values, drawn without replacement, from m − k others of its interval; that its mean is so far off
+    /// has a probability of 2 exp(−2 squared ÷ range² × (m − k) ÷ (m − k + 1)) at most (Serfling, "Probability inequalities
+    /// for the sum in sampling without replacement", Annals of Statistics 2, 1974, corollary 1.1). For the smaller part
+    /// m − k is at least [`MIN_SEGMENT`]. The bounds of all splits add up.
+    pub(super) fn chance(&self, values: &[f64], squared: f64) -> f64 {
+        let [low, high] = [f64::min, f64::max].map(|f| values.iter().copied().reduce(f).unwrap_or(0.0));
+        let range = high - low;
+        let splits: usize = self.layers.iter().map(|l| l.weights.len() * self.starts(l).count()).sum();
+        let others = MIN_SEGMENT as f64;
+        let exponent = 2.0 * squared / (range * range) * others / (others + 1.0);
+        2.0 * splits as f64 * (-exponent).exp()
+    }
+
+    /// Where the intervals of a layer begin.
+    fn starts(&self, layer: &Layer) -> impl Iterator<Item = usize> {
+        let last = self.count - layer.length;
+        (0..last).step_by(layer.length.div_ceil(2)).chain([last])
+    }
+
     /// The largest step of `values`, of which there are as many as the layers were made for; none where nothing steps.
     pub(super) fn largest(&self, values: &[f64]) -> Option<Step> {
         let mut sums = Vec::with_capacity(values.len() + 1);
@@ -48,9 +68,7 @@ impl Layers {
         }));
         let mut largest = Step { at: 0, squared: 0.0 };
         for layer in &self.layers {
-            let last = self.count - layer.length;
-            let starts = (0..last).step_by(layer.length.div_ceil(2)).chain([last]);
-            for start in starts {
+            for start in self.starts(layer) {
                 layer.search(&sums[start..=start + layer.length], start, &mut largest);
             }
         }
@@ -88,5 +106,10 @@ impl Spread {
     /// bound, so a clear step among few points stays clear when it is divided.
     pub(super) fn explained(self, step: Step) -> f64 {
         step.squared / (self.0 - step.squared).max(0.0)
+    }
+
+    /// The square of a step that explains so much; all there is where that is infinite.
+    pub(super) fn of_explained(self, explained: f64) -> f64 {
+        if explained.is_finite() { self.0 * explained / (1.0 + explained) } else { self.0 }
     }
 }

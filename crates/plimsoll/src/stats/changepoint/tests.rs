@@ -118,6 +118,31 @@ fn one_wild_point_is_no_step_and_hides_none() {
 }
 
 #[test]
+fn what_the_bound_excludes_no_permutation_shows() {
+    let mut excluded = 0;
+    for n in 0..30 {
+        let half = 30 + 5 * n as usize;
+        let mut values = noise(n, 2 * half, 0.3);
+        values.iter_mut().skip(half).for_each(|x| *x += n as f64 / 4.0);
+        let layers = Layers::new(values.len());
+        let mut held = winsorised(&values);
+        let squared = layers.largest(&held).unwrap().squared;
+        let chance = layers.chance(&held, squared);
+        assert!(chance >= layers.chance(&held, 1.1 * squared));
+        assert!(layers.chance(&held, 0.0) >= 1.0, "what every order shows");
+        if chance < IMPOSSIBLE {
+            excluded += 1;
+            let mut generator = seed(n).generator();
+            for _ in 0..50 {
+                shuffle(&mut held, &mut generator);
+                assert!(layers.largest(&held).unwrap().squared < squared, "{n}");
+            }
+        }
+    }
+    assert!(excluded > 10, "{excluded}");
+}
+
+#[test]
 fn steps_without_noise_are_found_exactly() {
     let level = |i: usize| if i < 25 { 3.7e9 } else { 2.9e9 };
     assert_eq!(starts(&(0..40).map(level).collect::<Vec<_>>(), seed(0)), [25]);
