@@ -1,9 +1,8 @@
 //! A run as Markdown for an issue or a page; and text that no reader of Markdown takes for markup.
 
-use super::label::label;
+use super::row::Row;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
-use crate::quantity::{Quantity, percent, relative_half_width};
 
 /// The text of a run.
 pub fn run(run: &Run) -> String {
@@ -21,31 +20,24 @@ pub fn run(run: &Run) -> String {
         text += &format!("- {}\n", escaped(&finding.text));
     }
     text += if run.findings.is_empty() { "" } else { "\n" };
-    text += "| case | median | ± 95 % | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
+    text += "| case | median | 95 % interval | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
     run.measurements.iter().for_each(|m| text += &row(m));
     text
 }
 
 fn row(measurement: &Measurement) -> String {
-    let name = escaped(&label(&measurement.case));
-    let reason = escaped(measurement.reason.as_deref().unwrap_or_default());
-    let Some(metric) = measurement.metrics.first() else {
-        let word = if measurement.status == Status::Failed { "failed" } else { "skipped" };
+    let row = Row::of(measurement);
+    let name = escaped(&row.label);
+    let reason = escaped(row.reason.as_deref().unwrap_or_default());
+    let Some(figures) = row.figures else {
+        let word = if row.status == Status::Failed { "failed" } else { "skipped" };
         return format!("| {name} | {word}: {reason} | | | |\n");
     };
-    let median = metric.summary.median;
-    let half = metric.summary.ci95.map(|[low, high]| high / 2.0 - low / 2.0);
-    let interval = half.and_then(|half| relative_half_width(median, half)).unwrap_or_default();
-    let limit = metric
-        .limit
-        .as_ref()
-        .map(|l| l.quantity(metric.unit).map_or("unknown".to_owned(), |q| q.to_string()));
-    let share = match (measurement.status, metric.of_limit) {
-        (Status::Invalid, _) => format!("invalid: {reason}"),
-        (_, share) => share.map(|s| percent(s, 3)).unwrap_or_default(),
+    let share = match row.status {
+        Status::Invalid => format!("invalid: {reason}"),
+        _ => figures.share(),
     };
-    let value = Quantity::new(median, metric.unit);
-    format!("| {name} | {value} | {interval} | {} | {share} |\n", limit.unwrap_or_default())
+    format!("| {name} | {} | {} | {} | {share} |\n", figures.value, figures.interval, figures.limit)
 }
 
 /// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
