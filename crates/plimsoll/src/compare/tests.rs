@@ -204,6 +204,44 @@ fn alike_runs_are_hardly_ever_called_different() {
     assert!((wrong as f64) <= promised + 4.0 * (promised * (1.0 - FAMILY)).sqrt(), "{wrong} of {TIMES}");
 }
 
+/// What a user does: doctor, eleven runs in a row, and one of a machine that lost a tenth, all with noise of 0.8 % from run
+/// to run. Ten machines.
+#[test]
+fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
+    use rand::RngExt;
+    let case =
+        |n: u32| of_case(&format!("memory.bandwidth/op=read/size=512M/threads={n}"), 10e9).measurements;
+    let whole = fixture::run_of((1..=12).flat_map(case).collect());
+    let (mut wrong, mut found) = (0, 0);
+    for machine in 0..10 {
+        let mut random = Seed::new(machine, "compare", "in a row").generator();
+        let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+        let mut measured = |share: f64| {
+            let mut run = whole.clone();
+            for measurement in &mut run.measurements {
+                let summary = &mut measurement.metrics[0].summary;
+                let factor = share * (0.008 * normal()).exp();
+                summary.median *= factor;
+                summary.ci95 = summary.ci95.map(|ci| ci.map(|x| x * factor));
+            }
+            run
+        };
+        let doctor = [Floors::of(&(0..6).map(|_| measured(1.0)).collect::<Vec<Run>>())];
+        let runs: Vec<Side> = (0..11).map(|_| side(vec![measured(1.0)])).collect();
+        let real = |a: &Side, b: &Side| {
+            let compared = compare(a, b, &doctor);
+            assert_eq!(compared.compared.len(), 12);
+            [compared.count(Verdict::Better), compared.count(Verdict::Worse)]
+        };
+        wrong += runs.windows(2).filter(|pair| real(&pair[0], &pair[1]) != [0, 0]).count();
+        let [better, worse] = real(&runs[10], &side(vec![measured(0.9)]));
+        assert_eq!(better, 0);
+        found += usize::from(worse > 0);
+    }
+    assert!(wrong <= 1, "{wrong} of 100 comparisons of alike runs, of which 1 % may be wrong");
+    assert_eq!(found, 10);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
