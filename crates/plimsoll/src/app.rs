@@ -194,7 +194,8 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
 
 /// Path of this program: as the kernel tells it, or, where /proc is not mounted, as it was called by path.
 fn own_program() -> Result<PathBuf, Failure> {
-    let called = || std::env::args_os().next().map(PathBuf::from).filter(|path| path.components().count() > 1);
+    let called =
+        || std::env::args_os().next().map(PathBuf::from).filter(|path| path.components().count() > 1);
     let found = std::env::current_exe().or_else(|e| called().ok_or(e).and_then(std::fs::canonicalize));
     found.map_err(|e| {
         Failure::environment(format!("cannot find this program's own file: {e}; call it by its whole path"))

@@ -1,74 +1,17 @@
 //! The report in a browser: every chart is drawn, its numbers are right, nothing complains, nothing leaves, and hostile
 //! names do nothing.
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch, skipped};
+use crate::browser::Browser;
+use crate::support::{ended, plimsoll, scratch};
 
-/// What the browser made of the page: its document, and what it said.
-struct Seen {
-    dom: String,
-    said: String,
-    /// All that it asked the network for.
-    network: String,
-}
-
-/// Opens the page without a window; `None`, and a skipped test by name, where no browser can be started.
-fn seen(test: &str, page: &Path) -> Option<Seen> {
-    let dir = page.parent().unwrap();
-    let log = dir.join("net.json");
-    let mut browser = Command::new("chromium");
-    browser
-        .args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-extensions",
-        ])
-        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=20000", "--window-size=1440,900"])
-        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg(format!("--log-net-log={}", log.display()))
-        .arg("--dump-dom")
-        .arg(format!("file://{}#all", page.display()))
-        .timeout(Duration::from_secs(120));
-    let output = match browser.output() {
-        Ok(output) if output.status.success() && !output.stdout.is_empty() => output,
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            skipped(
-                test,
-                &format!(
-                    "chromium ended with {}: {}",
-                    output.status,
-                    said.lines().last().unwrap_or_default()
-                ),
-            );
-            return None;
-        }
-        Err(e) => {
-            skipped(test, &format!("needs chromium: {e}"));
-            return None;
-        }
-    };
-    Some(Seen {
-        dom: String::from_utf8_lossy(&output.stdout).into_owned(),
-        said: String::from_utf8_lossy(&output.stderr).into_owned(),
-        network: fs::read_to_string(log).unwrap_or_default(),
-    })
-}
+/// The page as the browser has it.
+const DOCUMENT: &str = "document.documentElement.outerHTML";
 
 /// A run with two cases of two thread counts, as a document.
 fn document(dir: &Path) -> Value {
@@ -100,20 +43,15 @@ fn every_chart_is_drawn_and_hostile_names_do_nothing() {
     let text = fs::read_to_string(&page).unwrap();
     let charts = text.matches("data-chart=\"").count();
     assert!(charts >= 2, "{charts}");
-    let Some(seen) = seen(TEST, &page) else { return };
-    assert!(seen.dom.contains(&format!("data-drawn=\"{charts}\"")), "{}", &seen.said);
-    assert_eq!(seen.dom.matches("<svg").count(), charts);
-    // Each chart can be reached and walked through by keyboard, each of its lines switched by a button.
-    // (Once more in the script itself.)
-    assert_eq!(seen.dom.matches("Arrow keys go through the points").count(), charts + 1);
-    assert!(seen.dom.matches("aria-pressed=\"true\"").count() > charts, "too few switches");
-    let complaints: Vec<&str> = seen.said.lines().filter(|l| l.contains("CONSOLE")).collect();
-    assert!(complaints.is_empty(), "{complaints:?}");
-    assert!(
-        !seen.dom.contains("<title>owned") && !seen.dom.contains("<img src=\"http"),
-        "the hostile name ran"
-    );
-    assert!(!seen.network.contains("192.0.2.1"), "a request left");
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let dom = browser.evaluate(DOCUMENT);
+    let dom = dom.as_str().unwrap();
+    assert!(dom.contains(&format!("data-drawn=\"{charts}\"")), "{:?}", browser.complaints());
+    assert_eq!(dom.matches("<svg").count(), charts);
+    assert_eq!(browser.complaints(), [&Value::Null; 0]);
+    assert!(!dom.contains("<title>owned") && !dom.contains("<img src=\"http"), "the hostile name ran");
+    let outside: Vec<&str> = browser.requests().into_iter().filter(|r| r.starts_with("http")).collect();
+    assert_eq!(outside, [""; 0], "a request left");
 }
 
 #[test]
@@ -130,9 +68,107 @@ fn the_hover_text_tells_the_figures() {
     }
     metric["summary"]["ci95"] = serde_json::json!([121.0e9, 125.0e9]);
     let page = written(dir.path(), &run);
-    let Some(seen) = seen(TEST, &page) else { return };
-    assert!(
-        seen.dom.contains("threads 1: 123 GFLOP/s [121 GFLOP/s, 125 GFLOP/s]"),
-        "the numbers of the chart are wrong"
-    );
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let dom = browser.evaluate(DOCUMENT);
+    let told = "threads 1: 123 GFLOP/s [121 GFLOP/s, 125 GFLOP/s]";
+    assert!(dom.as_str().unwrap().contains(told), "the numbers of the chart are wrong");
+}
+
+/// Where the focus is: what kind of thing of which chart, its name, and what its chart says of the point.
+const FOCUS: &str = r#"(() => {
+    const at = document.activeElement;
+    const figure = at.closest("figure");
+    const kind = at.closest(".drawing") ? "drawing" : at.closest(".series") ? "line" : at.closest(".tools") ? "tool" : "";
+    return figure && kind ? {
+        kind, chart: figure.dataset.chart, name: at.getAttribute("aria-label"), pressed: at.getAttribute("aria-pressed"),
+        told: figure.querySelector("[role=status]").textContent,
+    } : { kind: at === document.body ? "end" : "other" };
+})()"#;
+
+/// What the library draws of the chart of the element with the focus: names of the lines that are switched off, and the zoom.
+const DRAWN: &str = r#"(() => {
+    const drawing = document.activeElement.closest("figure").querySelector(".drawing");
+    const options = echarts.getInstanceByDom(drawing).getOption();
+    const off = Object.entries(options.legend[0].selected).filter(([, shown]) => !shown).map(([name]) => name);
+    return { off, from: options.dataZoom?.length ? options.dataZoom[0].start : null };
+})()"#;
+
+#[test]
+fn every_chart_and_line_can_be_used_by_keyboard() {
+    const TEST: &str = "html::every_chart_and_line_can_be_used_by_keyboard";
+    let dir = scratch();
+    let run = document(dir.path());
+    let page = written(dir.path(), &run);
+    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let count = |browser: &mut Browser, what: &str| {
+        browser.evaluate(&format!("document.querySelectorAll('figure {what}').length")).as_u64().unwrap()
+    };
+    let wanted = [".drawing", ".series button", ".tools button"].map(|what| count(&mut browser, what));
+    assert!(wanted[0] >= 2 && wanted[1] > wanted[0], "{wanted:?}");
+    let mut reached = [0; 3];
+    for _ in 0..1000 {
+        browser.press("Tab");
+        let focus = browser.evaluate(FOCUS);
+        match focus["kind"].as_str().unwrap() {
+            "drawing" => {
+                reached[0] += 1;
+                walk_through(&mut browser);
+            }
+            "line" => {
+                reached[1] += 1;
+                switch(&mut browser, &focus);
+            }
+            "tool" => reached[2] += 1,
+            "end" => break,
+            _ => {}
+        }
+    }
+    assert_eq!(reached, wanted, "drawings, lines, tools that can be reached, and that there are");
+    assert_eq!(browser.complaints(), [&Value::Null; 0]);
+}
+
+/// With the focus on a drawing: arrows tell one point after the other, plus and 0 zoom, Escape ends it.
+fn walk_through(browser: &mut Browser) {
+    let told = |browser: &mut Browser| browser.evaluate(FOCUS)["told"].as_str().unwrap().to_owned();
+    browser.press("ArrowRight");
+    let first = told(browser);
+    assert!(first.contains(": "), "{first}");
+    browser.press("ArrowRight");
+    assert_ne!(told(browser), first);
+    browser.press("ArrowLeft");
+    assert_eq!(told(browser), first);
+    browser.press("Escape");
+    assert_eq!(told(browser), "");
+    let from = |browser: &mut Browser| browser.evaluate(DRAWN)["from"].clone();
+    let whole = from(browser);
+    browser.press("+");
+    assert!(whole.is_null() || from(browser).as_f64() > whole.as_f64(), "{whole} and {}", from(browser));
+    browser.press("0");
+    assert_eq!(from(browser).as_f64(), whole.as_f64());
+}
+
+/// With the focus on the button of a line: the space bar hides and shows it.
+fn switch(browser: &mut Browser, focus: &Value) {
+    let name = focus["name"].as_str().unwrap().strip_prefix("show or hide ").unwrap();
+    assert_eq!(focus["pressed"], "true");
+    for (pressed, off) in [("false", vec![name]), ("true", Vec::new())] {
+        browser.press(" ");
+        assert_eq!(browser.evaluate(FOCUS)["pressed"], pressed, "{name}");
+        assert_eq!(browser.evaluate(DRAWN)["off"], serde_json::json!(off), "{name}");
+    }
+}
+
+#[test]
+fn a_narrow_screen_shows_the_page_without_scrolling_sideways() {
+    const TEST: &str = "html::a_narrow_screen_shows_the_page_without_scrolling_sideways";
+    let dir = scratch();
+    let run = document(dir.path());
+    let page = written(dir.path(), &run);
+    let Some(mut browser) = Browser::open(TEST, &page, 400) else { return };
+    // A scroll bar takes some of the width.
+    let room = "document.documentElement.clientWidth";
+    assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), browser.evaluate(room));
+    let wide = r#"[...document.querySelectorAll("figure svg, figure button, .gauge > *")]
+        .filter((e) => { const at = e.getBoundingClientRect(); return at.left < 0 || at.right > document.documentElement.clientWidth; }).length"#;
+    assert_eq!(browser.evaluate(wide), 0);
 }

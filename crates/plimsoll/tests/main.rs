@@ -1,6 +1,7 @@
 //! All integration tests in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod browser;
 mod cli;
 mod common;
 mod compare;

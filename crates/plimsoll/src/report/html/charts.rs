@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use crate::case::{Case, Value};
 use crate::document::Run;
@@ -44,12 +45,15 @@ const OVERLAID: &[&str] = &[
     "sync",
 ];
 
+/// Benchmarks that do the same by other means: their figures are laid over each other too.
+const TOGETHER: &[&str] = &["network.tcp", "network.udp"];
+
 /// Of a benchmark: further metrics that are drawn beside the headline.
 const BESIDE: &[(&str, &str)] =
     &[("disk.io", "latency"), ("memory.block", "latency"), ("network.latency", "rate")];
 
-/// All sweeps of the measurements of one subsystem.
-pub(super) fn sweeps(run: &Run, subsystem: &str) -> Vec<Chart> {
+/// All sweeps of the measurements of one subsystem, beside published figures of the same cases.
+pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Vec<Chart> {
     let usable: Vec<&Measurement> = run
         .measurements
         .iter()
@@ -61,7 +65,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str) -> Vec<Chart> {
         for sizes in [Sizes::Each, Sizes::InAll] {
             let all = std::mem::take(&mut left);
             for facet in facets(&all, along, sizes) {
-                match facet.charts(run, along) {
+                match facet.charts(run, along, references) {
                     none if none.is_empty() => left.extend(&facet.all),
                     made => charts.extend(made),
                 }
@@ -94,6 +98,7 @@ impl Sizes {
 
 /// The measurements of one chart.
 struct Facet<'a> {
+    /// The benchmark, or the first of those that are laid over each other.
     benchmark: &'a str,
     metric: String,
     /// What all of them share and others have not.
@@ -116,8 +121,10 @@ fn facets<'a>(all: &[&'a Measurement], along: &Along, sizes: Sizes) -> Vec<Facet
         let fixed = fixed.join(" · ");
         for metric in metrics {
             let benchmark = measurement.case.benchmark();
-            let same =
-                |f: &&mut Facet<'a>| f.benchmark == benchmark && f.metric == metric && f.fixed == fixed;
+            let alike = |f: &Facet<'a>| {
+                f.benchmark == benchmark || [f.benchmark, benchmark].iter().all(|b| TOGETHER.contains(b))
+            };
+            let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.fixed == fixed;
             match found.iter_mut().find(same) {
                 Some(facet) => facet.all.push(measurement),
                 None => {
@@ -149,14 +156,19 @@ fn place(case: &Case, key: &str) -> Option<f64> {
 }
 
 /// The figures of one metric along the axis.
+#[derive(Default)]
 struct Lines<'a> {
     name: String,
     points: Vec<(f64, &'a MetricResult)>,
+    /// Figures that others published of the same cases, by report.
+    published: BTreeMap<String, Points>,
 }
 
+type Points = Vec<Vec<Option<f64>>>;
+
 impl Facet<'_> {
-    fn charts(&self, run: &Run, along: &Along) -> Vec<Chart> {
-        let lines = self.lines(along);
+    fn charts(&self, run: &Run, along: &Along, references: &[Reference]) -> Vec<Chart> {
+        let lines = self.lines(along, references);
         let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
         let threads = along.key == "threads" || along.key == "streams";
@@ -170,22 +182,11 @@ impl Facet<'_> {
     }
 
     /// The lines of the overlaid parameters, named by what differs among them.
-    fn lines(&self, along: &Along) -> Vec<Lines<'_>> {
-        let varying: Vec<&str> = OVERLAID
-            .iter()
-            .copied()
-            .filter(|key| *key != along.key)
-            .filter(|key| {
-                let values: BTreeSet<String> = self
-                    .all
-                    .iter()
-                    .map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default())
-                    .collect();
-                values.len() > 1
-            })
-            .collect();
-        let mut found: BTreeMap<String, Vec<(f64, &MetricResult)>> = BTreeMap::new();
-        let mut order = Vec::new();
+    fn lines(&self, along: &Along, references: &[Reference]) -> Vec<Lines<'_>> {
+        let differs = |key: &&str| *key != along.key && self.values(key).len() > 1;
+        let varying: Vec<&str> = OVERLAID.iter().copied().filter(differs).collect();
+        let several = self.benchmarks().len() > 1;
+        let mut lines: Vec<Lines<'_>> = Vec::new();
         for measurement in &self.all {
             let named = |key: &&str| {
                 let value = measurement.case.get(key)?;
@@ -195,25 +196,48 @@ impl Facet<'_> {
                     value.to_string()
                 })
             };
-            let name = varying.iter().filter_map(named).collect::<Vec<_>>().join(" ");
+            let by = measurement.case.benchmark().split('.').next_back().filter(|_| several);
+            let by = by.map(str::to_owned).into_iter();
+            let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
             let name = if name.is_empty() { "plimsoll".to_owned() } else { name };
             let metric = measurement.metrics.iter().find(|m| m.name == self.metric);
-            if let (Some(x), Some(metric)) = (place(&measurement.case, along.key), metric) {
-                if !order.contains(&name) {
-                    order.push(name.clone());
-                }
-                found.entry(name).or_default().push((x, metric));
+            let (Some(x), Some(metric)) = (place(&measurement.case, along.key), metric) else { continue };
+            let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
+                lines.push(Lines { name, ..Lines::default() });
+                lines.len() - 1
+            });
+            lines[at].points.push((x, metric));
+            let id = measurement.case.id();
+            let same = |r: &&Reference| r.is_published_of(id.as_str(), &metric.name);
+            for reference in references.iter().filter(same) {
+                let points = lines[at].published.entry(reference.name.clone()).or_default();
+                points.push(vec![Some(x), Some(reference.value)]);
             }
         }
-        let mut lines: Vec<Lines<'_>> =
-            order.into_iter().filter_map(|name| Some(Lines { points: found.remove(&name)?, name })).collect();
         lines.iter_mut().for_each(|l| l.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        lines.iter_mut().flat_map(|l| l.published.values_mut()).for_each(|points| {
+            points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        });
         lines
     }
 
+    fn benchmarks(&self) -> BTreeSet<&str> {
+        self.all.iter().map(|m| m.case.benchmark()).collect()
+    }
+
+    /// What a parameter is in the measurements of the chart; an empty text where one lacks it.
+    fn values(&self, key: &str) -> BTreeSet<String> {
+        self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
+    }
+
+    /// What is measured, along what, and what is the same in all of it.
     fn title(&self, along: &Along) -> String {
-        let fixed = if self.fixed.is_empty() { String::new() } else { format!(" · {}", self.fixed) };
-        format!("{} {} by {}{fixed}", self.benchmark, self.metric, along.name)
+        let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
+        let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
+        let work = ["op", "pattern", "type", "protocol", "direction"].iter().filter_map(single);
+        let said = work.chain([self.fixed.clone()]).filter(|text| !text.is_empty());
+        let said: String = said.map(|text| format!(" · {text}")).collect();
+        format!("{of} {} by {}{said}", self.metric, along.name)
     }
 
     /// The figures themselves, with limits, tools, and for threads what perfect scaling would give.
@@ -226,6 +250,11 @@ impl Facet<'_> {
                 line.points.iter().map(|(x, m)| own(*x, m)).collect(),
             ));
             series.extend(peers(line));
+            let published = line.published.iter();
+            series.extend(
+                published
+                    .map(|(name, points)| Series::new(beside(name, line), Role::Published, points.clone())),
+            );
             let limits: Vec<Vec<Option<f64>>> = line
                 .points
                 .iter()
@@ -288,10 +317,9 @@ impl Facet<'_> {
                     }
                 }
             }
-            let named =
-                |tool: &str| if lines.len() > 1 { format!("{tool} {}", line.name) } else { tool.to_owned() };
-            series
-                .extend(tools.into_iter().map(|(tool, points)| Series::new(named(tool), Role::Peer, points)));
+            series.extend(
+                tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)),
+            );
         }
         if series.is_empty() {
             return None;
@@ -327,9 +355,12 @@ fn peers(line: &Lines<'_>) -> Vec<Series> {
             }
         }
     }
-    let named =
-        |tool: &str| if line.name == "plimsoll" { tool.to_owned() } else { format!("{tool} {}", line.name) };
-    tools.into_iter().map(|(tool, points)| Series::new(named(tool), Role::Peer, points)).collect()
+    tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)).collect()
+}
+
+/// What stands beside a line, named so that it is told apart from what stands beside the others.
+fn beside(name: &str, line: &Lines<'_>) -> String {
+    if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 
 /// The rate of the fewest threads, multiplied; and the Universal Scalability Law where there is enough to fit it.

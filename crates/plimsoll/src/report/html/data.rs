@@ -69,6 +69,8 @@ pub(super) struct Series {
 pub(super) enum Role {
     Own,
     Peer,
+    /// What others published of the same case.
+    Published,
     Limit,
     /// What perfect scaling would give.
     Ideal,

@@ -60,6 +60,12 @@ impl ReferenceKind {
     }
 }
 
+impl Reference {
+    fn is_published_of(&self, case: &str, metric: &str) -> bool {
+        self.kind == ReferenceKind::Published && self.case == case && self.metric == metric
+    }
+}
+
 /// The headlines of an earlier run, as marks.
 pub fn last_run(run: &Run) -> Vec<Reference> {
     let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));

@@ -23,7 +23,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
     let run = &nodes::first(whole);
     let roof = keep(roofline::roofline(run).into_iter().collect());
     for part in crate::report::subsystems(run) {
-        let mut found = charts::sweeps(run, part);
+        let mut found = charts::sweeps(run, part, &beside.references);
         found.extend(single::of(run, part));
         let mut found = keep(found);
         if part == "cpu" {

@@ -124,7 +124,62 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     );
     let page = page(std::slice::from_ref(&run), &Beside { references }).unwrap();
     assert!(page.contains("mark published") && page.contains("key published"));
+    let threads = |n: u32| {
+        let id = format!("memory.bandwidth/op=read/size=512M/threads={n}");
+        fixture::measured(&id, "program", crate::quantity::Unit::BytePerSecond, 1e10)
+    };
+    let two = fixture::run_of(vec![threads(1), threads(2)]);
+    let of = |m: &Measurement| Reference {
+        kind: ReferenceKind::Published,
+        name: "a report".to_owned(),
+        case: m.case.id().as_str().to_owned(),
+        metric: "program".to_owned(),
+        value: 7e9,
+    };
+    let references: Vec<Reference> = two.measurements.iter().map(of).collect();
+    let chart = charts::sweeps(&two, "memory", &references).into_iter().next().unwrap();
+    let beside = chart.series.iter().find(|s| s.role == data::Role::Published).unwrap();
+    assert_eq!((beside.name.as_str(), beside.points.len(), beside.points[1][1]), ("a report", 2, Some(7e9)));
     assert!(published(&fixture::run_of(Vec::new())).is_empty());
+}
+
+#[test]
+fn what_differs_in_one_way_is_laid_over_each_other() {
+    use crate::quantity::Unit;
+    for (ids, metric, names) in [
+        (["cpu.peak/op=fma/type=f64/threads", "cpu.peak/op=fma/type=f32/threads"], "rate", ["f64", "f32"]),
+        (
+            [
+                "memory.block/op=write/pattern=sequential/size=1G/block=4K/threads",
+                "memory.block/op=write/pattern=random/size=1G/block=4K/threads",
+            ],
+            "throughput",
+            ["sequential", "random"],
+        ),
+        (
+            [
+                "disk.io/op=read/pattern=random/block=4K/threads",
+                "disk.io/op=write/pattern=random/block=4K/threads",
+            ],
+            "rate",
+            ["read", "write"],
+        ),
+        (["network.tcp/message=1K/streams", "network.udp/message=1K/streams"], "goodput", ["tcp", "udp"]),
+    ] {
+        let subsystem = ids[0].split('.').next().unwrap();
+        let at = |id: &str, n: u32| fixture::measured(&format!("{id}={n}"), metric, Unit::One, f64::from(n));
+        let run = fixture::run_of(ids.iter().flat_map(|id| [at(id, 1), at(id, 2)]).collect());
+        let charts = charts::sweeps(&run, subsystem, &[]);
+        let own = |c: &data::Chart| -> Vec<String> {
+            let of_role = c.series.iter().filter(|s| s.role == data::Role::Own);
+            of_role.map(|s| s.name.clone()).collect()
+        };
+        assert!(
+            charts.iter().any(|c| own(c) == names),
+            "{subsystem}: {:?}",
+            charts.iter().map(own).collect::<Vec<_>>()
+        );
+    }
 }
 
 #[test]
@@ -134,7 +189,7 @@ fn as_much_memory_in_all_is_one_curve_by_threads() {
         fixture::measured(&id, "program", crate::quantity::Unit::BytePerSecond, 1e10 * f64::from(threads))
     };
     let titles = |all: Vec<Measurement>| -> Vec<String> {
-        charts::sweeps(&fixture::run_of(all), "memory").into_iter().map(|c| c.title).collect()
+        charts::sweeps(&fixture::run_of(all), "memory", &[]).into_iter().map(|c| c.title).collect()
     };
     let found = titles(vec![moved("512M", 1), moved("256M", 2)]);
     assert!(found.iter().any(|t| t.contains("by threads") && t.contains("size 512M in all")), "{found:?}");

@@ -25,6 +25,9 @@ class Figure {
     this.zoom = [0, 100];
     this.cursor = -1;
     this.hidden = new Set();
+    // What the arrow keys have come to, in words: for screen readers, and where the hover text has no room.
+    this.told = element("p", "told");
+    this.told.setAttribute("role", "status");
   }
 
   // Makes the drawing; once.
@@ -75,6 +78,7 @@ class Figure {
 
   tools() {
     const list = element("div", "tools");
+    list.append(this.told);
     const zoomable = this.chart.kind === "lines" || this.chart.kind === "bars";
     if (zoomable) {
       list.append(
@@ -112,13 +116,20 @@ class Figure {
     const drawn = this.drawing.getOption().series;
     const seriesIndex = drawn.findIndex((s) => s.name === at.name);
     this.drawing.dispatchAction({ type: "showTip", seriesIndex, dataIndex: at.dataIndex });
+    this.told.textContent = told(this.chart, at.name, this.chart.series[at.series].points[at.dataIndex]);
+  }
+
+  leave() {
+    this.cursor = -1;
+    this.told.textContent = "";
+    this.drawing.dispatchAction({ type: "hideTip" });
   }
 
   key(event) {
     const acts = {
       ArrowRight: () => this.step(1), ArrowLeft: () => this.step(-1),
       "+": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), 0: () => this.zoomTo(0, 100),
-      Escape: () => this.drawing.dispatchAction({ type: "hideTip" }),
+      Escape: () => this.leave(),
     };
     const act = acts[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;

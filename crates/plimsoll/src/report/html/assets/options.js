@@ -29,12 +29,21 @@ function axis(spec, colours) {
   return made;
 }
 
+// What was measured, by us or by others; bounds and laws are drawn beside it.
+const MEASURED = ["own", "peer", "published"];
+
+// Bars of others are hatched, so that they are told apart without colours.
+const HATCHED = {
+  peer: { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [3, 4], rotation: -0.7, color: "rgba(255,255,255,.45)" },
+  published: { symbol: "circle", symbolSize: 0.7, dashArrayX: [8, 0], dashArrayY: [8, 0], color: "rgba(255,255,255,.6)" },
+};
+
 // Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
 function coloured(series) {
   let used = -1;
   let ours = 0;
   return series.map((one) => {
-    const solid = one.role === "own" || one.role === "peer";
+    const solid = MEASURED.includes(one.role);
     if (solid) used += 1;
     if (one.role === "own") ours = used;
     const index = solid ? used : ours;
@@ -85,23 +94,22 @@ function intervals(one, colour, bars, count, index) {
 function lines(chart, colours) {
   const bars = chart.kind === "bars";
   const looks = coloured(chart.series);
-  const count = chart.series.filter((s) => bars && (s.role === "own" || s.role === "peer")).length;
+  const count = chart.series.filter((s) => bars && MEASURED.includes(s.role)).length;
   const made = [];
   let index = -1;
   chart.series.forEach((one, i) => {
     const { colour, symbol } = looks[i];
-    const solid = one.role === "own" || one.role === "peer";
+    const solid = MEASURED.includes(one.role);
     const many = one.points.length > 60;
     const data = one.points;
     const common = { name: one.name, data, itemStyle: { color: colour }, encode: { x: 0, y: 1 } };
     if (bars && solid) {
       index += 1;
-      const decal = one.role === "peer" ? { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [3, 4], rotation: -0.7, color: "rgba(255,255,255,.45)" } : undefined;
-      made.push({ ...common, type: "bar", barMaxWidth: 46, itemStyle: { color: colour, decal } });
+      made.push({ ...common, type: "bar", barMaxWidth: 46, itemStyle: { color: colour, decal: HATCHED[one.role] } });
     } else if (bars) {
       made.push(loadLine(one, looks[i], count));
     } else {
-      const dash = { own: "solid", peer: [6, 3], limit: [2, 3], ideal: [8, 5], fit: [3, 2] }[one.role];
+      const dash = { own: "solid", peer: [6, 3], published: [1, 4], limit: [2, 3], ideal: [8, 5], fit: [3, 2] }[one.role];
       made.push({
         ...common, type: "line", symbol, symbolSize: many ? 3 : 7, showSymbol: solid && (!many || one.points.length > 1),
         lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: dash },
@@ -147,7 +155,7 @@ function forest(chart, colours) {
   return {
     series: [
       {
-        type: "custom", name: "interval", silent: true, z: 1, data: points.filter((p) => p[2] !== null).map((p) => [p[2], p[3], p[1]]),
+        type: "custom", name: "interval", silent: true, clip: true, z: 1, data: points.filter((p) => p[2] !== null).map((p) => [p[2], p[3], p[1]]),
         renderItem(_, api) {
           const low = api.coord([api.value(0), api.value(2)]);
           const high = api.coord([api.value(1), api.value(2)]);
@@ -185,13 +193,18 @@ function spoken(chart) {
 
 function options(chart) {
   const colours = theme();
+  const names = Math.min(250, innerWidth * 0.4);
   const x = axis(chart.x, colours);
   const y = axis(chart.y, colours);
   y.nameGap = 64;
   if (chart.kind === "forest") {
+    // As far as the ratios go; an interval without bounds would squeeze all others.
+    const farthest = Math.max(1.5, ...chart.series[0].points.flatMap((p) => [p[0], 1 / p[0]]).filter(isFinite));
+    const end = 2 ** Math.ceil(Math.log2(farthest));
+    Object.assign(x, { type: "log", logBase: 2, min: 1 / end, max: end });
     y.inverse = true;
     y.axisLabel.hideOverlap = false;
-    y.axisLabel.width = 230;
+    y.axisLabel.width = names - 20;
     y.axisLabel.overflow = "truncate";
   }
   if (chart.kind === "bars" && chart.y.unit !== "s") y.min = 0;
@@ -201,7 +214,7 @@ function options(chart) {
     animation: false,
     textStyle: { fontFamily: "system-ui, sans-serif" },
     aria: { enabled: true, label: { description: spoken(chart) } },
-    grid: { left: chart.kind === "forest" ? 250 : 84, right: chart.kind === "heat" ? 90 : 18, top: 14, bottom: 48 },
+    grid: { left: chart.kind === "forest" ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: 14, bottom: 48 },
     legend: { show: false },
     tooltip: {
       trigger: "item", renderMode: "richText", confine: true,

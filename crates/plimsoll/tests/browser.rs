@@ -1,0 +1,164 @@
+//! A browser without a window, driven over two pipes by the Chrome DevTools Protocol: no port, and nothing outside.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::skipped;
+
+/// An open page.
+pub(crate) struct Browser {
+    child: Child,
+    orders: ChildStdin,
+    heard: Receiver<Value>,
+    /// What was heard that answered nothing: what the page said and asked for.
+    events: Vec<Value>,
+    session: Option<String>,
+    number: u64,
+    _profile: tempfile::TempDir,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Browser {
+    /// Opens the page in a window of `width` × 900; `None`, and a skipped test by name, where there is no browser.
+    pub(crate) fn open(test: &str, page: &Path, width: u32) -> Option<Self> {
+        let mut browser = match Self::start() {
+            Ok(browser) => browser,
+            Err(e) => {
+                skipped(test, &format!("needs chromium: {e}"));
+                return None;
+            }
+        };
+        let made = browser.try_order("Target.createTarget", json!({ "url": "about:blank" }));
+        let Some(made) = made else {
+            skipped(test, "chromium ends at once");
+            return None;
+        };
+        let attached =
+            browser.order("Target.attachToTarget", json!({ "targetId": made["targetId"], "flatten": true }));
+        browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.order(&format!("{domain}.enable"), json!({}));
+        }
+        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        browser.order("Emulation.setDeviceMetricsOverride", size);
+        browser.order("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
+        browser.order("Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
+        let url = format!("file://{}#all", page.display());
+        let loader = browser.order("Page.navigate", json!({ "url": url }))["loaderId"].clone();
+        // The empty page before it is loaded too.
+        let loaded = |e: &Value| e["params"]["name"] == "load" && e["params"]["loaderId"] == loader;
+        while !browser.events.iter().any(loaded) {
+            let event = browser.next();
+            browser.events.push(event.expect("the page was not loaded within two minutes"));
+        }
+        Some(browser)
+    }
+
+    fn start() -> std::io::Result<Self> {
+        let profile = tempfile::tempdir()?;
+        // The browser reads orders on descriptor 3 and answers on 4, which a shell can arrange.
+        const ARRANGED: &str = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
+        let quiet =
+            ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
+        let alone = [
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-extensions",
+            "--remote-debugging-pipe",
+        ];
+        let mut child = Command::new("sh")
+            .args(["-c", ARRANGED, "sh"])
+            .args(quiet)
+            .args(alone)
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (tell, heard) = channel();
+        std::thread::spawn(move || {
+            let parts = BufReader::new(answers).split(0);
+            parts.map_while(Result::ok).all(|part| tell.send(serde_json::from_slice(&part).unwrap()).is_ok())
+        });
+        Ok(Self { child, orders, heard, events: Vec::new(), session: None, number: 0, _profile: profile })
+    }
+
+    fn next(&self) -> Option<Value> {
+        self.heard.recv_timeout(Duration::from_secs(120)).ok()
+    }
+
+    /// `None`: the browser is gone.
+    fn try_order(&mut self, method: &str, params: Value) -> Option<Value> {
+        self.number += 1;
+        let mut order = json!({ "id": self.number, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            order["sessionId"] = session.as_str().into();
+        }
+        self.orders.write_all(format!("{order}\0").as_bytes()).ok()?;
+        loop {
+            let heard = self.next()?;
+            if heard["id"] == self.number {
+                assert!(heard["error"].is_null(), "{method}: {heard}");
+                return Some(heard["result"].clone());
+            }
+            self.events.push(heard);
+        }
+    }
+
+    fn order(&mut self, method: &str, params: Value) -> Value {
+        self.try_order(method, params).unwrap_or_else(|| panic!("{method}: no answer within two minutes"))
+    }
+
+    /// What an expression is in the page.
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let found = self.order("Runtime.evaluate", params);
+        assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
+        found["result"]["value"].clone()
+    }
+
+    /// Presses a key: its name, as `KeyboardEvent.key` has it.
+    pub(crate) fn press(&mut self, key: &str) {
+        let code = match key {
+            "Tab" => 9,
+            "Escape" => 27,
+            " " => 32,
+            "ArrowLeft" => 37,
+            "ArrowRight" => 39,
+            _ => 0,
+        };
+        let mut down = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
+        if key.chars().count() == 1 {
+            down["text"] = key.into();
+        }
+        self.order("Input.dispatchKeyEvent", down);
+        self.order(
+            "Input.dispatchKeyEvent",
+            json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }),
+        );
+    }
+
+    /// What the page complained of: errors, refusals, anything that it wrote.
+    pub(crate) fn complaints(&self) -> Vec<&Value> {
+        let said = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
+        self.events.iter().filter(|e| said.iter().any(|method| e["method"] == *method)).collect()
+    }
+
+    /// All that it asked for.
+    pub(crate) fn requests(&self) -> Vec<&str> {
+        let asked = self.events.iter().filter(|e| e["method"] == "Network.requestWillBeSent");
+        asked.filter_map(|e| e["params"]["request"]["url"].as_str()).collect()
+    }
+}
