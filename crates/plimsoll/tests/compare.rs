@@ -44,6 +44,8 @@ fn sides_are_runs_files_and_baselines() {
         let (out, _) = compare(dir.path(), &sides, 0);
         assert!(out.contains("undecided") && out.contains("plimsoll doctor"), "{out}");
     }
+    let files = ["compare", "./1.json", "./2.json", "--store", "none"];
+    ended(plimsoll(dir.path()).args(files), 0);
     let (out, _) = compare(dir.path(), &["last~1", "last", "--format", "json"], 0);
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["schema"], "plimsoll.comparison/1");

@@ -38,10 +38,10 @@ impl<'a> History<'a> {
 
     /// What doctor measured on the machines of these sides; nothing where there is no history.
     pub(super) fn floors(&mut self, sides: [&Side; 2]) -> Result<Vec<Floors>, Failure> {
-        let is_named = self.named.is_some();
+        let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
             Ok(store) => store,
-            Err(e) if is_named => return Err(e),
+            Err(e) if is_wanted => return Err(e),
             // Files can be compared where there is no history.
             Err(_) => return Ok(Vec::new()),
         };

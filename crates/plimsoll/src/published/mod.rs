@@ -269,6 +269,7 @@ impl Baseline {
         };
         let mut machine = like.machine.clone();
         (machine.id, machine.host) = (self.name.to_owned(), Some(self.machine.to_owned()));
+        machine.cpu.model_name = Some(self.title());
         Run {
             id: format!("published:{}", self.name),
             measurements: like.measurements.iter().filter_map(one).collect(),

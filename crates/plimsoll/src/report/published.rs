@@ -320,10 +320,7 @@ impl Sheet {
             self.rows.push(row);
         }
         if points.first().is_some_and(|p| matches!(p.matched.metric, "latency" | "rtt")) {
-            self.note(
-                "efficiencies are limit ÷ measured, so that 100 % is best; the report has measured ÷ limit"
-                    .to_owned(),
-            );
+            self.title += "; efficiencies are limit ÷ measured, the report's measured ÷ limit";
         }
     }
 
