@@ -30,6 +30,9 @@ pub use vigil::{Seen, Vigil};
 
 use crate::wire::{Direction, WireError};
 
+/// The longest that a fixed amount is sent for; what is left of it then is not sent.
+pub const CUT: Duration = Duration::from_secs(60);
+
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::buffer::{Buffer, Pages};
 use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
 
-use super::{Shared, thread_cpu};
+use super::{CUT, Shared, thread_cpu};
 use crate::wire::Sending;
 
 /// The time is looked at after this many bytes, or after each message if it is larger.
@@ -87,10 +87,11 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
 
 /// Whether enough has been sent before the message with this number. At least one message is.
 fn enough(until: Until, number: u64, stride: u64, started: Instant) -> bool {
-    match until {
-        Until::Messages(n) => number >= n,
-        Until::Elapsed(time) => number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time,
-    }
+    let (most, time) = match until {
+        Until::Messages(n) => (n, CUT),
+        Until::Elapsed(time) => (u64::MAX, time),
+    };
+    number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
 }
 
 /// Waits where more went out than the highest rate allows.
@@ -184,5 +185,19 @@ impl<'a> Lender<'a> {
             self.wait()?;
         }
         Ok(self.back.copied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fixed_number_is_cut_when_it_takes_too_long() {
+        let ago = |time: Duration| Instant::now().checked_sub(time).unwrap();
+        let (all, later) = (Until::Messages(100), Until::Elapsed(2 * CUT));
+        assert!(!enough(all, 99, 1, ago(Duration::ZERO)) && enough(all, 100, 1, ago(Duration::ZERO)));
+        assert!(enough(all, 64, 64, ago(CUT)) && !enough(all, 65, 64, ago(CUT)), "between strides");
+        assert!(!enough(all, 0, 64, ago(CUT)) && !enough(later, 64, 64, ago(CUT)));
     }
 }

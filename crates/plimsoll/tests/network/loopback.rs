@@ -132,6 +132,12 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     assert_eq!((counted, sample.values["loss"]), (50, 0.0));
     assert!((sample.values["rtt"] * sample.values["rate"] - 1.0).abs() < 1e-12);
     trips.verify().unwrap();
+    let divided = Case::of("network.latency").with_count("streams", 4).with_count("count", 10);
+    let mut trips = RoundTrips::new(&anywhere(), &divided.with_word("scaling", "strong"), 1).unwrap();
+    let sample = trips.sample(Amount::Seconds(1.0)).unwrap();
+    let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!((counted, sample.values["loss"]), (10, 0.0));
+    assert_eq!(trips.facts().achieved["messages"].as_u64(), Some(10));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! How much a sample moves: as much as goes in a time, or the `--volume` or `--count` that a case fixes, of each stream or,
-//! under strong scaling, divided among all.
+//! under strong scaling, divided among all. What is fixed is cut where it takes too long.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
 use crate::plan::Group;
 use crate::quantity::format_size;
-use crate::sample;
-use crate::traffic::nanos;
+use crate::sample::{self, CannotMeasure, Facts};
+use crate::traffic::{CUT, nanos};
+use crate::warning::Warning;
 use crate::wire::{self, MAX_MESSAGES};
 
 /// The keys that fix an amount.
@@ -61,11 +62,50 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     }
 }
 
+/// What a case fixes, and how far its samples came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    /// Messages of each sample, of all streams together.
+    pub(super) messages: u64,
+    /// Those of the sample that moved the fewest.
+    moved: u64,
+}
+
+impl Fixed {
+    /// What this case fixes, if it does.
+    ///
+    /// # Errors
+    /// As [`messages`].
+    pub(super) fn of(case: &Case) -> Result<Option<Self>, CannotMeasure> {
+        let messages = messages(case).map_err(CannotMeasure::not_here)?;
+        Ok(messages.map(|messages| Self { messages, moved: messages }))
+    }
+
+    /// A sample moved so many.
+    pub(super) fn moved(&mut self, messages: u64) {
+        self.moved = self.moved.min(messages);
+    }
+
+    /// Says how many were moved, and warns where these are not all.
+    pub(super) fn note(&self, facts: &mut Facts) {
+        facts.achieved.insert("messages".to_owned(), self.moved.into());
+        if self.moved < self.messages {
+            let text = format!(
+                "{} of {} messages were moved in the {} s that a sample may take; give a smaller --volume or --count",
+                self.moved,
+                self.messages,
+                CUT.as_secs()
+            );
+            facts.warnings.push(Warning::Other { code: "volume-cut".to_owned(), text });
+        }
+    }
+}
+
 /// What the far end is asked to move: what is fixed, or else what the run loop wants.
-pub(super) fn of_sample(fixed: Option<u64>, wanted: sample::Amount, streams: u16) -> wire::Amount {
+pub(super) fn of_sample(fixed: Option<Fixed>, wanted: sample::Amount, streams: u16) -> wire::Amount {
     let streams = u64::from(streams);
     match (fixed, wanted) {
-        (Some(messages), _) => wire::Amount::Messages(messages),
+        (Some(fixed), _) => wire::Amount::Messages(fixed.messages),
         (None, sample::Amount::Work(messages)) => wire::Amount::Messages(messages.max(streams)),
         (None, sample::Amount::Seconds(s)) if s > 0.0 => {
             wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
@@ -104,10 +144,28 @@ mod tests {
     #[test]
     fn a_fixed_amount_stands_over_what_the_run_wants() {
         let wanted = sample::Amount::Seconds(0.5);
-        assert_eq!(of_sample(Some(9), wanted, 4), wire::Amount::Messages(9));
+        let nine = Fixed::of(&case(1).with_count("count", 9)).unwrap();
+        assert_eq!(of_sample(nine, wanted, 4), wire::Amount::Messages(9));
         assert_eq!(of_sample(None, wanted, 4), wire::Amount::Nanos(500_000_000));
         assert_eq!(of_sample(None, sample::Amount::Seconds(0.0), 4), wire::Amount::Messages(4));
         assert_eq!(of_sample(None, sample::Amount::Work(2), 4), wire::Amount::Messages(4));
+    }
+
+    #[test]
+    fn what_was_cut_is_told_and_what_was_not_has_no_warning() {
+        let mut fixed = Fixed::of(&case(4).with_count("count", 7)).unwrap().unwrap();
+        let told = |fixed: &Fixed| {
+            let mut facts = Facts::default();
+            fixed.note(&mut facts);
+            (facts.achieved["messages"].as_u64(), facts.warnings)
+        };
+        fixed.moved(28);
+        assert_eq!(told(&fixed), (Some(28), Vec::new()));
+        [20, 28].into_iter().for_each(|messages| fixed.moved(messages));
+        let (messages, warnings) = told(&fixed);
+        assert_eq!((messages, warnings[0].code()), (Some(20), "volume-cut"));
+        assert!(warnings[0].to_string().starts_with("20 of 28 messages were moved in the 60 s"));
+        assert!(Fixed::of(&case(4)).unwrap().is_none());
     }
 
     #[test]

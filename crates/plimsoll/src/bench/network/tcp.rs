@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use plimsoll_metal::tcp::TcpInfo;
 
+use super::amount::{self, Fixed};
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options};
-use super::{Placement, amount, message_of, message_sizes, metric, random_bytes};
+use super::{Placement, message_of, message_sizes, metric, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -117,8 +118,7 @@ pub struct Streams {
     work: wire::Tcp,
     message: Vec<u8>,
     path: Path,
-    /// Messages of each sample, where the case fixes them.
-    fixed: Option<u64>,
+    fixed: Option<Fixed>,
 }
 
 impl Streams {
@@ -149,7 +149,7 @@ impl Streams {
         let message = random_bytes(message as usize, seed, case);
         let path = setup.path(far_end.address().ip()).with_copy_rate();
         let placement = setup.placement.clone();
-        let fixed = amount::messages(case).map_err(CannotMeasure::not_here)?;
+        let fixed = Fixed::of(case)?;
         let mut streams = Streams { far_end, placement, work, message, path, fixed };
         if streams.is_near() {
             streams.choose_place()?;
@@ -291,6 +291,11 @@ impl Prepared for Streams {
         let work = wire::Tcp { amount, ..self.work.clone() };
         let outcome = self.transfer(&work)?;
         let mut sample = sample_of(&work, &outcome)?;
+        let reports = [Some(&outcome.here), outcome.there.as_ref()];
+        let sent = reports.into_iter().flatten().filter_map(|report| Some(report.sent.as_ref()?.bytes)).min();
+        if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent) {
+            fixed.moved(sent / u64::from(work.message));
+        }
         sample.conditions.more.extend(self.path.conditions());
         Ok(sample)
     }
@@ -320,8 +325,8 @@ impl Prepared for Streams {
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
-        if let Some(messages) = self.fixed {
-            facts.achieved.insert("messages".to_owned(), messages.into());
+        if let Some(fixed) = self.fixed {
+            fixed.note(&mut facts);
         }
         facts
     }

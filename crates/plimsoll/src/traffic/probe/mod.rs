@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram as Hdr;
 
-use super::thread_cpu;
+use super::team::share;
+use super::{CUT, thread_cpu};
 use path::{Path, Wait};
 use payload::{Judgement, Payload};
 
@@ -41,7 +42,7 @@ pub struct Manner {
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// After so many round trips.
+    /// After so many round trips, or [`CUT`].
     Trips(u64),
     /// After this time, at the end of the round trip that is under way.
     Elapsed(Duration),
@@ -161,9 +162,18 @@ impl Trips {
 }
 
 impl Until {
+    /// What one of several paths has to do, which make round trips at once: its share of them, or all of the time.
+    #[must_use]
+    pub fn part(self, parts: u64, part: u64) -> Self {
+        match self {
+            Until::Trips(all) => Until::Trips(share(all, parts, part)),
+            Until::Elapsed(time) => Until::Elapsed(time),
+        }
+    }
+
     fn is_over(self, sent: u64, elapsed: Duration) -> bool {
         match self {
-            Until::Trips(all) => sent >= all,
+            Until::Trips(all) => sent >= all || sent > 0 && elapsed >= CUT,
             // One at least, or there would be nothing to tell.
             Until::Elapsed(time) => sent > 0 && elapsed >= time,
         }

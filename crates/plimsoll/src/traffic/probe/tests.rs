@@ -192,3 +192,12 @@ fn the_kernel_answers_icmp_where_this_user_may_ask() {
         assert!(trips.returned() > 0);
     }
 }
+
+#[test]
+fn a_fixed_number_is_divided_and_cut_when_it_takes_too_long() {
+    let parts: Vec<Until> = (0..4).map(|part| Until::Trips(10).part(4, part)).collect();
+    assert_eq!(parts, [3, 3, 2, 2].map(Until::Trips));
+    assert_eq!(Until::Elapsed(CUT).part(4, 1), Until::Elapsed(CUT));
+    assert!(!Until::Trips(10).is_over(9, Duration::ZERO) && Until::Trips(10).is_over(10, Duration::ZERO));
+    assert!(Until::Trips(10).is_over(1, CUT) && !Until::Elapsed(2 * CUT).is_over(1, CUT));
+}

@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 
 use super::account::{Account, Layout};
 use super::pace::{Pace, Turn};
-use crate::traffic::{nanos, thread_cpu};
+use crate::traffic::{CUT, nanos, thread_cpu};
 
 /// How often a loop that has nothing to do looks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -143,7 +143,7 @@ impl Shape {
 
     fn is_over(&self, elapsed: Duration, sent: u64) -> bool {
         match self.until {
-            Until::Datagrams(all) => sent >= all,
+            Until::Datagrams(all) => sent >= all || elapsed >= CUT,
             Until::Elapsed(time) => elapsed >= time,
         }
     }
@@ -337,6 +337,14 @@ mod tests {
             assert_eq!((tally.sent, tally.received), (100, 100 - dropped), "{size}");
             assert_eq!((tally.duplicates, tally.foreign, tally.reordered), (0, 0, 0), "{size}");
         }
+    }
+
+    #[test]
+    fn a_fixed_number_is_cut_when_it_takes_too_long() {
+        let all = shape(1000, Until::Datagrams(100));
+        let just_before = CUT - Duration::from_nanos(1);
+        assert!(!all.is_over(just_before, 99) && all.is_over(just_before, 100));
+        assert!(all.is_over(CUT, 1) && !shape(1000, Until::Elapsed(2 * CUT)).is_over(CUT, 1));
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
+use super::super::amount::{self, Fixed};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{Placement, amount, message_of, random_bytes};
+use super::super::{Placement, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use crate::bench::Prepared;
@@ -52,8 +53,7 @@ pub struct RoundTrips {
     load: Option<Load>,
     placement: Placement,
     path: ToFarEnd,
-    /// Messages of each sample, of all streams together, where the case fixes them.
-    fixed: Option<u64>,
+    fixed: Option<Fixed>,
     payloads: Vec<Payload>,
     wait: Wait,
     timeout: Duration,
@@ -101,7 +101,7 @@ impl RoundTrips {
             ways,
             placement: setup.placement.clone(),
             path: setup.path(address.ip()),
-            fixed: amount::messages(case).map_err(CannotMeasure::not_here)?,
+            fixed: Fixed::of(case)?,
             payloads: vec![Payload::new(random_bytes(message, seed, case)); usize::from(streams)],
             wait: if case.word("mode") == Some("poll") { Wait::Poll } else { Wait::Block },
             timeout,
@@ -163,6 +163,7 @@ impl RoundTrips {
 
     fn exchange(&mut self, until: Until, port: Option<u16>) -> io::Result<Trips> {
         let manner = Manner { wait: self.wait, timeout: self.timeout, until };
+        let parts = self.payloads.len() as u64;
         let (first, stop) = (self.next, AtomicBool::new(false));
         let mut to = self.address;
         to.set_port(port.unwrap_or_default());
@@ -175,6 +176,7 @@ impl RoundTrips {
                 .iter_mut()
                 .enumerate()
                 .map(|(number, payload)| {
+                    let manner = Manner { until: until.part(parts, number as u64), ..manner };
                     Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
                         let _pinned = cpus.pin(number);
                         let way = Way { first, manner, stop };
@@ -363,13 +365,15 @@ impl Prepared for RoundTrips {
     }
 
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let each = |messages: u64| messages.div_ceil(self.payloads.len().max(1) as u64).max(1);
-        let until = match self.fixed.map_or(amount, Amount::Work) {
-            Amount::Work(messages) => Until::Trips(each(messages)),
-            Amount::Seconds(s) if s > 0.0 => Until::Elapsed(Duration::from_secs_f64(s.min(86_400.0))),
-            Amount::Seconds(_) => Until::Trips(1),
+        let streams = self.payloads.len() as u16;
+        let until = match amount::of_sample(self.fixed, amount, streams) {
+            wire::Amount::Messages(all) => Until::Trips(all),
+            wire::Amount::Nanos(time) => Until::Elapsed(Duration::from_nanos(time)),
         };
         let done = self.measure_loaded(until)?;
+        if let Some(fixed) = &mut self.fixed {
+            fixed.moved(done.trips.sent);
+        }
         self.read(&done)
     }
 
@@ -383,6 +387,10 @@ impl Prepared for RoundTrips {
     }
 
     fn facts(&self) -> Facts {
-        self.placement.facts(&self.path.name(), self.address)
+        let mut facts = self.placement.facts(&self.path.name(), self.address);
+        if let Some(fixed) = self.fixed {
+            fixed.note(&mut facts);
+        }
+        facts
     }
 }

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use search::{Trial, best, search};
 
+use super::amount::{self, Fixed};
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, directions, with_options};
-use super::{Placement, amount, fit_a_datagram, message_sizes, metric, random_bytes};
+use super::{Placement, fit_a_datagram, message_sizes, metric, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -117,8 +118,7 @@ pub struct Datagrams {
     work: wire::Udp,
     filler: Vec<u8>,
     path: Path,
-    /// Datagrams of each sample, where the case fixes them.
-    fixed: Option<u64>,
+    fixed: Option<Fixed>,
     /// Whether each sample searches for the highest rate without loss.
     searches: bool,
     segmented: bool,
@@ -143,8 +143,8 @@ impl Datagrams {
         let amount = wire::Amount::Messages(u64::from(streams));
         let work = wire::Udp { streams, datagram, direction: direction(case), amount, rate, tag: 0 };
         let path = setup.path(far_end.address().ip()).with_copy_rate();
-        let fixed = amount::messages(case).map_err(CannotMeasure::not_here)?;
         Ok(Datagrams {
+            fixed: Fixed::of(case)?,
             far_end,
             sockets,
             placement: setup.placement.clone(),
@@ -152,7 +152,6 @@ impl Datagrams {
             // Random, so that nothing on the way can make it smaller.
             filler: random_bytes(datagram as usize, seed, case),
             path,
-            fixed,
             searches: case.word("search").is_some(),
             segmented: false,
         })
@@ -172,6 +171,10 @@ impl Datagrams {
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
         self.segmented = ways.iter().any(|way| way.sent.segmented);
+        let sent = ways.iter().map(|way| way.sent.datagrams).min();
+        if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
+            fixed.moved(sent);
+        }
         let (mut sample, trial) = sample_of(&work, &ways, &done);
         sample.conditions.more.extend(self.path.conditions());
         Ok((sample, trial))
@@ -336,8 +339,8 @@ impl Prepared for Datagrams {
         facts
             .achieved
             .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
-        if let Some(messages) = self.fixed {
-            facts.achieved.insert("messages".to_owned(), messages.into());
+        if let Some(fixed) = self.fixed {
+            fixed.note(&mut facts);
         }
         facts
     }
