@@ -19,54 +19,54 @@ const LARGEST: u64 = 16 << 20;
 /// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
 const SMALL: u64 = 64 << 10;
 
-/// Its columns, in their order, and the titles of its reports with `-R`.
-const COLUMNS: &[Column] = &[
-    Column { name: "write", report: "Writer report" },
-    Column { name: "rewrite", report: "Re-writer report" },
-    Column { name: "read", report: "Reader report" },
-    Column { name: "reread", report: "Re-Reader report" },
-    Column { name: "random read", report: "Random read report" },
-    Column { name: "random write", report: "Random write report" },
-    Column { name: "backward read", report: "Backward read report" },
-    Column { name: "record rewrite", report: "Record rewrite report" },
-    Column { name: "stride read", report: "Stride read report" },
-    Column { name: "fwrite", report: "Fwrite report" },
-    Column { name: "frewrite", report: "Re-Fwrite report" },
-    Column { name: "fread", report: "Fread report" },
-    Column { name: "freread", report: "Re-Fread report" },
+/// The titles of its reports with `-R`, in the order of its columns.
+const REPORTS: [&str; 13] = [
+    "Writer report",
+    "Re-writer report",
+    "Reader report",
+    "Re-Reader report",
+    "Random read report",
+    "Random write report",
+    "Backward read report",
+    "Record rewrite report",
+    "Stride read report",
+    "Fwrite report",
+    "Re-Fwrite report",
+    "Fread report",
+    "Re-Fread report",
 ];
 
-struct Column {
-    name: &'static str,
-    report: &'static str,
-}
-
-/// A test of its: the number that `-i` takes, the column that holds the figure, and what it calls the processes of its
-/// throughput mode, where that has the test.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A test of its, and which of our cases it is.
 struct Test {
+    op: &'static str,
+    pattern: &'static str,
+    /// What `-i` takes.
     number: &'static str,
-    column: &'static str,
+    /// Which column holds the figure.
+    column: usize,
+    /// What it calls the processes of its throughput mode, where that has the test.
     processes: Option<&'static str>,
 }
 
-fn test(case: &Case) -> Option<Test> {
+const TESTS: &[Test] = &[
+    Test { op: "read", pattern: "sequential", number: "1", column: 2, processes: Some("readers") },
+    Test { op: "write", pattern: "sequential", number: "0", column: 1, processes: Some("rewriters") },
+    Test { op: "read", pattern: "random", number: "2", column: 4, processes: Some("random readers") },
+    Test { op: "write", pattern: "random", number: "2", column: 5, processes: Some("random writers") },
+    Test { op: "read", pattern: "backward", number: "3", column: 6, processes: Some("reverse readers") },
+    Test { op: "write", pattern: "same", number: "4", column: 7, processes: None },
+    Test { op: "read", pattern: "strided", number: "5", column: 8, processes: Some("stride readers") },
+];
+
+fn test(case: &Case) -> Option<&'static Test> {
     (case.benchmark() == "disk.io").then_some(())?;
     (case.number("depth").unwrap_or(1) == 1).then_some(())?;
     only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]).then_some(())?;
     case.word("cache").is_none_or(|cache| cache == "direct").then_some(())?;
     case.number("block").filter(|block| *block > 0 && block.is_multiple_of(KIB) && *block <= LARGEST)?;
-    let (number, column, processes) = match (case.word("op")?, case.word("pattern")?) {
-        ("read", "sequential") => ("1", "read", Some("readers")),
-        ("write", "sequential") => ("0", "rewrite", Some("rewriters")),
-        ("read", "random") => ("2", "random read", Some("random readers")),
-        ("write", "random") => ("2", "random write", Some("random writers")),
-        ("read", "backward") => ("3", "backward read", Some("reverse readers")),
-        ("write", "same") => ("4", "record rewrite", None),
-        ("read", "strided") => ("5", "stride read", Some("stride readers")),
-        _ => return None,
-    };
-    (case.threads() == 1 || processes.is_some()).then_some(Test { number, column, processes })
+    let (op, pattern) = (case.word("op")?, case.word("pattern")?);
+    let test = TESTS.iter().find(|test| (test.op, test.pattern) == (op, pattern))?;
+    (case.threads() == 1 || test.processes.is_some()).then_some(test)
 }
 
 /// Bytes of the file of each of its processes: enough records for a figure, and little of the disk.
@@ -148,15 +148,14 @@ impl Peer for Iozone {
         }
         let block = case.number("block").ok_or("the case has no block")?;
         let record = block / KIB;
-        let column = COLUMNS.iter().find(|c| c.name == test.column).ok_or("it has no such column")?;
         let figure = match (case.threads(), test.processes) {
             (1, _) | (_, None) => {
-                in_lines(text, record, column.name).or_else(|| in_report(text, record, column.report))
+                in_lines(text, record, test.column).or_else(|| in_report(text, record, test.column))
             }
             (threads, Some(processes)) => of_all(text, record, threads, processes),
         };
-        let figure =
-            figure.ok_or_else(|| format!("its output has no {} of records of {record} kB", column.name))?;
+        let wanted = || format!("its output has no {} {} of records of {record} kB", test.pattern, test.op);
+        let figure = figure.ok_or_else(wanted)?;
         let each = if block <= SMALL { block as f64 } else { 1.0 };
         let mut reading = Reading::of(figure.kib_per_second * KIB as f64 / each)?;
         reading.achieved.insert("size".to_owned(), (figure.file_kib * KIB).to_string());
@@ -188,23 +187,22 @@ fn of_all(text: &str, record: u64, threads: usize, processes: &str) -> Option<Fi
     Some(Figure { file_kib: number("File size set to ")? as u64, kib_per_second })
 }
 
-/// The column of that name in the last line of such records: the largest file. Columns that were not asked for are
-/// blank, so where a line is not full, a figure's column follows from where it ends: its lines are printed in fields of
-/// 16, 8, and then 9 characters.
-fn in_lines(text: &str, record: u64, name: &str) -> Option<Figure> {
+/// That column in the last line of such records: the largest file. Columns that were not asked for are blank, so where a
+/// line is not full, a figure's column follows from where it ends: its lines are printed in fields of 16, 8, and then 9
+/// characters.
+fn in_lines(text: &str, record: u64, column: usize) -> Option<Figure> {
     const FIRST_ENDS: usize = 33;
     const WIDTH: usize = 9;
     text.lines().find(|line| line.trim_start().starts_with("kB  reclen"))?;
-    let wanted = COLUMNS.iter().position(|c| c.name == name)?;
     let mut rows = text.lines().filter(|line| line.starts_with(' ')).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |i: usize| words.get(i).and_then(|word| word.parse::<u64>().ok());
         let file_kib = number(0)?;
         (number(1)? == record).then_some(())?;
-        let word = if words.len() == 2 + COLUMNS.len() {
-            words.get(2 + wanted).copied()?
+        let word = if words.len() == 2 + REPORTS.len() {
+            words.get(2 + column).copied()?
         } else {
-            let end = FIRST_ENDS + wanted * WIDTH;
+            let end = FIRST_ENDS + column * WIDTH;
             line.get(end - WIDTH..end)?.trim()
         };
         Some(Figure { file_kib, kib_per_second: word.parse().ok()? })
@@ -213,8 +211,8 @@ fn in_lines(text: &str, record: u64, name: &str) -> Option<Figure> {
 }
 
 /// The figure of the largest file in a report of `-R`: `"4"  "8" …` above, `"1024"   47339  85304 …` below.
-fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
-    let (_, after) = text.split_once(&format!("\"{report}\""))?;
+fn in_report(text: &str, record: u64, column: usize) -> Option<Figure> {
+    let (_, after) = text.split_once(&format!("\"{}\"", REPORTS.get(column)?))?;
     let mut lines = after.lines().skip(1).take_while(|line| line.trim_start().starts_with('"'));
     let quoted = |word: &str| word.trim_matches('"').parse::<u64>().ok();
     let at = lines.next()?.split_whitespace().position(|word| quoted(word) == Some(record))?;
@@ -238,7 +236,7 @@ mod tests {
     fn all_thirteen_columns_are_read_from_lines() {
         let text = golden::body(AUTO);
         let all: Vec<f64> =
-            COLUMNS.iter().map(|c| in_lines(&text, 16, c.name).unwrap().kib_per_second).collect();
+            (0..REPORTS.len()).map(|c| in_lines(&text, 16, c).unwrap().kib_per_second).collect();
         assert_eq!(
             all,
             [
@@ -246,19 +244,19 @@ mod tests {
                 512253.0, 991290.0, 9943171.0, 7173805.0
             ]
         );
-        assert_eq!(in_lines(&text, 16, "write").unwrap().file_kib, 4096);
-        assert!(in_lines(&text, 3, "write").is_none());
+        assert_eq!(in_lines(&text, 16, 0).unwrap().file_kib, 4096);
+        assert!(in_lines(&text, 3, 0).is_none());
     }
 
     #[test]
     fn a_matrix_of_reports_is_read_as_its_lines_are() {
         let text = golden::body(MATRIX);
         let reports = text.split_once("Excel output").map_or(text.as_str(), |(_, reports)| reports);
-        for column in COLUMNS {
+        for (column, title) in REPORTS.iter().enumerate() {
             for record in [4, 64, 1024] {
-                let lines = in_lines(&text, record, column.name).unwrap();
-                let report = in_report(reports, record, column.report).expect(column.report);
-                assert_eq!(lines.kib_per_second, report.kib_per_second, "{} {record}", column.name);
+                let lines = in_lines(&text, record, column).unwrap();
+                let report = in_report(reports, record, column).expect(title);
+                assert_eq!(lines.kib_per_second, report.kib_per_second, "{title} {record}");
                 assert_eq!((lines.file_kib, report.file_kib), (4096, 4096));
             }
         }
@@ -283,7 +281,7 @@ mod tests {
     #[test]
     fn columns_that_were_not_asked_for_are_blank() {
         let text = golden::body(RANDOM);
-        assert!(in_lines(&text, 4, "read").is_none() && in_lines(&text, 4, "fwrite").is_none());
-        assert!(in_lines(&text, 4, "random read").is_some());
+        assert!(in_lines(&text, 4, 2).is_none() && in_lines(&text, 4, 9).is_none());
+        assert!(in_lines(&text, 4, 4).is_some());
     }
 }

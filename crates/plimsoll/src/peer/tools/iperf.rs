@@ -3,8 +3,8 @@
 //! Of what it sends by TCP it knows only the sender's side; with `-R` it is the receiver. Of datagrams the server reports
 //! back what arrived.
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
-use super::{ends, only, rate, words};
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{Call, only, rate, two_ends, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -85,15 +85,8 @@ impl Peer for Iperf {
                 listens = Listens::Udp(ask.far.port());
             }
         }
-        let ends = ends(ask.offer);
-        let server = Server { program: "iperf", arguments: served, listens, cpus: ends.far };
-        Ok(Invocation {
-            program: "iperf",
-            arguments,
-            cpus: ends.near,
-            server: ask.far.served(server),
-            ..Invocation::default()
-        })
+        let [near, far] = [arguments, served].map(|arguments| Call { program: "iperf", arguments });
+        Ok(two_ends(ask, near, far, listens))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {

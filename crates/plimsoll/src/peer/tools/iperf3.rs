@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
-use super::{ends, only, rate, words};
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{Call, only, rate, two_ends, whole_seconds, words};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 
@@ -77,8 +77,7 @@ impl Peer for Iperf3 {
         let port = ask.far.port().to_string();
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let streams = ask.case.number("streams").unwrap_or(1);
-        let time = ask.seconds.ceil().max(1.0).to_string();
-        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-J", "-t", &time]);
+        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-J", "-t", &whole_seconds(ask)]);
         arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
         match ask.case.word("direction") {
             Some("down") => arguments.push("-R".to_owned()),
@@ -91,20 +90,9 @@ impl Peer for Iperf3 {
             arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
         }
         arguments.extend(options(ask.case));
-        let ends = ends(ask.offer);
-        let server = Server {
-            program: "iperf3",
-            arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]),
-            listens: Listens::Tcp(ask.far.port()),
-            cpus: ends.far,
-        };
-        Ok(Invocation {
-            program: "iperf3",
-            arguments,
-            cpus: ends.near,
-            server: ask.far.served(server),
-            ..Invocation::default()
-        })
+        let near = Call { program: "iperf3", arguments };
+        let far = Call { program: "iperf3", arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]) };
+        Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {

@@ -23,7 +23,7 @@ mod xlinpack;
 #[cfg(test)]
 mod golden;
 
-use super::Peer;
+use super::{Ask, Invocation, Listens, Peer, Server};
 use crate::case::{Case, Value};
 use crate::sample::Offer;
 
@@ -68,19 +68,34 @@ fn number_after(text: &str, label: &str) -> Result<f64, String> {
     })
 }
 
-/// The CPUs of both ends.
-struct Ends {
-    near: Vec<usize>,
-    far: Vec<usize>,
+/// One of a tool's programs, and its arguments.
+struct Call {
+    program: &'static str,
+    arguments: Vec<String>,
 }
 
-/// The CPUs of the near end and of the far end, as ours use them. Where the far end's are not known, the last of all.
-fn ends(offer: &Offer) -> Ends {
-    if offer.far_cpus.is_empty() {
-        let pick = |cpu: Option<&usize>| cpu.copied().into_iter().collect();
-        return Ends { near: pick(offer.cpus.first()), far: pick(offer.cpus.last()) };
+/// A tool of two ends, each on the CPUs that ours has there: where the far end's are not known, the last of all. Its
+/// server is started unless it listens elsewhere already.
+fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
+    let Offer { cpus, far_cpus, .. } = ask.offer;
+    let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
+        ([first, .., last], []) => (vec![*first], vec![*last]),
+        (all, []) => (all.to_vec(), all.to_vec()),
+        (near, far) => (near.to_vec(), far.to_vec()),
+    };
+    let server = Server { program: far.program, arguments: far.arguments, listens, cpus: far_cpus };
+    Invocation {
+        program: near.program,
+        arguments: near.arguments,
+        cpus: near_cpus,
+        server: ask.far.served(server),
+        ..Invocation::default()
     }
-    Ends { near: offer.cpus.clone(), far: offer.far_cpus.clone() }
+}
+
+/// How long one reading takes, for tools that know whole seconds only.
+fn whole_seconds(ask: &Ask<'_>) -> String {
+    ask.seconds.ceil().max(1.0).to_string()
 }
 
 /// Owned words.

@@ -3,8 +3,8 @@
 //! Its answer is lines of KEY=VALUE, chosen on its command line. A stream is compared as received, a round trip by the
 //! mean that follows from the transactions of a second.
 
-use super::super::{Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
-use super::{ends, only, words};
+use super::super::{Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{Call, only, two_ends, whole_seconds, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -93,26 +93,16 @@ impl Peer for Netperf {
             _ => "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE",
         };
         let port = ask.far.port().to_string();
-        let time = ask.seconds.ceil().max(1.0).to_string();
-        let mut arguments = words(&["-H", ask.far.host(), "-p", &port, "-l", &time, "-t", name, "-P", "0"]);
+        let mut arguments =
+            words(&["-H", ask.far.host(), "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
         if matches!(ask.far, Far::Here(_)) {
             arguments.insert(0, "-4".to_owned());
         }
         arguments.extend(words(&["--", option, &size, "-k", keys]));
-        let ends = ends(ask.offer);
-        let server = Server {
-            program: "netserver",
-            arguments: words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]),
-            listens: Listens::Tcp(ask.far.port()),
-            cpus: ends.far,
-        };
-        Ok(Invocation {
-            program: "netperf",
-            arguments,
-            cpus: ends.near,
-            server: ask.far.served(server),
-            ..Invocation::default()
-        })
+        let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
+        let (near, far) =
+            (Call { program: "netperf", arguments }, Call { program: "netserver", arguments: served });
+        Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {

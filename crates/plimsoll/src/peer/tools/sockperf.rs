@@ -3,9 +3,8 @@
 //! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
 //! message that it knows has 14 bytes, so a 1-byte case is only related.
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Server, Tool};
-use super::number_after;
-use super::{ends, only, words};
+use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::{Call, number_after, only, two_ends, whole_seconds, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -65,21 +64,13 @@ impl Peer for Sockperf {
         let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
         let mut arguments =
             words(&["pp", "-i", ask.far.host(), "-p", &port, "--full-rtt", "-m", &message.to_string()]);
-        arguments.extend(words(&["-t", &(ask.seconds.ceil().max(1.0)).to_string()]));
+        arguments.extend(words(&["-t", &whole_seconds(ask)]));
         arguments.extend(words(tcp));
-        let ends = ends(ask.offer);
-        let port_used = ask.far.port();
-        let listens = if protocol == "tcp" { Listens::Tcp(port_used) } else { Listens::Udp(port_used) };
+        let listens = if protocol == "tcp" { Listens::Tcp } else { Listens::Udp };
         let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
         served.extend(words(tcp));
-        let server = Server { program: "sockperf", arguments: served, listens, cpus: ends.far };
-        Ok(Invocation {
-            program: "sockperf",
-            arguments,
-            cpus: ends.near,
-            server: ask.far.served(server),
-            ..Invocation::default()
-        })
+        let [near, far] = [arguments, served].map(|arguments| Call { program: "sockperf", arguments });
+        Ok(two_ends(ask, near, far, listens(ask.far.port())))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
