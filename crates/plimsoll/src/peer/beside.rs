@@ -1,16 +1,17 @@
 //! A tool beside a case: each sample of it is one run of the tool, with its server, files and directory.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
 use super::process::{Launcher, Order, ProcessError, Running, failed};
+use super::version::{ask_version, libraries};
 use super::{
-    Against, Ask, Far, Found, Invocation, Listens, Output, Package, Pairing, Peer, Scratch, Search, Through,
-    patience,
+    Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Peer, Scratch, Search, Through, patience,
 };
 use crate::bench::Prepared;
 use crate::bench::network::Address;
@@ -51,7 +52,12 @@ pub struct Companions {
     /// What starts them, if not we.
     pub through: Option<Through>,
     versions: BTreeMap<&'static str, Option<String>>,
+    hung: Hung,
 }
+
+/// Tools that were ended for their time, by name, and in which case. They are not started again in the run: one that
+/// hangs hangs beside every case.
+type Hung = Rc<RefCell<BTreeMap<&'static str, String>>>;
 
 /// A tool's server that listens elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +100,7 @@ impl Companions {
             interrupts,
             through: None,
             versions: BTreeMap::new(),
+            hung: Hung::default(),
         }
     }
 
@@ -140,6 +147,9 @@ impl Companions {
         found: &Found,
         pairing: &Pairing,
     ) -> Result<Runs, String> {
+        if let Some(hung) = self.hung.borrow().get(found.peer.tool().name) {
+            return Err(hung.clone());
+        }
         let server = self.server(found.peer, case)?;
         let seconds = self.seconds;
         let making =
@@ -161,6 +171,7 @@ impl Companions {
             launcher: self.launcher.clone(),
             interrupts: self.interrupts.clone(),
             libraries: libraries.unwrap_or_default(),
+            hung: Rc::clone(&self.hung),
             facts: Facts::default(),
         })
     }
@@ -198,55 +209,6 @@ impl Companions {
         self.versions.insert(found.peer.tool().name, asked.clone());
         asked
     }
-}
-
-fn ask_version(
-    found: &Found,
-    launcher: &Launcher,
-    parent: &Path,
-    interrupts: &Receiver<()>,
-) -> Option<String> {
-    let scratch = Scratch::new(parent).ok()?;
-    let ask = |program: &Path, arguments: Vec<OsString>| {
-        let order = Order { arguments, limit: SERVER_PATIENCE, ..Order::of(program, scratch.path()) };
-        launcher.run(&order, interrupts).ok()
-    };
-    let program = found.programs.first()?.clone()?;
-    let arguments = found.peer.tool().version_arguments;
-    let told = (!arguments.is_empty())
-        .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
-        .flatten()
-        // Several tools tell their version only while they complain.
-        .and_then(|done| found.peer.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
-    let packaged = || {
-        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.tool().package else {
-            return None;
-        };
-        program.starts_with("/usr").then_some(())?;
-        let query = ["-W", "-f", "${Version}", name].map(OsString::from).to_vec();
-        let done = ask(Path::new("/usr/bin/dpkg-query"), query)?;
-        (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)
-    };
-    told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
-}
-
-/// The libraries of a program whose name holds `part`, as the dynamic linker lists them (ld.so(8), `--list`), links
-/// resolved: the name of the file holds the version.
-fn libraries(order: &Order, part: &str, launcher: &Launcher, interrupts: &Receiver<()>) -> Vec<String> {
-    const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
-    let Some(linker) = LINKERS.iter().map(Path::new).find(|linker| linker.exists()) else {
-        return Vec::new();
-    };
-    let list = Order {
-        arguments: vec!["--list".into(), order.program.clone().into()],
-        limit: SERVER_PATIENCE,
-        ..Order::of(linker, &order.directory)
-    };
-    let Ok(done) = launcher.run(&list, interrupts) else { return Vec::new() };
-    let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
-    let named = paths.filter(|path| path.contains(part));
-    let real = named.filter_map(|path| std::fs::canonicalize(path).ok());
-    real.map(|path| crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
 }
 
 /// Refuses a tool whose files would leave too little room, by the rule of our own: a tenth of what is free stays free, and
@@ -321,6 +283,7 @@ struct Runs {
     interrupts: Receiver<()>,
     /// Files of the libraries that decide its figure.
     libraries: Vec<String>,
+    hung: Hung,
     facts: Facts,
 }
 
@@ -366,12 +329,7 @@ impl Runs {
             let _ = std::fs::remove_file(self.scratch.path().join(name));
         }
         let _server = self.served()?;
-        let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| match error {
-            ProcessError::Interrupted => {
-                CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() }
-            }
-            other => CannotMeasure::environment(other.to_string()),
-        })?;
+        let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| self.told(&error))?;
         if let Some(how) = failed(&done) {
             return Err(CannotMeasure::environment(how));
         }
@@ -382,6 +340,23 @@ impl Runs {
                 .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?,
         };
         Ok(Answer { text, stderr: done.stderr })
+    }
+
+    /// Why it gave no answer; that it hung is remembered.
+    fn told(&self, error: &ProcessError) -> CannotMeasure {
+        match error {
+            ProcessError::Interrupted => {
+                return CannotMeasure { cause: Cause::Interrupted, reason: "interrupted".to_owned() };
+            }
+            ProcessError::Hung { seconds, .. } => {
+                let case = self.making.case.id();
+                let why =
+                    format!("was ended after {seconds:.0} s in {case} and is not started again in this run");
+                self.hung.borrow_mut().insert(self.found.peer.tool().name, why);
+            }
+            ProcessError::Start { .. } | ProcessError::TooMuch { .. } => {}
+        }
+        CannotMeasure::environment(error.to_string())
     }
 
     /// Its server, where it needs one here. A port may be taken between its choice and its use: then another is tried.

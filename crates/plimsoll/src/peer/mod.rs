@@ -20,6 +20,7 @@ mod scratch;
 mod search;
 mod through;
 mod tools;
+mod version;
 
 pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get};

@@ -1,0 +1,67 @@
+//! Which version of a tool it is, and of the libraries that decide its figure.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crossbeam_channel::Receiver;
+
+use super::process::{Launcher, Order};
+use super::{Found, Package, Scratch};
+
+/// Longest time that a program may take to tell its version.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Its version: as it tells it, else that of its package.
+pub(super) fn ask_version(
+    found: &Found,
+    launcher: &Launcher,
+    parent: &Path,
+    interrupts: &Receiver<()>,
+) -> Option<String> {
+    let scratch = Scratch::new(parent).ok()?;
+    let ask = |program: &Path, arguments: Vec<OsString>| {
+        let order = Order { arguments, limit: PATIENCE, ..Order::of(program, scratch.path()) };
+        launcher.run(&order, interrupts).ok()
+    };
+    let program = found.programs.first()?.clone()?;
+    let arguments = found.peer.tool().version_arguments;
+    let told = (!arguments.is_empty())
+        .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
+        .flatten()
+        // Several tools tell their version only while they complain.
+        .and_then(|done| found.peer.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
+    let packaged = || {
+        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.tool().package else {
+            return None;
+        };
+        program.starts_with("/usr").then_some(())?;
+        let query = ["-W", "-f", "${Version}", name].map(OsString::from).to_vec();
+        let done = ask(Path::new("/usr/bin/dpkg-query"), query)?;
+        (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)
+    };
+    told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
+}
+
+/// The libraries of a program whose name holds `part`, as the dynamic linker lists them (ld.so(8), `--list`), links
+/// resolved: the name of the file holds the version.
+pub(super) fn libraries(
+    order: &Order,
+    part: &str,
+    launcher: &Launcher,
+    interrupts: &Receiver<()>,
+) -> Vec<String> {
+    const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+    let Some(linker) = LINKERS.iter().map(Path::new).find(|linker| linker.exists()) else {
+        return Vec::new();
+    };
+    let list = Order {
+        arguments: vec!["--list".into(), order.program.clone().into()],
+        limit: PATIENCE,
+        ..Order::of(linker, &order.directory)
+    };
+    let Ok(done) = launcher.run(&list, interrupts) else { return Vec::new() };
+    let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
+    let named = paths.filter(|path| path.contains(part));
+    let real = named.filter_map(|path| std::fs::canonicalize(path).ok());
+    real.map(|path| crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
+}
