@@ -72,6 +72,9 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
         ("exit 3", "ended with code 3"),
         ("echo 'cannot open shared object' >&2; exit 127", "cannot open shared object"),
         ("kill -SEGV $$", "signal 11"),
+        // A figure that is followed by a failure is none.
+        ("echo 'MFlops/s: 5.0'; echo 'no such domain' >&2; exit 1", "ended with code 1: no such domain"),
+        ("echo 'MFlops/s: 5.0'; kill -KILL $$", "signal 9"),
         ("echo garbage", "no 'MFlops/s:'"),
         ("echo 'MFlops/s: NaN'", "no figure"),
         ("printf 'MFlops/s: \\033[31mred\\n'", "no number"),
@@ -221,20 +224,26 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let mark = dir.path().join("pids");
     // It ignores the request to end, and so does what it started.
     let script = format!(
-        "[ \"$1\" = -v ] && exit; trap '' TERM; sleep 1000 & echo \"$$ $!\" > {}; wait; wait",
+        "[ \"$1\" = -v ] && exit; trap '' TERM; sleep 1000 & echo \"$$ $!\" >> {}; wait; wait",
         mark.display()
     );
     let path = tool(dir.path(), &script);
     let mut run = hanging(dir.path(), &path);
-    run.args(["--json", "-"]).stdout(std::process::Stdio::piped());
+    run.args(["--repeat", "2", "--json", "-"]).stdout(std::process::Stdio::piped());
     let output = run.output().unwrap();
     assert!(output.status.success());
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let measurement = &run["measurements"][0];
-    stands(measurement);
-    let peer = &measurement["metrics"][0]["peers"][0];
-    assert!(peer["reason"].as_str().unwrap().contains("was ended after"), "{peer}");
-    fs::read_to_string(&mark).unwrap().split_whitespace().for_each(gone);
+    let reason = |index: usize| {
+        let measurement = &run["measurements"][index];
+        stands(measurement);
+        measurement["metrics"][0]["peers"][0]["reason"].as_str().unwrap().to_owned()
+    };
+    assert!(reason(0).contains("was ended after"), "{}", reason(0));
+    let first = format!("in {} and", run["measurements"][0]["case"]["id"].as_str().unwrap());
+    assert!(reason(1).contains("was ended after") && reason(1).contains(&first), "{}", reason(1));
+    let started = fs::read_to_string(&mark).unwrap();
+    assert_eq!(started.lines().count(), 1, "it was started again: {started}");
+    started.split_whitespace().for_each(gone);
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 

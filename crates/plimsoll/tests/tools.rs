@@ -173,17 +173,17 @@ fn overheard(dir: &Path, real: &Path) -> PathBuf {
 }
 
 /// Runs the case once with the tool beside it; the tool's part of the document.
-fn beside(small: &Small, dir: &Path, script: &Path) -> Value {
-    let named = format!("{}={}", small.tool, script.display());
+fn beside(tool: &str, case: &str, dir: &Path, script: &Path) -> Value {
+    let named = format!("{tool}={}", script.display());
     let mut command = plimsoll(dir);
-    command.args(small.case.split(' ')).args(["--samples", "1", "--sample-time", "20ms"]);
-    command.args(["--against", small.tool, "--peer-path", &named, "--json", "-", "--store", "none"]);
+    command.args(case.split(' ')).args(["--samples", "1", "--sample-time", "20ms"]);
+    command.args(["--against", tool, "--peer-path", &named, "--json", "-", "--store", "none"]);
     command.timeout(std::time::Duration::from_secs(240));
     let (out, _) = ended(&mut command, 0);
     let run: Value = serde_json::from_str(&out).unwrap();
     let metrics = run["measurements"][0]["metrics"].as_array().unwrap().clone();
     let peers = metrics.iter().flat_map(|metric| metric["peers"].as_array().unwrap().clone());
-    peers.last().unwrap_or_else(|| panic!("{} stands beside nothing: {}", small.tool, run["measurements"][0]))
+    peers.last().unwrap_or_else(|| panic!("{tool} stands beside nothing: {}", run["measurements"][0]))
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         };
         let dir = scratch();
         let script = overheard(dir.path(), &real);
-        let peer = beside(small, dir.path(), &script);
+        let peer = beside(small.tool, small.case, dir.path(), &script);
         if peer["reason"].as_str().is_some_and(|why| why.contains("too little room")) {
             skipped(&format!("tools: {}", small.tool), "the disk of the build is nearly full");
             continue;
@@ -218,6 +218,69 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         assert!(shown.ends_with(&given), "{}: {shown:?} is not {given:?}", small.tool);
         // The version of these two is that of their package, which a script does not come from.
         assert!(peer["version"].is_string() || ["lmbench", "mbw"].contains(&small.package), "{peer}");
+    }
+}
+
+/// Every package that `peers --install` would get has its tools run above: none is forgotten.
+#[test]
+fn every_package_has_a_tool_in_the_table() {
+    let dir = scratch();
+    let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(["peers", "--install"]), 0);
+    let packages = out.lines().next().and_then(|line| line.strip_prefix("apt-get install --yes ")).unwrap();
+    for package in packages.split(' ') {
+        assert!(SMALL.iter().any(|small| small.package == package), "no tool of {package} is run");
+    }
+}
+
+/// A tool that no package has, with what it once printed.
+struct Recorded {
+    tool: &'static str,
+    case: &'static str,
+    text: &'static str,
+    /// How it hands its answer over, which lies in `$answer`.
+    hands_over: &'static str,
+    figure: f64,
+}
+
+const RECORDED: &[Recorded] = &[
+    Recorded {
+        tool: "xhpl",
+        case: "cpu --only cpu.linpack --n 1000 --nb 192 --threads 1",
+        text: include_str!("fixtures/peers/xhpl-2.0-1000.txt"),
+        hands_over: "grep -q '^1000 ' HPL.dat && cat $answer",
+        figure: 10.51e9,
+    },
+    Recorded {
+        tool: "stream",
+        case: "memory --only memory.bandwidth --op triad --size 1M --threads 1",
+        text: include_str!("fixtures/peers/stream-5.10-2threads.txt"),
+        hands_over: "[ $OMP_NUM_THREADS = 1 ] && cat $answer",
+        figure: 49_849.4e6,
+    },
+    Recorded {
+        tool: "pmbw",
+        case: "memory --only memory.bandwidth --op write --size 1M --threads 1",
+        text: include_str!("fixtures/peers/pmbw-0.6.3-stats.txt"),
+        hands_over: "while [ $# != 0 ] && [ $1 != -o ]; do shift; done; cat $answer > $2",
+        figure: 121_419_314_332.512_13,
+    },
+];
+
+#[test]
+fn tools_that_no_package_has_are_called_for_the_case_and_read() {
+    for recorded in RECORDED {
+        let dir = scratch();
+        let (answer, script) = (dir.path().join("answer"), dir.path().join("tool"));
+        let body: String =
+            recorded.text.split_inclusive('\n').filter(|line| !line.starts_with("# ")).collect();
+        fs::write(&answer, body).unwrap();
+        let text = format!("#!/bin/sh\nanswer={}\n{}\n", answer.display(), recorded.hands_over);
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let peer = beside(recorded.tool, recorded.case, dir.path(), &script);
+        assert_eq!(peer["status"], "ok", "{peer}");
+        let told = peer["samples"][0].as_f64().unwrap();
+        assert!((told / recorded.figure - 1.0).abs() < 1e-9, "{}: {told}", recorded.tool);
     }
 }
 
@@ -255,14 +318,7 @@ fn intels_linpack_is_given_its_file_and_the_answers_to_its_questions() {
     for reads in [from_file, from_questions] {
         let dir = scratch();
         let script = as_intels_prints(dir.path(), reads);
-        let small = Small {
-            tool: "xlinpack",
-            program: "",
-            package: "",
-            case: "cpu --only cpu.linpack --n 300 --threads 1",
-            figure: |_| None,
-        };
-        let peer = beside(&small, dir.path(), &script);
+        let peer = beside("xlinpack", "cpu --only cpu.linpack --n 300 --threads 1", dir.path(), &script);
         assert_eq!((&peer["status"], &peer["match"]), (&"ok".into(), &"scaled".into()), "{peer}");
         // 1.5 GFLOP/s of its count, 2/3·N³ + 2·N², brought to ours.
         let wanted = 1.5e9 * (200.0 + 1.5) / (200.0 + 2.0);

@@ -161,4 +161,54 @@ mod tests {
         assert!(paired(&case.clone().with_count("threads", 1)) > 1);
         assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
     }
+
+    /// Programs of that name in a directory of their own; nobody starts them.
+    fn installed(programs: &[&str]) -> (tempfile::TempDir, Search) {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        for program in programs {
+            let path = dir.path().join(program);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let search = Search::new(dir.path().as_os_str(), BTreeMap::new(), false);
+        (dir, search)
+    }
+
+    #[test]
+    fn linpack_is_taken_where_the_plan_has_it_with_three_pairs() {
+        let machine = Machine::discover(&Root::live());
+        let (_dir, search) = installed(&["hpcc", "xhpl", "xlinpack_xeon64", "stream"]);
+        let taken = |against: &Against, plan: &[&str], case: &str| -> Vec<(&'static str, usize)> {
+            let plan = plan.iter().map(|name| (*name).to_owned()).collect();
+            let chosen = chosen(against, &search, &plan, &case.parse().unwrap(), &machine);
+            let mut tools: Vec<_> = chosen
+                .iter()
+                .map(|c| {
+                    (
+                        c.found.as_ref().map_or_else(|absent| absent.name, |found| found.peer.tool().name),
+                        c.pairing.pairs,
+                    )
+                })
+                .collect();
+            tools.sort_unstable();
+            tools
+        };
+        let triad = "memory.bandwidth/op=triad/size=1000000000/threads=1";
+        let linpack = "cpu.linpack/n=2000/nb=192/threads=1";
+        // STREAM by hpcc takes as long as its HPL.
+        assert_eq!(taken(&Against::All, &["memory.bandwidth"], triad), [("stream", 5)]);
+        for plan in ["cpu.linpack", "cpu.hpl"] {
+            let plan = ["memory.bandwidth", plan];
+            assert_eq!(taken(&Against::All, &plan, triad), [("hpcc", 3), ("stream", 5)]);
+            let all = [("hpcc", 3), ("xhpl", 3), ("xlinpack", 3)];
+            assert_eq!(taken(&Against::All, &plan, linpack), all);
+            assert_eq!(
+                taken(&Against::Installed, &plan, linpack),
+                [("xhpl", 3)],
+                "the cheaper of the exact ones"
+            );
+        }
+        assert_eq!(taken(&Against::Named(vec!["hpcc"]), &["memory.bandwidth"], triad), [("hpcc", 3)]);
+    }
 }
