@@ -11,7 +11,7 @@ use crate::document::{Finding, Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::limit::{Input, Kind, Limit, Source};
 use crate::machine::disk::{Disk, DiskKind};
 use crate::machine::{Machine, Root, Storage, storage};
-use crate::measurement::{Measurement, MetricResult, Note, Point, Status};
+use crate::measurement::{Measurement, MetricResult, Note, PeerResult, Point, Status};
 use crate::quantity::Unit;
 use crate::sample::{Beside, Cause, Conditions, Match, Paired};
 use crate::stats::{Samples, Seed};
@@ -316,6 +316,30 @@ fn round_trip() -> Measurement {
         Kind::Floor,
         "loopback has no physical link; measure with a far end on another machine",
     ))
+}
+
+/// A pair that was compared, and two cases of which a tool is absent.
+pub(crate) fn with_tools() -> Run {
+    let long =
+        "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/volume=10M/scaling=strong";
+    let mut all = Vec::new();
+    for (id, absent) in [(long, false), ("cpu.peak/op=add/type=i8", true), ("cpu.peak/op=add/type=i16", true)]
+    {
+        let mut beside = measured(id, "rate", Unit::BytePerSecond, 1e9);
+        let mut metric = metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]);
+        metric.peers = vec![peer(absent)];
+        beside.metrics = vec![metric];
+        all.push(beside);
+    }
+    run_of(all)
+}
+
+fn peer(absent: bool) -> PeerResult {
+    let pairs = [(10.0, 9.8), (10.1, 9.9), (10.0, 9.9), (9.9, 9.8), (10.0, 9.7)];
+    let pairs = pairs.map(|(own, peer)| (own * 1e8, peer * 1e8));
+    let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
+    let heard = heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
+    PeerResult::of(&Beside { unavailable, ..heard }, 0.03)
 }
 
 /// Any finite number: ordinary, huge, denormal, negative, zero.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::sides::History;
 use super::{Failure, code};
 use crate::cli::Export;
+use crate::report::tidy::Rows;
 use crate::report::{json, junit, markdown, openmetrics, tidy};
 
 /// Writes the runs to stdout, or to a file.
@@ -28,10 +29,16 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
         );
     }
     let run = &super::shareable(run, typed.redact)?;
+    let rows = if typed.table == "tools" { Rows::Tools } else { Rows::Samples };
     let mut text = Vec::new();
     let made = match typed.format.as_str() {
-        "csv" => tidy::csv(run, &mut text),
-        "ndjson" => tidy::ndjson(run, &mut text),
+        "csv" => tidy::csv(run, rows, &mut text),
+        "ndjson" => tidy::ndjson(run, rows, &mut text),
+        _ if rows == Rows::Tools => {
+            return Err(Failure::usage(
+                "--table is for --format csv and ndjson; markdown and json have both",
+            ));
+        }
         "markdown" => text.write_all(markdown::run(run).as_bytes()),
         "openmetrics" => text.write_all(openmetrics::text(run).as_bytes()),
         "junit" => text.write_all(junit::text(run, &held).as_bytes()),

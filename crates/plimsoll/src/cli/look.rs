@@ -81,9 +81,12 @@ pub struct Export {
     /// The run: an id, the beginning of one, last, last~1, a tag, or a file
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// What is written: csv and ndjson have a row for each sample
+    /// What is written
     #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = ["json", "csv", "ndjson", "markdown", "openmetrics", "junit"])]
     pub format: String,
+    /// Rows of csv and ndjson: one for each sample, or one for each reference tool beside a case
+    #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
+    pub table: String,
     /// Requirements as after a run, against the last 10 before this one where they need a baseline; in JUnit's document
     /// they stand as tests; exit code 1 unless they hold
     #[arg(long, value_name = "EXPR")]

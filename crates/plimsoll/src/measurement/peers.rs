@@ -110,6 +110,11 @@ impl PeerResult {
         }
     }
 
+    /// Our median of the pairs.
+    pub fn own_median(&self) -> Option<f64> {
+        crate::limit::median(self.own.clone())
+    }
+
     /// The same with both figures as shares of this limit.
     #[must_use]
     pub fn with_shares(mut self, limit: Option<&Limit>) -> Self {

@@ -1,5 +1,6 @@
 //! A run as Markdown for an issue or a page; and text that no reader of Markdown takes for markup.
 
+use super::peers::{HEAD, compared};
 use super::row::Row;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
@@ -22,7 +23,7 @@ pub fn run(run: &Run) -> String {
     text += if run.findings.is_empty() { "" } else { "\n" };
     text += "| case | median | 95 % interval | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
     run.measurements.iter().for_each(|m| text += &row(m));
-    text
+    text + &tools(run)
 }
 
 fn row(measurement: &Measurement) -> String {
@@ -38,6 +39,20 @@ fn row(measurement: &Measurement) -> String {
         _ => figures.share(),
     };
     format!("| {name} | {} | {} | {} | {share} |\n", figures.value, figures.interval, figures.limit)
+}
+
+/// The reference tools beside the cases; empty where none was asked for.
+fn tools(run: &Run) -> String {
+    let line = |cells: Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rows: String = compared(run).map(|compared| line(compared.cells())).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let rule = "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |";
+    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}", HEAD.join(" | "))
 }
 
 /// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
@@ -69,6 +84,21 @@ mod tests {
     #[test]
     fn the_text_of_a_run() {
         insta::assert_snapshot!(run(&fixture::run()));
+    }
+
+    #[test]
+    fn markdown_has_a_row_for_every_tool_beside_a_case() {
+        let text = tools(&fixture::with_tools());
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert!(rows.iter().all(|row| row.matches(" | ").count() == HEAD.len() - 1), "{text}");
+        assert_eq!(rows.len(), 2 + 3, "{text}");
+        assert!(
+            rows[2].contains("| 1.00 GB/s | 980 MB/s | – | – | – | 1.02 \\[")
+                && rows[2].ends_with("| equivalent |"),
+            "{text}"
+        );
+        assert!(rows[3].ends_with("| not available: not installed; apt-get install iozone3 |"), "{text}");
+        assert_eq!(tools(&fixture::run()), "");
     }
 
     #[test]

@@ -62,13 +62,14 @@ impl Row {
 }
 
 /// One line of the table: a metric beside one tool.
-struct Compared<'a> {
-    measurement: &'a Measurement,
-    metric: &'a MetricResult,
-    peer: &'a PeerResult,
+pub(super) struct Compared<'a> {
+    pub(super) measurement: &'a Measurement,
+    pub(super) metric: &'a MetricResult,
+    pub(super) peer: &'a PeerResult,
 }
 
-fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
+/// Every metric beside every tool, in the order of the run.
+pub(super) fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
     run.measurements.iter().flat_map(|measurement| {
         let metrics = measurement.metrics.iter();
         metrics.flat_map(move |metric| {
@@ -82,7 +83,7 @@ impl Compared<'_> {
     fn figures(&self) -> [String; 7] {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
         let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
-        let own = crate::limit::median(self.peer.own.clone());
+        let own = self.peer.own_median();
         let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| percent(share, 3));
         let ratio = match self.peer.ratio {
             None => "–".to_owned(),
@@ -107,10 +108,10 @@ impl Compared<'_> {
         ]
     }
 
-    /// With the case and the tool in columns of their own.
-    fn wide(&self) -> Row {
+    /// The case, the tool, and the figures.
+    pub(super) fn cells(&self) -> Vec<String> {
         let names = [label(&self.measurement.case), self.peer.peer.clone()];
-        Row::of(names.into_iter().chain(self.figures()).collect())
+        names.into_iter().chain(self.figures()).collect()
     }
 
     /// With the case and the tool above, and the ratio before the verdict.
@@ -120,9 +121,12 @@ impl Compared<'_> {
         Row { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
     }
 
-    /// The verdict in words, with where the tool differs.
+    /// The verdict in words, with where the tool differs; or why there is none.
     fn said(&self) -> String {
         let peer = self.peer;
+        if let Some(reason) = &peer.reason {
+            return format!("not available: {reason}");
+        }
         let word = match peer.verdict {
             Verdict::Equivalent => "equivalent",
             Verdict::Higher => "higher",
@@ -134,11 +138,16 @@ impl Compared<'_> {
             Match::Scaled => format!(" (scaled: {})", peer.note),
             Match::Related => format!(" (related only: {})", peer.note),
         };
-        let differs: Vec<&str> = peer.warnings.iter().map(|w| w.text.as_str()).collect();
-        let differs = if differs.is_empty() { String::new() } else { format!("; {}", differs.join("; ")) };
-        format!("{word}{definition}{differs}")
+        let differs = peer.warnings.iter().map(|warning| match warning.code.as_str() {
+            FEW_PAIRS => format!("; {} pairs", peer.samples.len()),
+            _ => format!("; {}", warning.text),
+        });
+        format!("{word}{definition}{}", differs.collect::<String>())
     }
 }
+
+/// The warning that a tool gave fewer pairs than it was to: said once for all.
+const FEW_PAIRS: &str = "few-pairs";
 
 /// The section of a run's report; empty where no tool was asked for.
 pub(super) fn section(run: &Run, style: &Style) -> String {
@@ -146,7 +155,10 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let Some(first) = lines.first() else { return String::new() };
     let title = style.paint(Role::Strong, "Reference tools");
     let margin = percent(first.peer.margin, 2);
-    let about = format!("medians of pairs; 95 % interval of the ratio; equivalent: within {margin}");
+    let few = lines.iter().flat_map(|line| &line.peer.warnings).any(|warning| warning.code == FEW_PAIRS);
+    let few =
+        if few { "; fewer than 5 where the tools' time was used up: give --budget more room" } else { "" };
+    let about = format!("medians of pairs{few}; 95 % interval of the ratio; equivalent: within {margin}");
     let mut text = format!("\n{title}\n{}", paragraph(style, Role::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.peer.status == Availability::Unavailable);
@@ -156,15 +168,19 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text + &unavailable(&absent, style)
 }
 
+/// What stands above [`Compared::cells`].
+pub(super) const HEAD: [&str; 9] =
+    ["case", "tool", "own", "tool's", "limit", "own of it", "tool's of it", "own ÷ tool", "verdict"];
+
 /// The table, in one line a row where the terminal is wide enough.
 fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     let head = |names: &[&str]| Row::of(names.iter().map(|name| (*name).to_owned()).collect());
-    let wide = ["case", "tool", "own", "tool's", "limit", "own of it", "tool's", "own ÷ tool", "verdict"];
-    let wide: Vec<Row> = std::iter::once(head(&wide)).chain(lines.iter().map(|line| line.wide())).collect();
+    let wide: Vec<Row> =
+        std::iter::once(head(&HEAD)).chain(lines.iter().map(|line| Row::of(line.cells()))).collect();
     if GAP + widths(&wide, style).iter().map(|w| w + GAP).sum::<usize>() <= style.width {
         return columns(&wide, style);
     }
-    let narrow = ["own", "tool's", "limit", "own of it", "tool's", "own ÷ tool, verdict"];
+    let narrow = ["own", "tool's", "limit", "own of it", "tool's of it", "own ÷ tool, verdict"];
     let narrow: Vec<Row> =
         std::iter::once(head(&narrow)).chain(lines.iter().map(|line| line.narrow())).collect();
     columns(&narrow, style)
@@ -239,6 +255,7 @@ fn columns(rows: &[Row], style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
 
     fn rows() -> Vec<Listed> {
         vec![
@@ -266,36 +283,10 @@ mod tests {
         assert!(text.contains("not installed: build it"), "{text}");
     }
 
-    /// A pair that was compared, and two cases of which a tool is absent.
-    fn run() -> Run {
-        use crate::fixture;
-        use crate::quantity::Unit;
-        let long = "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/volume=10M/scaling=strong";
-        let mut all = Vec::new();
-        for (id, absent) in
-            [(long, false), ("cpu.peak/op=add/type=i8", true), ("cpu.peak/op=add/type=i16", true)]
-        {
-            let mut measured = fixture::measured(id, "rate", Unit::BytePerSecond, 1e9);
-            let mut metric = fixture::metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]);
-            metric.peers = vec![peer(absent)];
-            measured.metrics = vec![metric];
-            all.push(measured);
-        }
-        Run { measurements: all, ..fixture::run() }
-    }
-
-    fn peer(absent: bool) -> PeerResult {
-        let pairs = [(10.0, 9.8), (10.1, 9.9), (10.0, 9.9), (9.9, 9.8), (10.0, 9.7)];
-        let pairs = pairs.map(|(own, peer)| (own * 1e8, peer * 1e8));
-        let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
-        let heard = crate::fixture::heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
-        PeerResult::of(&crate::sample::Beside { unavailable, ..heard }, 0.03)
-    }
-
     #[test]
     fn the_table_is_whole_in_every_width_and_says_each_reason_once() {
         for width in [60, 80, 100, 160] {
-            let text = section(&run(), &Style::plain(width));
+            let text = section(&fixture::with_tools(), &Style::plain(width));
             assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
             for part in ["1.00 GB/s", "980 MB/s", "1.02 [", "equivalent\n"] {
                 assert_eq!(text.matches(part).count(), 1, "{part} at {width}:\n{text}");

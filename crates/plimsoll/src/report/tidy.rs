@@ -1,12 +1,17 @@
-//! The samples as a tidy table: one row a sample, every row whole by itself. CSV (RFC 4180) and NDJSON hold the same rows,
-//! and numbers come back to the last digit.
+//! The samples, or the reference tools, as a tidy table: one row a sample or tool, every row whole by itself. CSV
+//! (RFC 4180) and NDJSON hold the same rows, and numbers come back to the last digit.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Value;
 
+use super::peers::Compared;
+use crate::bench::Better;
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult};
+use crate::measurement::{Measurement, MetricResult, Status};
+use crate::sample::Match;
+use crate::stats::Verdict;
 
 /// One sample of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,8 +84,6 @@ fn of_metric<'a>(
     measurement: &'a Measurement,
     metric: &'a MetricResult,
 ) -> impl Iterator<Item = Sample<'a>> {
-    use crate::bench::Better;
-    use crate::measurement::Status;
     metric.samples.iter().enumerate().map(move |(index, value)| {
         let point = metric.series.get(index);
         Sample {
@@ -93,7 +96,7 @@ fn of_metric<'a>(
             status: if measurement.status == Status::Invalid { "invalid" } else { "ok" },
             metric: &metric.name,
             unit: metric.unit.name(),
-            better: if metric.better == Better::Higher { "higher" } else { "lower" },
+            better: better(metric),
             sample: index,
             t: point.map(|p| p.t),
             value: *value,
@@ -105,13 +108,147 @@ fn of_metric<'a>(
     })
 }
 
+/// A reference tool beside one metric of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beside<'a> {
+    /// Id of the run.
+    pub run: &'a str,
+    /// When it began, RFC 3339.
+    pub started: &'a str,
+    /// Node it ran on.
+    pub node: &'a str,
+    /// Id of the case.
+    pub case: String,
+    /// Benchmark of the case.
+    pub benchmark: &'a str,
+    /// Which repeat of the plan.
+    pub repeat: u32,
+    /// Name of the metric.
+    pub metric: &'a str,
+    /// Unit of both figures and the limit.
+    pub unit: &'static str,
+    /// `higher` or `lower`.
+    pub better: &'static str,
+    /// The tool.
+    pub tool: &'a str,
+    /// Its version.
+    pub version: Option<&'a str>,
+    /// How far the definitions agree: `exact`, `scaled`, `related`.
+    #[serde(rename = "match")]
+    pub definition: Match,
+    /// Pairs that were taken.
+    pub pairs: usize,
+    /// Our median of them.
+    pub own: Option<f64>,
+    /// The tool's.
+    pub peer: Option<f64>,
+    /// The metric's limit.
+    pub limit: Option<f64>,
+    /// Our share of it.
+    pub own_of_limit: Option<f64>,
+    /// The tool's.
+    pub peer_of_limit: Option<f64>,
+    /// Ours ÷ the tool's, the median of the pairs.
+    pub ratio: Option<f64>,
+    /// The 95 % interval of the ratio.
+    pub ratio_low: Option<f64>,
+    /// See `ratio_low`.
+    pub ratio_high: Option<f64>,
+    /// Within which two figures are the same.
+    pub margin: f64,
+    /// `equivalent`, `higher`, `lower`, `undecided`.
+    pub verdict: Verdict,
+    /// Why there is no figure of the tool.
+    pub reason: Option<&'a str>,
+}
+
+const BESIDE: [&str; 24] = [
+    "run",
+    "started",
+    "node",
+    "case",
+    "benchmark",
+    "repeat",
+    "metric",
+    "unit",
+    "better",
+    "tool",
+    "version",
+    "match",
+    "pairs",
+    "own",
+    "peer",
+    "limit",
+    "own_of_limit",
+    "peer_of_limit",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "margin",
+    "verdict",
+    "reason",
+];
+
+/// A row for each reference tool beside each metric of a run, in its order.
+pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
+    super::peers::compared(run).map(move |Compared { measurement, metric, peer }| {
+        let ci95 = peer.ratio.and_then(|ratio| ratio.ci95);
+        Beside {
+            run: &run.id,
+            started: &run.started,
+            node: &measurement.node,
+            case: measurement.case.id().as_str().to_owned(),
+            benchmark: measurement.case.benchmark(),
+            repeat: measurement.repeat,
+            metric: &metric.name,
+            unit: metric.unit.name(),
+            better: better(metric),
+            tool: &peer.peer,
+            version: peer.version.as_deref(),
+            definition: peer.definition,
+            pairs: peer.samples.len(),
+            own: peer.own_median(),
+            peer: peer.median,
+            limit: metric.limit.as_ref().and_then(|l| l.value),
+            own_of_limit: peer.own_of_limit,
+            peer_of_limit: peer.of_limit,
+            ratio: peer.ratio.map(|ratio| ratio.median),
+            ratio_low: ci95.map(|[low, _]| low),
+            ratio_high: ci95.map(|[_, high]| high),
+            margin: peer.margin,
+            verdict: peer.verdict,
+            reason: peer.reason.as_deref(),
+        }
+    })
+}
+
+fn better(metric: &MetricResult) -> &'static str {
+    if metric.better == Better::Higher { "higher" } else { "lower" }
+}
+
+/// Which rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// One for each sample.
+    Samples,
+    /// One for each reference tool beside a metric.
+    Tools,
+}
+
 /// A JSON object a line.
 ///
 /// # Errors
 /// What `out` says.
-pub fn ndjson(run: &Run, mut out: impl Write) -> io::Result<()> {
-    for sample in samples(run) {
-        serde_json::to_writer(&mut out, &sample)?;
+pub fn ndjson(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
+    match rows {
+        Rows::Samples => objects(samples(run), out),
+        Rows::Tools => objects(beside(run), out),
+    }
+}
+
+fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> io::Result<()> {
+    for row in rows {
+        serde_json::to_writer(&mut out, &row)?;
         out.write_all(b"\n")?;
     }
     Ok(())
@@ -121,30 +258,29 @@ pub fn ndjson(run: &Run, mut out: impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// What `out` says.
-pub fn csv(run: &Run, mut out: impl Write) -> io::Result<()> {
-    writeln!(out, "{}\r", COLUMNS.join(","))?;
-    for s in samples(run) {
-        let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-        let cells = [
-            cell(s.run),
-            cell(s.started),
-            cell(s.node),
-            cell(&s.case),
-            cell(s.benchmark),
-            s.repeat.to_string(),
-            s.status.to_owned(),
-            cell(s.metric),
-            s.unit.to_owned(),
-            s.better.to_owned(),
-            s.sample.to_string(),
-            number(s.t),
-            s.value.to_string(),
-            number(s.limit),
-            number(s.of_limit),
-            number(s.clock_hz),
-            number(s.steal),
-        ];
-        writeln!(out, "{}\r", cells.join(","))?;
+pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
+    match rows {
+        Rows::Samples => table(&COLUMNS, samples(run), out),
+        Rows::Tools => table(&BESIDE, beside(run), out),
+    }
+}
+
+/// The rows' fields, in their order, below `columns`, which name them.
+fn table(
+    columns: &[&str],
+    rows: impl Iterator<Item = impl Serialize>,
+    mut out: impl Write,
+) -> io::Result<()> {
+    writeln!(out, "{}\r", columns.join(","))?;
+    for row in rows {
+        let row = serde_json::to_value(&row)?;
+        let cells = columns.iter().map(|column| match &row[column] {
+            Value::Null => String::new(),
+            Value::String(text) => cell(text),
+            Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+            other => other.to_string(),
+        });
+        writeln!(out, "{}\r", cells.collect::<Vec<_>>().join(","))?;
     }
     Ok(())
 }
@@ -191,15 +327,37 @@ mod tests {
         let run = fixture::run();
         let wanted: Vec<f64> =
             run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| m.samples.clone()).collect();
-        let csv = text(|out| csv(&run, out));
+        let csv = text(|out| csv(&run, Rows::Samples, out));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
         assert!(rows.iter().all(|r| r.len() == COLUMNS.len()));
         assert_eq!(rows.iter().map(|r| r[12].parse::<f64>().unwrap()).collect::<Vec<_>>(), wanted);
-        let ndjson = text(|out| ndjson(&run, out));
-        let rows: Vec<serde_json::Value> = ndjson.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let ndjson = text(|out| ndjson(&run, Rows::Samples, out));
+        let rows: Vec<Value> = ndjson.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(rows.iter().map(|r| r["value"].as_f64().unwrap()).collect::<Vec<_>>(), wanted);
         let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
         assert_eq!(keys, COLUMNS);
+    }
+
+    #[test]
+    fn every_tool_beside_a_case_is_a_row() {
+        let run = fixture::with_tools();
+        let csv = text(|out| csv(&run, Rows::Tools, out));
+        let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
+        let at = |row: usize, name: &str| rows[row][BESIDE.iter().position(|c| *c == name).unwrap()].as_str();
+        assert_eq!(
+            (rows.len(), at(0, "tool"), at(0, "verdict"), at(0, "match")),
+            (3, "iozone", "equivalent", "exact")
+        );
+        assert_eq!((at(0, "own"), at(0, "limit")), ("1000000000", ""));
+        assert_eq!(
+            at(0, "peer").parse::<f64>().unwrap(),
+            run.measurements[0].metrics[0].peers[0].median.unwrap()
+        );
+        assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));
+        let ndjson = text(|out| ndjson(&run, Rows::Tools, out));
+        let first: Value = serde_json::from_str(ndjson.lines().next().unwrap()).unwrap();
+        assert_eq!(first.as_object().unwrap().keys().collect::<Vec<_>>(), BESIDE);
+        assert_eq!(first["ratio"].as_f64().unwrap().to_string(), at(0, "ratio"));
     }
 
     #[test]

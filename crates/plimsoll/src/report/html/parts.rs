@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 
 use crate::document::{Run, RunStatus};
-use crate::measurement::{Availability, Measurement, MetricResult, PeerResult, Status};
+use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::label::label;
+use crate::report::peers::{HEAD, compared};
 use crate::report::row::Row;
 use crate::sample::WAITED;
 use crate::stats::Verdict;
@@ -235,48 +236,27 @@ fn conditions(measurement: &Measurement) -> String {
     said.join(" · ")
 }
 
-/// Ours, theirs, the ratio and the verdict.
+/// The table of the terminal, with the commands.
 pub(super) fn peers(run: &Run) -> Markup {
+    const FIGURES: std::ops::Range<usize> = 2..8;
     html! {
         details.figures {
             summary { "All comparisons with tools" }
             div.wide { table {
-                thead { tr { th { "case" } th { "tool" } th.n { "ours" } th.n { "theirs" } th.n { "ours ÷ theirs" } th { "verdict" } th { "how" } } }
-                tbody {
-                    @for measurement in &run.measurements { @for metric in &measurement.metrics { @for peer in &metric.peers {
-                        (peer_row(measurement, metric, peer))
-                    } } }
-                }
+                thead { tr {
+                    @for (column, name) in HEAD.iter().enumerate() { th.n[FIGURES.contains(&column)] { (name) } }
+                    th { "how" }
+                } }
+                tbody { @for line in compared(run) { tr {
+                    @for (column, cell) in line.cells().iter().enumerate() {
+                        td.n[FIGURES.contains(&column)] { (cell) }
+                    }
+                    td {
+                        span.note { (line.peer.version.as_deref().unwrap_or_default()) }
+                        details.limit { summary { "command" } code { (line.peer.command.join(" ")) } }
+                    }
+                } } }
             } }
-        }
-    }
-}
-
-fn peer_row(measurement: &Measurement, metric: &MetricResult, peer: &PeerResult) -> Markup {
-    let figure =
-        |value: Option<f64>| value.map_or("–".to_owned(), |v| Quantity::new(v, metric.unit).to_string());
-    let ratio = peer.ratio.map_or("–".to_owned(), |r| match r.ci95 {
-        Some([low, high]) => {
-            format!("{} [{}, {}]", significant(r.median, 3), significant(low, 3), significant(high, 3))
-        }
-        None => significant(r.median, 3),
-    });
-    let verdict = match (peer.status, peer.verdict) {
-        (Availability::Unavailable, _) => peer.reason.clone().unwrap_or_else(|| "unavailable".to_owned()),
-        (_, Verdict::Equivalent) => "equivalent".to_owned(),
-        (_, Verdict::Higher) => "ours is higher".to_owned(),
-        (_, Verdict::Lower) => "ours is lower".to_owned(),
-        (_, Verdict::Undecided) => "undecided".to_owned(),
-    };
-    html! {
-        tr {
-            td { (label(&measurement.case)) }
-            td { (peer.peer) " " span.note { (peer.version.as_deref().unwrap_or_default()) } }
-            td.n { (figure(crate::limit::median(peer.own.clone()))) }
-            td.n { (figure(peer.median)) }
-            td.n { (ratio) }
-            td { (verdict) }
-            td { (peer.note) details.limit { summary { "command" } code { (peer.command.join(" ")) } } }
         }
     }
 }
