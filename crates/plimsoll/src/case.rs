@@ -107,7 +107,7 @@ pub const KEYS: &[Key] = &[
     key(
         "latency-target",
         Kind::Word,
-        "find the deepest queue that holds this: p99=2ms; --depth is the most tried",
+        "find the deepest queue that holds this: p99=2ms, any percentile from p1 to p99.99; --depth is the most tried",
     ),
     key("arrivals", Kind::Word, "how those follow one another: poisson, even"),
     key("protocol", Kind::Word, "round trips by: tcp, udp, icmp, or connect (a new TCP connection each)"),

@@ -8,6 +8,7 @@ mod calls;
 mod devices;
 mod file_systems;
 mod killed;
+mod racer;
 mod slow;
 mod steady;
 mod verify;

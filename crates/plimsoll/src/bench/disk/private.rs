@@ -263,7 +263,8 @@ mod tests {
         assert_eq!(names(dir.path()), 0);
     }
 
-    /// Somebody replaces whatever appears by a link to a victim, again and again: the victim stays as it was.
+    /// Somebody whose directory it is replaces whatever appears by a link to a victim, again and again: the victim stays
+    /// as it was. Where this user is root, the racer is another one.
     #[test]
     fn a_racer_with_links_gains_nothing() {
         let (dir, opened) = directory();
@@ -271,17 +272,23 @@ mod tests {
         let victim = base.path().join("victim");
         std::fs::create_dir(&victim).expect("create");
         std::fs::write(victim.join("data"), "precious").expect("write");
+        let racers = rustix::process::geteuid().is_root().then(|| rustix::fs::Uid::from_raw(65534));
+        rustix::fs::chown(dir.path(), racers, None).expect("chown");
         let place = dir.path().to_path_buf();
-        let aside = base.path().to_path_buf();
         let target = victim.clone();
         let (stop, stopped) = crossbeam_channel::bounded::<()>(0);
         let racer = std::thread::spawn(move || {
+            // Of this thread alone.
+            rustix::thread::set_thread_res_uid(racers, racers, racers).expect("another user");
             let mut won = 0;
             let mut number = 0;
             while !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {
-                for entry in std::fs::read_dir(&place).expect("list").flatten() {
+                let entries = std::fs::read_dir(&place).expect("list").flatten();
+                for entry in entries
+                    .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+                {
                     number += 1;
-                    let moved = std::fs::rename(entry.path(), aside.join(number.to_string())).is_ok();
+                    let moved = std::fs::rename(entry.path(), place.join(format!("moved-{number}"))).is_ok();
                     won += usize::from(moved && symlink(&target, entry.path()).is_ok());
                 }
             }

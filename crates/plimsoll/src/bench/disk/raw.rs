@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
+use rustix::process::Uid;
 use serde::{Deserialize, Serialize};
 
 use super::signature::{self, HEAD, TAIL};
@@ -181,9 +182,7 @@ fn look(device: &Path) -> Result<Looked, RawError> {
     let opened = File::options().read(true).custom_flags(flags).open(device);
     let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NOENT) => usage("does not exist"),
-        Some(Errno::ACCESS | Errno::PERM) => {
-            usage("may not be read by this user; run as root, or in the group of the device")
-        }
+        Some(errno @ (Errno::ACCESS | Errno::PERM)) => usage(forbidden(errno, rustix::process::geteuid())),
         _ => usage(&format!("cannot be opened: {error}")),
     })?;
     let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
@@ -195,6 +194,18 @@ fn look(device: &Path) -> Result<Looked, RawError> {
         return Err(RawError::Failed(format!("{name} has no size: no medium, or nothing is attached to it")));
     }
     Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
+}
+
+/// Who forbids a device, and what helps. The device cgroup answers EPERM, whoever asks (cgroup-v1/devices.rst); to root
+/// everything else is permitted but for what is mounted with nodev (open(2): EACCES).
+fn forbidden(errno: Errno, user: Uid) -> &'static str {
+    match (errno, user.is_root()) {
+        (Errno::PERM, _) => {
+            "is kept from this process by its device cgroup, as in a container; allow the device there, or run outside"
+        }
+        (_, true) => "is on a file system where no device may be opened (nodev); name it by a path in /dev",
+        (_, false) => "may not be read by this user; run as root, or in the group of the device",
+    }
 }
 
 /// Opens for use; exclusively before anything is written, which fails when anybody has claimed the device.
@@ -279,6 +290,15 @@ mod tests {
         for wrong in ["", ":", "/dev/sda", "/dev/sda:", ":S3Z8", "/dev/sda: "] {
             assert!(Consent::parse(wrong).is_err_and(|why| why.contains("lsblk")), "{wrong}");
         }
+    }
+
+    #[test]
+    fn who_forbids_a_device_is_named() {
+        let (root, user) = (Uid::ROOT, Uid::from_raw(1000));
+        assert!(forbidden(Errno::PERM, root).contains("device cgroup"));
+        assert!(forbidden(Errno::PERM, user).contains("device cgroup"));
+        assert!(forbidden(Errno::ACCESS, root).contains("nodev"));
+        assert!(forbidden(Errno::ACCESS, user).contains("run as root"));
     }
 
     #[test]

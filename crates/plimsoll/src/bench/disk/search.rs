@@ -22,7 +22,10 @@ impl Target {
     /// Reads `p99=2ms` or, as ids write it, `p99:2ms`; any percentile from p1 to p99.99.
     pub(super) fn parse(word: &str) -> Result<Target, String> {
         let wrong = || {
-            format!("latency-target: '{}' is none; write p99=2ms, or p99.9=500us", crate::text::shown(word))
+            let shown = crate::text::shown(word);
+            format!(
+                "latency-target: '{shown}' is none; write p99=2ms or p99.9=500us, any percentile from p1 to p99.99"
+            )
         };
         let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
         let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
@@ -272,9 +275,23 @@ mod tests {
         let target = Target::parse("p99=2ms").expect("a target");
         assert_eq!((target.share, target.ns, target.canonical().as_str()), (0.99, 2_000_000, "p99:2ms"));
         assert_eq!(Target::parse("p99.9:500us").expect("a target").canonical(), "p99.9:500us");
-        for wrong in ["", "p99", "99=2ms", "p0=2ms", "p100=2ms", "p99=0s", "p99=2", "pNaN=1s"] {
+        // Any percentile, not only those that are reported.
+        assert_eq!(Target::parse("p42=1s").expect("a target").share, 0.42);
+        for wrong in [
+            "",
+            "p99",
+            "99=2ms",
+            "p0=2ms",
+            "p0.99=1s",
+            "p99.991=1s",
+            "p100=2ms",
+            "p99=0s",
+            "p99=2",
+            "pNaN=1s",
+        ] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
+        assert!(Target::parse("p0=2ms").is_err_and(|why| why.contains("from p1 to p99.99")));
     }
 
     #[test]
