@@ -241,9 +241,9 @@ pub fn failed(done: &Done) -> Option<String> {
         (None, Some(code)) => format!("ended with code {code}"),
         (None, None) => "did not end well".to_owned(),
     };
-    let lines = done.stderr.lines().chain(done.stdout.lines());
-    match lines.map(str::trim).rfind(|line| !line.is_empty()) {
-        Some(said) => Some(format!("{how}: {}", crate::text::shown_within(said, 200))),
+    let last = |text: &'_ str| text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned);
+    match last(&done.stderr).or_else(|| last(&done.stdout)) {
+        Some(said) => Some(format!("{how}: {}", crate::text::shown_within(&said, 200))),
         None => Some(how),
     }
 }
