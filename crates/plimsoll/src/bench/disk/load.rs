@@ -297,16 +297,14 @@ impl Load {
     /// Gives idle slots the next blocks, at most `most` of them, in batches.
     fn refill(&mut self, most: u64) -> Result<(), LoadError> {
         let batch = (self.limit / BATCHES).max(1);
-        let mut queued = 0;
-        while queued < most as usize && self.in_flight < self.limit {
-            self.push_next(None)?;
-            queued += 1;
-            if queued.is_multiple_of(batch) {
-                self.engine.submit()?;
+        let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+        while left > 0 && self.in_flight < self.limit {
+            let together = batch.min(left).min(self.limit - self.in_flight);
+            for _ in 0..together {
+                self.push_next(None)?;
             }
-        }
-        if !queued.is_multiple_of(batch) {
             self.engine.submit()?;
+            left -= together;
         }
         Ok(())
     }
@@ -384,43 +382,37 @@ impl Load {
 
     /// Goes on with a transfer, or counts it. Returns whether it is finished.
     fn settle(&mut self, completion: &Completion, counting: Counting) -> Result<bool, LoadError> {
-        let request = completion.request;
+        let Request { slot, op, file, offset, start, len } = completion.request;
         let rest = rest(completion).map_err(LoadError::Fault)?;
-        let slot = &mut self.slots[request.slot];
-        let before = slot.begun.take();
-        let begun = Begun {
-            submitted_ns: before.map_or(completion.submitted_ns, |begun| begun.submitted_ns),
-            submit_ns: before.map_or(0, |begun| begun.submit_ns)
-                + completion.accepted_ns.saturating_sub(completion.submitted_ns),
-            accepted_ns: before.map_or(completion.accepted_ns, |begun| begun.accepted_ns),
+        let whole = Whole { op, file, offset: offset - start as u64, len: start + len };
+        let of_slot = &mut self.slots[slot];
+        let handing_ns = completion.accepted_ns.saturating_sub(completion.submitted_ns);
+        let begun = match of_slot.begun.take() {
+            Some(before) => Begun { submit_ns: before.submit_ns + handing_ns, ..before },
+            None => Begun {
+                submitted_ns: completion.submitted_ns,
+                submit_ns: handing_ns,
+                accepted_ns: completion.accepted_ns,
+            },
         };
-        let whole = Whole {
-            op: request.op,
-            file: request.file,
-            offset: request.offset - request.start as u64,
-            len: request.start + request.len,
+        let more = match rest {
+            None if self.source.doing() == Doing::Copy && op == Op::Read => {
+                of_slot.first_half_ns = completion.completed_ns;
+                let Whole { offset, len, .. } = whole;
+                Some(Request { slot, op: self.source.write(), file: 1, offset, start: 0, len })
+            }
+            rest => rest,
         };
-        let second_half = (self.source.doing() == Doing::Copy && request.op == Op::Read).then(|| Request {
-            op: self.source.write(),
-            file: 1,
-            offset: whole.offset,
-            start: 0,
-            len: whole.len,
-            ..request
-        });
-        if rest.is_none() && second_half.is_some() {
-            slot.first_half_ns = completion.completed_ns;
-        }
-        if let Some(more) = rest.or(second_half) {
-            slot.begun = Some(begun);
+        if let Some(more) = more {
+            of_slot.begun = Some(begun);
             self.engine.push(more)?;
             self.in_flight += 1;
             return Ok(false);
         }
-        slot.last = Some(whole);
-        self.unflushed += u64::from(matches!(whole.op, Op::Write | Op::WriteThrough));
-        self.idle.push(request.slot);
-        self.check(&whole, request.slot)?;
+        of_slot.last = Some(whole);
+        self.unflushed += u64::from(matches!(op, Op::Write | Op::WriteThrough));
+        self.idle.push(slot);
+        self.check(&whole, slot)?;
         if counting == Counting::Yes {
             self.count(&whole, &begun, completion);
         }

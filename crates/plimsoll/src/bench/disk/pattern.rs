@@ -52,24 +52,33 @@ impl Permutation {
 
     /// Where `index` (below `n`) goes.
     pub fn apply(&self, index: u64) -> u64 {
-        let mut x = index;
-        // Values outside are permuted on until they come back in: the walk is a cycle, so it ends, and the
-        // mapping stays a bijection (Black and Rogaway, CT-RSA 2002, "cycle walking").
-        loop {
-            x = self.network(x);
-            if x < self.n || self.n == 0 {
-                return x;
-            }
-        }
+        let [place] = self.apply_all([index]);
+        place
     }
 
-    fn network(&self, x: u64) -> u64 {
-        let (mut high, mut low) = (x >> self.low_bits, x & self.low_mask);
+    /// Where these (each below `n`) go: round by round, so that those of one do not wait for those of another.
+    fn apply_all<const N: usize>(&self, indices: [u64; N]) -> [u64; N] {
+        self.network(indices).map(|mut x| {
+            // Values outside are permuted on until they come back in: the walk is a cycle, so it ends, and the
+            // mapping stays a bijection (Black and Rogaway, CT-RSA 2002, "cycle walking").
+            while x >= self.n && self.n > 0 {
+                [x] = self.network([x]);
+            }
+            x
+        })
+    }
+
+    #[inline]
+    fn network<const N: usize>(&self, all: [u64; N]) -> [u64; N] {
+        let mut high = all.map(|x| x >> self.low_bits);
+        let mut low = all.map(|x| x & self.low_mask);
         for pair in self.keys.chunks_exact(2) {
-            high ^= round(low, pair[0]) & self.high_mask;
-            low ^= round(high, pair[1]) & self.low_mask;
+            for (high, low) in high.iter_mut().zip(&mut low) {
+                *high ^= round(*low, pair[0]) & self.high_mask;
+                *low ^= round(*high, pair[1]) & self.low_mask;
+            }
         }
-        (high << self.low_bits) | low
+        std::array::from_fn(|i| (high[i] << self.low_bits) | low[i])
     }
 }
 
@@ -251,9 +260,9 @@ impl Walk {
                 }
                 if self.next.is_multiple_of(AHEAD) {
                     let (first, last) = (self.next, places.saturating_sub(1));
-                    for (index, place) in (first..).zip(&mut self.ahead) {
-                        *place = self.permutation.apply(index.min(last));
-                    }
+                    // No walk is so long that the numbering ends.
+                    let indices = std::array::from_fn(|i| first.saturating_add(i as u64).min(last));
+                    self.ahead = self.permutation.apply_all(indices);
                 }
                 self.next += 1;
                 self.ahead[((self.next - 1) % AHEAD) as usize]

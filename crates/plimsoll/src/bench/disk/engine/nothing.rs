@@ -8,15 +8,16 @@ pub(super) struct Nothing {
     buffer: AlignedBuffer,
     depth: usize,
     clock: Clock,
-    queued: Vec<Request>,
-    /// Of each batch: up to which request it goes, when it was handed over and when it was taken.
-    batches: Vec<(usize, u64, u64)>,
+    /// What was asked for, as it will be handed back.
+    queued: Vec<Completion>,
+    /// How many of these were handed over.
+    begun: usize,
 }
 
 impl Nothing {
     pub(super) fn new(depth: usize, block: usize, clock: Clock) -> Result<Self, RingError> {
         let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
-        Ok(Nothing { buffer, depth, clock, queued: Vec::with_capacity(depth), batches: Vec::new() })
+        Ok(Nothing { buffer, depth, clock, queued: Vec::with_capacity(depth), begun: 0 })
     }
 }
 
@@ -38,13 +39,18 @@ impl Engine for Nothing {
     }
 
     fn push(&mut self, request: Request) -> Result<(), RingError> {
-        self.queued.push(request);
+        let outcome = Ok(request.len);
+        self.queued.push(Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 });
         Ok(())
     }
 
     fn submit(&mut self) -> Result<(), RingError> {
-        if self.batches.last().map_or(0, |batch| batch.0) < self.queued.len() {
-            self.batches.push((self.queued.len(), self.clock.now_ns(), self.clock.now_ns()));
+        if self.begun < self.queued.len() {
+            let (submitted_ns, accepted_ns) = (self.clock.now_ns(), self.clock.now_ns());
+            for transfer in &mut self.queued[self.begun..] {
+                (transfer.submitted_ns, transfer.accepted_ns) = (submitted_ns, accepted_ns);
+            }
+            self.begun = self.queued.len();
         }
         Ok(())
     }
@@ -52,18 +58,12 @@ impl Engine for Nothing {
     fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
         let completed_ns = self.clock.now_ns();
-        let mut requests = self.queued.drain(..);
-        let mut from = 0;
-        for (to, submitted_ns, accepted_ns) in self.batches.drain(..) {
-            done.extend(requests.by_ref().take(to - from).map(|request| Completion {
-                outcome: Ok(request.len),
-                request,
-                submitted_ns,
-                accepted_ns,
-                completed_ns,
-            }));
-            from = to;
+        self.queued.iter_mut().for_each(|transfer| transfer.completed_ns = completed_ns);
+        match done.is_empty() {
+            true => std::mem::swap(done, &mut self.queued),
+            false => done.append(&mut self.queued),
         }
+        self.begun = 0;
         Ok(())
     }
 }
