@@ -20,10 +20,10 @@ pub trait Link {
     /// Number of ranks.
     fn size(&self) -> usize;
 
-    /// Hands a parcel over. It may wait for the receiver, but not longer than [`super::fabric::SILENCE`].
+    /// Hands a parcel over, without waiting for its receiver.
     ///
     /// # Errors
-    /// The receiver took nothing.
+    /// No such rank can be.
     fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), String>;
 
     /// The next parcel that is already here.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use mpi::Threading;
 use mpi::environment::Universe;
+use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Equivalence, Source};
 
@@ -20,6 +21,8 @@ const ABANDONED: i32 = 4;
 /// A joined world.
 pub(super) struct World {
     world: SimpleCommunicator,
+    /// What was sent and is not taken yet.
+    under_way: Vec<Request<'static, [u8], StaticScope>>,
     // Leaves the world when it is dropped, so after the communicator.
     _universe: Universe,
 }
@@ -29,7 +32,27 @@ impl World {
     pub(super) fn join() -> io::Result<Self> {
         let joined = mpi::initialize_with_threading(Threading::Serialized);
         let (universe, _) = joined.ok_or_else(|| io::Error::other("MPI was joined before"))?;
-        Ok(Self { world: universe.world(), _universe: universe })
+        Ok(Self { world: universe.world(), under_way: Vec::new(), _universe: universe })
+    }
+
+    /// Forgets what has been taken. A receiver that is gone takes nothing, and nobody waits for it here.
+    fn advance(&mut self) {
+        let under_way = std::mem::take(&mut self.under_way);
+        self.under_way = under_way.into_iter().filter_map(|request| request.test().err()).collect();
+    }
+}
+
+impl Drop for World {
+    /// Leaves when all has been taken; MPI cannot take back what was begun, so a receiver that takes nothing ends the world.
+    fn drop(&mut self) {
+        let deadline = Instant::now() + SILENCE;
+        while !self.under_way.is_empty() {
+            if Instant::now() > deadline {
+                self.world.abort(ABANDONED);
+            }
+            std::thread::sleep(LOOK);
+            self.advance();
+        }
     }
 }
 
@@ -44,23 +67,16 @@ impl Link for World {
 
     fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), String> {
         let rank = i32::try_from(to).map_err(|e| e.to_string())?;
-        let deadline = Instant::now() + SILENCE;
-        mpi::request::scope(|scope| {
-            let mut request = self.world.process_at_rank(rank).immediate_send(scope, bytes);
-            while let Err(still) = request.test() {
-                // MPI cannot take back what was begun: a receiver that takes nothing ends the run. Short messages are
-                // taken by MPI itself, so this is a long one, to a rank 0 that is gone.
-                if Instant::now() > deadline {
-                    self.world.abort(ABANDONED);
-                }
-                request = still;
-                std::thread::sleep(LOOK);
-            }
-        });
+        // MPI reads it until the receiver has it, which may be never: it is not given back. What a rank sends in a run is
+        // little, its documents aside.
+        let bytes: &'static [u8] = Vec::leak(bytes.to_vec());
+        self.under_way.push(self.world.process_at_rank(rank).immediate_send(StaticScope, bytes));
+        self.advance();
         Ok(())
     }
 
     fn receive(&mut self) -> Option<Parcel> {
+        self.advance();
         let (message, status) = self.world.any_process().immediate_matched_probe()?;
         let from = usize::try_from(status.source_rank()).ok()?;
         let length = usize::try_from(status.count(u8::equivalent_datatype())).unwrap_or(usize::MAX);
