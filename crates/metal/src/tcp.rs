@@ -15,6 +15,8 @@ pub struct TcpInfo {
     pub timestamps: bool,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
+    /// The shortest round trip of the last minutes, in microseconds (Linux 4.6); `None` before one was measured.
+    pub shortest_rtt_us: Option<u32>,
     /// Congestion window, in segments.
     pub cwnd: u32,
     /// Path MTU in bytes.
@@ -58,6 +60,13 @@ impl TcpInfo {
         Ok(Self::read(&bytes[..(length as usize).min(LONGEST)]))
     }
 
+    /// How long the way there and back is by itself, in microseconds. The smoothed time also holds what waited in
+    /// queues, and an end that only receives keeps the one of its last few bytes, which may have been acknowledged late.
+    #[must_use]
+    pub fn way_us(&self) -> u32 {
+        self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
+    }
+
     fn read(bytes: &[u8]) -> Self {
         /// `TCPI_OPT_TIMESTAMPS`.
         const TIMESTAMPS: u8 = 1;
@@ -71,6 +80,7 @@ impl TcpInfo {
             send_mss: narrow(16),
             path_mtu: narrow(60),
             rtt_us: narrow(68),
+            shortest_rtt_us: (bytes.len() >= 152).then(|| narrow(148)).filter(|&us| us != u32::MAX),
             cwnd: narrow(80),
             total_retransmits: narrow(100),
             acknowledged: wide(120),
@@ -206,6 +216,10 @@ mod tests {
         assert!(info.send_mss > 500 && info.cwnd > 0 && info.path_mtu > info.send_mss, "{info:?}");
         assert!(info.acknowledged.unwrap() >= 1, "{info:?}");
         assert!(info.busy_us.is_some());
+        assert!(
+            info.shortest_rtt_us.is_some_and(|shortest| shortest > 0) && info.way_us() <= info.rtt_us,
+            "{info:?}"
+        );
         assert!(TcpInfo::of(std::fs::File::open("/dev/null").unwrap()).is_err());
     }
 
@@ -214,6 +228,16 @@ mod tests {
         let info = TcpInfo::read(&[1; 104]);
         assert_eq!((info.total_retransmits, info.acknowledged), (0x0101_0101, None));
         assert_eq!(TcpInfo::read(&[]), TcpInfo::default());
+        assert_eq!(TcpInfo::read(&[1; 151]).shortest_rtt_us, None);
+        assert_eq!(TcpInfo::read(&[1; 152]).shortest_rtt_us, Some(0x0101_0101));
+        assert_eq!(TcpInfo::read(&[0xff; 152]).shortest_rtt_us, None, "nothing measured yet");
+    }
+
+    #[test]
+    fn a_queue_does_not_make_the_way_longer() {
+        let info = TcpInfo { rtt_us: 40_000, shortest_rtt_us: Some(30), ..TcpInfo::default() };
+        assert_eq!(info.way_us(), 30);
+        assert_eq!(TcpInfo { shortest_rtt_us: None, ..info }.way_us(), 40_000);
     }
 
     #[test]

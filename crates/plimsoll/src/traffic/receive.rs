@@ -61,7 +61,7 @@ pub(super) struct Done {
 /// # Errors
 /// The socket's.
 pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
-    let short = TcpInfo::of(socket)?.rtt_us <= SHORT_US;
+    let short = TcpInfo::of(socket)?.way_us() <= SHORT_US;
     set_read_at_least(socket, if short { MUCH } else { 1 })
 }
 

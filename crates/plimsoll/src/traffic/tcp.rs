@@ -139,7 +139,8 @@ impl<'env> Run<'env> {
     /// How long the word to begin and the first byte take together, there and back; the far end's word has come.
     fn way_back(&self) -> Duration {
         let info = self.means.sockets.first().filter(|_| self.means.end == End::Near).map(TcpInfo::of);
-        info.and_then(Result::ok).map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.rtt_us)))
+        info.and_then(Result::ok)
+            .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.way_us())))
     }
 
     /// Deals with what was seen; what else is there is handed back.

@@ -160,7 +160,7 @@ impl Streams {
     /// Whether trials of a few hundredths of a second tell something: not where a stream is still finding its rate then.
     fn is_near(&self) -> bool {
         let rtt = self.far_end.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
-        self.far_end.pid().is_some() || rtt.is_some_and(|info| info.rtt_us <= NEAR_US)
+        self.far_end.pid().is_some() || rtt.is_some_and(|info| info.way_us() <= NEAR_US)
     }
 
     /// Tries each stream's sender and receiver on one core, on another core, and on two, and
