@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::case::Case;
+use crate::case::{Case, Value};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::Unit;
+use crate::resolve::scaled_order;
 use crate::sample::Conditions;
 use crate::stats::{Samples, Seed};
 
@@ -84,10 +85,14 @@ pub struct Matched {
 }
 
 impl Matched {
-    /// Whether this case measures the same.
-    pub fn is(&self, case: &Case) -> bool {
+    /// Whether this case measures the same, or what is left of it at that scale.
+    pub fn is(&self, case: &Case, scale: f64) -> bool {
+        let same = |name: &str, value: &Value| match (name, value) {
+            ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
+            _ => case.get(name) == Some(value),
+        };
         self.case.benchmark() == case.benchmark()
-            && self.case.params().iter().all(|(name, value)| case.get(name) == Some(value))
+            && self.case.params().iter().all(|(name, value)| same(name, value))
     }
 }
 
@@ -227,7 +232,8 @@ impl Baseline {
     /// The published figure of a case's metric.
     pub fn of(&self, case: &Case, metric: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| {
-            figure.is_own_point() && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case))
+            figure.is_own_point()
+                && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
         })
     }
 
@@ -237,7 +243,7 @@ impl Baseline {
             let same = |f: &&Figure| {
                 f.source == "own"
                     && wanted(f.statistic)
-                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case))
+                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
             };
             self.figures.iter().filter(same).filter_map(Figure::believed).collect()
         };

@@ -36,7 +36,7 @@ fn every_row_is_matched_to_a_case_or_says_why_not() {
                 continue;
             };
             assert!(figure.unmatched.is_empty(), "{name}: {figure:?}");
-            let case = cases.iter().find(|case| matched.is(case));
+            let case = cases.iter().find(|case| matched.is(case, 1.0));
             let case = case.unwrap_or_else(|| panic!("{name}: no case for {} of {figure:?}", matched.case));
             let metrics = bench::find(case.benchmark()).unwrap().metrics(case);
             let metric = metrics.iter().find(|metric| metric.name == matched.metric);
@@ -58,7 +58,7 @@ fn every_point_of_a_design_has_a_case_of_its_own() {
                 "{} {} {} {} {}",
                 figure.operation, figure.pattern, figure.precision, figure.bytes, figure.threads
             );
-            let case = cases.iter().find(|case| matched.is(case)).unwrap();
+            let case = cases.iter().find(|case| matched.is(case, 1.0)).unwrap();
             taken.entry(format!("{case} {}", matched.metric)).or_default().insert(point);
         }
         for (case, points) in taken {
@@ -104,10 +104,10 @@ fn a_selector_takes_further_parameters_and_no_other_values() {
     let matched = |selector: &str| Matched { case: selector.parse().unwrap(), metric: "rate", value: None };
     let case: Case =
         "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
-    assert!(matched("cpu.peak/op=add/threads=2").is(&case));
-    assert!(!matched("cpu.peak/op=add/threads=1").is(&case));
-    assert!(!matched("cpu.peak/op=add/place=compact").is(&case));
-    assert!(!matched("cpu.linpack").is(&case));
+    assert!(matched("cpu.peak/op=add/threads=2").is(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/threads=1").is(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/place=compact").is(&case, 1.0));
+    assert!(!matched("cpu.linpack").is(&case, 1.0));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::out::Out;
 use super::style::{Role, Style};
 use super::wrap::{flowed, paragraph};
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
+use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::{Baseline, Figure, Layout, Matched};
 use crate::quantity::{format_size, percent, significant};
 
@@ -115,15 +115,40 @@ struct Today<'a> {
     samples: Vec<f64>,
     /// The metric of the first repeat that has one.
     metric: Option<&'a MetricResult>,
+    /// The first reference tool that gave a figure of it.
+    tool: Option<Tool<'a>>,
     /// What became of it, where that is not a figure.
     instead: Option<String>,
     /// Why it is not to be believed.
     invalid: Option<String>,
 }
 
+/// The figure of a reference tool.
+struct Tool<'a> {
+    name: &'a str,
+    figure: f64,
+    of_limit: Option<f64>,
+}
+
+impl<'a> Tool<'a> {
+    fn of(measurement: &'a Measurement, name: &str) -> Option<Self> {
+        let named = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);
+        let told = |metric: &'a MetricResult| metric.peers.iter().find(|peer| peer.median.is_some());
+        if let Some(peer) = told(named(name)?) {
+            return Some(Self { name: &peer.peer, figure: peer.median?, of_limit: peer.of_limit });
+        }
+        // Of as many transfers as are always under way each takes their number ÷ the rate (Little's law).
+        let peer = told(named("rate").filter(|_| name == "latency")?)?;
+        let depth = measurement.case.number("depth").unwrap_or(1);
+        let under_way = measurement.case.threads() as f64 * depth as f64;
+        Some(Self { name: &peer.peer, figure: under_way / peer.median?, of_limit: None })
+    }
+}
+
 impl<'a> Today<'a> {
     fn of(run: &'a Run, matched: &Matched) -> Self {
-        let here: Vec<&Measurement> = run.measurements.iter().filter(|m| matched.is(&m.case)).collect();
+        let is = |m: &&Measurement| matched.is(&m.case, run.plan.scale);
+        let here: Vec<&Measurement> = run.measurements.iter().filter(is).collect();
         let metrics =
             || here.iter().filter_map(|m| m.metrics.iter().find(|metric| metric.name == matched.metric));
         let reason = |status| {
@@ -141,14 +166,10 @@ impl<'a> Today<'a> {
         Self {
             samples: metrics().flat_map(|metric| metric.samples.iter().copied()).collect(),
             metric: metrics().next(),
+            tool: here.iter().find_map(|m| Tool::of(m, matched.metric)),
             instead,
             invalid: reason(Status::Invalid),
         }
-    }
-
-    /// The first reference tool that gave figures.
-    fn tool(&self) -> Option<&'a PeerResult> {
-        self.metric?.peers.iter().find(|peer| peer.median.is_some())
     }
 
     fn mean(&self) -> Option<f64> {
@@ -417,9 +438,9 @@ impl Beside {
         let shown = |value: Option<f64>| value.map(|value| significant(value / scale, DIGITS));
         let share = |share: Option<f64>| share.map(|share| percent(share, 3));
         let limit = today.metric.and_then(|m| m.limit.as_ref()).and_then(|limit| limit.value);
-        let tool = today.tool();
+        let tool = today.tool.as_ref();
         let cells = [
-            tool.and_then(|tool| Some(format!("{} {}", shown(tool.median)?, tool.peer))),
+            tool.and_then(|tool| Some(format!("{} {}", shown(Some(tool.figure))?, tool.name))),
             shown(limit),
             share(today.metric.and_then(|m| m.of_limit)),
             share(tool.and_then(|tool| tool.of_limit)),

@@ -62,7 +62,7 @@ fn shrink(part: &mut Group, scale: f64) {
             "volume" => &|n| times(n, scale).max(n.min(block.saturating_mul(2).saturating_mul(threads))),
             "count" => &|n| times(n, scale).max(n.min(threads)),
             "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
-            "n" => &|n| times(n, scale.cbrt()).max(n.min(LEAST_ORDER)),
+            "n" => &|n| scaled_order(n, scale),
             // Of memory, a size says which cache a region lives in.
             "size" if disk => {
                 &|n| times(n, scale).max(LEAST_FILE).max(block.saturating_mul(2).saturating_mul(threads))
@@ -76,6 +76,11 @@ fn shrink(part: &mut Group, scale: f64) {
             }
         }
     }
+}
+
+/// What becomes of the order of a system of equations.
+pub fn scaled_order(n: u64, scale: f64) -> u64 {
+    if scale == 1.0 { n } else { times(n, scale.cbrt()).max(n.min(LEAST_ORDER)) }
 }
 
 fn times(n: u64, factor: f64) -> u64 {

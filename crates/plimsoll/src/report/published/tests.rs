@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use crate::measurement::PeerResult;
 use crate::published::find;
 use crate::quantity::Unit;
 
@@ -68,10 +69,38 @@ fn a_row_tells_what_was_published() {
 fn a_tool_beside_another_case_keeps_its_share_of_that_cases_limit() {
     use crate::limit::{Kind, Limit, Source};
     let floor = Limit::fixed(Kind::Floor, Source::Derived, 20e-6, "echo", Vec::new());
-    let mut metric = fixture::metric_of("rtt", Unit::Second, vec![40e-6]);
-    metric.peers =
-        vec![PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor))];
-    let today = |metric| Today { samples: Vec::new(), metric, instead: None, invalid: None };
-    let beside = Beside::of(&today(None), 1e-6).with_tool_of(&today(Some(&metric)), 1e-6);
+    let mut echo = fixture::measured("network.latency/protocol=icmp/message=56", "rtt", Unit::Second, 40e-6);
+    let peer = PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
+    echo.metrics[0].peers = vec![peer];
+    let today = |tool| Today { samples: Vec::new(), metric: None, tool, instead: None, invalid: None };
+    let beside = Beside::of(&today(None), 1e-6).with_tool_of(&today(Tool::of(&echo, "rtt")), 1e-6);
     assert_eq!(beside.0, ["80.00 netperf", NOTHING, NOTHING, "25.0 %"], "limit ÷ measured");
+}
+
+#[test]
+fn a_tool_that_tells_a_rate_stands_beside_the_latency_too() {
+    let case = "disk.io/op=read/pattern=random/block=1K/threads=4/engine=psync/depth=1";
+    let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
+    disk.metrics[0].peers = vec![PeerResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
+    disk.metrics.push(fixture::metric_of("latency", Unit::Second, vec![400e-6]));
+    let run = Run { measurements: vec![disk], ..fixture::run() };
+    let text = text(&find("hyperion-prometheus").unwrap(), &run, &Style::plain(200));
+    let table = text.split("\n\n").find(|table| table.starts_with("disk latency")).unwrap();
+    assert!(
+        table.contains("0.4000") && table.contains("0.5000 iozone"),
+        "four under way at 8000 a second: {table}"
+    );
+}
+
+#[test]
+fn a_scaled_system_of_equations_stands_in_its_row() {
+    let solved = fixture::measured("cpu.linpack/n=1000/threads=1", "rate", Unit::FlopPerSecond, 40e9);
+    let mut run = Run { measurements: vec![solved], ..fixture::run() };
+    let row = |run: &Run| {
+        let text = text(&find("hyperion-prometheus").unwrap(), run, &Style::plain(200));
+        text.lines().any(|line| line.contains("40.00"))
+    };
+    assert!(!row(&run), "10000 were not solved");
+    run.plan.scale = 0.001;
+    assert!(row(&run));
 }
