@@ -13,7 +13,7 @@ use super::target::TestFile;
 mod nothing;
 mod one;
 
-use nothing::Nothing;
+use nothing::{NoCall, Nothing};
 use one::{Calls, Mapping, OneAtATime};
 
 /// The engines there are.
@@ -25,8 +25,10 @@ pub enum Kind {
     Psync,
     /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
     Mmap,
-    /// Many transfers that are finished at once without being done: the floor of everything else here.
+    /// Many transfers that are finished at once without being done: the floor of a ring.
     Null,
+    /// One at a time that is not done: the floor of the synchronous ones.
+    NullCall,
 }
 
 const fn polling(submission: Who, completion: Who) -> Kind {
@@ -68,7 +70,7 @@ impl Kind {
 
     /// Whether it does one transfer at a time, whatever depth is asked for.
     pub fn is_one_at_a_time(self) -> bool {
-        matches!(self, Kind::Psync | Kind::Mmap)
+        matches!(self, Kind::Psync | Kind::Mmap | Kind::NullCall)
     }
 }
 
@@ -143,6 +145,7 @@ pub fn open_on(
         Kind::Psync => whole(Box::new(OneAtATime::new(Calls(files.to_vec()), block, clock)?)),
         Kind::Mmap => whole(Box::new(OneAtATime::new(Mapping::new(files, access)?, block, clock)?)),
         Kind::Null => whole(Box::new(Nothing::new(depth, block, clock)?)),
+        Kind::NullCall => whole(Box::new(OneAtATime::new(NoCall, block, clock)?)),
         Kind::IoUring(polling) => match ring(files, depth, block, polling) {
             Ok(ring) => whole(Box::new(ring.stamped_by(clock))),
             Err(RingError::Unavailable(why)) => {

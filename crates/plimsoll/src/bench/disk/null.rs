@@ -1,5 +1,8 @@
 //! `disk.null`: the loop of `disk.io` with an engine that does nothing: what plimsoll itself costs for each transfer,
 //! clock readings, block order and histograms included. A device that is not much slower cannot be measured.
+//!
+//! `engine=psync` does one at a time within the call that begins it, as fio's null engine does at its depth of 1;
+//! `engine=io_uring` hands over and reaps apart, with a clock reading more.
 
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
@@ -26,6 +29,9 @@ const BYTES: u64 = 1 << 30;
 /// The depths of the default cases: each transfer by itself, and batches.
 const DEPTHS: &[u64] = &[1, 32];
 
+/// The engines whose floor is told, by the word that names them, and what stands for them here.
+const ENGINES: &[(&str, Kind)] = &[("psync", Kind::NullCall), ("io_uring", Kind::Null)];
+
 impl Benchmark for DiskNull {
     fn name(&self) -> &'static str {
         "disk.null"
@@ -36,7 +42,7 @@ impl Benchmark for DiskNull {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["depth"]
+        &["engine", "depth"]
     }
 
     fn by_default(&self) -> bool {
@@ -48,27 +54,47 @@ impl Benchmark for DiskNull {
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let case = |depth: u64| match depth {
-            1..=1024 => {
-                Ok(Candidate { case: Case::of(self.name()).with_count("depth", depth), feasible: Ok(()) })
+        let names: Vec<&str> = ENGINES.iter().map(|(word, _)| *word).collect();
+        let mut all = Vec::new();
+        for word in group.words("engine", &names) {
+            let Some((word, kind)) = ENGINES.iter().find(|(name, _)| *name == word) else {
+                return Err(format!("engine: {word} has no floor here; choose {}", names.join(" or ")));
+            };
+            let defaults = if kind.is_one_at_a_time() { &DEPTHS[..1] } else { DEPTHS };
+            for depth in group.numbers("depth", defaults) {
+                if !(1..=1024).contains(&depth) {
+                    return Err(format!("depth: {depth} is not between 1 and 1024"));
+                }
+                let alone = kind.is_one_at_a_time() && depth > 1;
+                all.push(Candidate {
+                    case: Case::of(self.name()).with_word("engine", word).with_count("depth", depth),
+                    feasible: if alone {
+                        Err(CannotMeasure::not_here("it does one transfer at a time"))
+                    } else {
+                        Ok(())
+                    },
+                });
             }
-            _ => Err(format!("depth: {depth} is not between 1 and 1024")),
-        };
-        group.numbers("depth", DEPTHS).into_iter().map(case).collect()
+        }
+        Ok(all)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let depth = case.number("depth").and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1);
         let seed = derive(cx.options.seed, case.id().as_str());
-        let load = load(depth, seed).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let kind = ENGINES
+            .iter()
+            .find(|(word, _)| case.word("engine") == Some(word))
+            .map_or(Kind::Null, |(_, kind)| *kind);
+        let load = load(kind, depth, seed).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         Ok(Box::new(Floor { load, counted: 0, done: 0 }))
     }
 }
 
-fn load(depth: usize, seed: u64) -> Result<Load, LoadError> {
+fn load(kind: Kind, depth: usize, seed: u64) -> Result<Load, LoadError> {
     let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
     let source = Source::new(Doing::Read, Through::No, Blocks::One(BLOCK), Order::Random, extent, seed);
-    let engine = open_on(Kind::Null, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
+    let engine = open_on(kind, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
     Ok(Load::new(
         engine,
         source,
@@ -118,12 +144,37 @@ mod tests {
 
     #[test]
     fn every_transfer_is_counted_and_timed() {
-        let mut floor = Floor { load: load(32, 1).expect("load"), counted: 0, done: 0 };
-        assert!(floor.verify().is_err(), "nothing was done yet");
-        let sample = floor.sample(Amount::Work(1000)).expect("sample");
-        assert!((sample.values["latency"] * 1000.0 / sample.elapsed - 1.0).abs() < 1e-9);
-        assert!(floor.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
-        assert_eq!(floor.verify(), Ok(()));
-        assert!(floor.done > 1000);
+        for (kind, depth) in [(Kind::Null, 32), (Kind::Null, 1), (Kind::NullCall, 1)] {
+            let mut floor = Floor { load: load(kind, depth, 1).expect("load"), counted: 0, done: 0 };
+            assert!(floor.verify().is_err(), "nothing was done yet");
+            let sample = floor.sample(Amount::Work(1000)).expect("sample");
+            assert!((sample.values["latency"] * 1000.0 / sample.elapsed - 1.0).abs() < 1e-9);
+            assert!(floor.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
+            assert_eq!(floor.verify(), Ok(()));
+            assert!(floor.done > 1000);
+        }
+    }
+
+    #[test]
+    fn what_does_one_at_a_time_has_one_depth() {
+        let machine = Machine::discover(&crate::machine::Root::live());
+        let cases = |group: &Group| DiskNull.cases(&machine, group);
+        let ids: Vec<String> = cases(&Group::default())
+            .expect("cases")
+            .iter()
+            .map(|c| c.case.id().as_str().to_owned())
+            .collect();
+        let of = |rest: &str| format!("disk.null/{rest}");
+        assert_eq!(
+            ids,
+            [of("engine=psync/depth=1"), of("engine=io_uring/depth=1"), of("engine=io_uring/depth=32")]
+        );
+        let deep = Group::default().with("depth", vec![crate::case::Value::Count(8)]);
+        assert_eq!(
+            cases(&deep).expect("cases").iter().map(|c| c.feasible.is_ok()).collect::<Vec<_>>(),
+            [false, true]
+        );
+        let other = Group::default().with("engine", vec![crate::case::Value::Word("mmap".to_owned())]);
+        assert!(cases(&other).expect_err("mmap").contains("psync or io_uring"));
     }
 }
