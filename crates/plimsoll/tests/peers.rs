@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::network::Serving;
 use crate::support::{ended, plimsoll, scratch, until};
 
 /// A program of ours in place of likwid-bench.
@@ -276,16 +277,25 @@ fn a_server_elsewhere_is_named_and_used() {
     // It prints where it was sent.
     let script = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
     let path = format!("iperf3={}", tool(dir.path(), script).display());
-    let case = ["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms", "--json", "-"];
-    let tools = ["--against", "iperf3,netperf", "--peer-path", &path, "--store", "none"];
-    let server = ["--peer-server", "iperf3=[2001:db8::7]:5299"];
-    let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools).args(server), 0);
-    let run: Value = serde_json::from_str(&out).unwrap();
-    let peers = run["measurements"][0]["metrics"][0]["peers"].as_array().unwrap().clone();
-    let iperf3 = peers.iter().find(|peer| peer["peer"] == "iperf3").unwrap();
-    let why = iperf3["reason"].as_str().unwrap();
-    assert!(why.contains("code 7") && why.contains("-c 2001:db8::7 -p 5299"), "{iperf3}");
+    let serving = Serving::here(&["--open"]);
+    let beside = |far: &[&str], server: &str| {
+        let case =
+            ["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms", "--json", "-"];
+        let tools = ["--against", "iperf3", "--peer-path", &path, "--store", "none", "--peer-server", server];
+        let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools).args(far), 0);
+        let run: Value = serde_json::from_str(&out).unwrap();
+        let peer = run["measurements"][0]["metrics"][0]["peers"][0].clone();
+        (peer["reason"].as_str().unwrap().to_owned(), peer)
+    };
+    let far = ["--server", &format!("127.0.0.1:{}", serving.port())];
+    let (why, iperf3) = beside(&far, "iperf3=127.0.0.1:5299");
+    assert!(why.contains("code 7") && why.contains("-c 127.0.0.1 -p 5299"), "{iperf3}");
     assert!(iperf3["input"].get("server").is_none(), "{iperf3}");
+    // A server on another host than ours would be compared with something else.
+    let (why, _) = beside(&far, "iperf3=[2001:db8::7]:5299");
+    assert!(why.contains("is not on 127.0.0.1"), "{why}");
+    let (why, _) = beside(&[], "iperf3=127.0.0.1:5299");
+    assert!(why.contains("without --server"), "{why}");
     for (bad, wanted) in [
         ("fio=h:1", "no tool with a server"),
         ("iperf3=h:99999", "--peer-server"),

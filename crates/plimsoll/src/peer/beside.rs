@@ -159,8 +159,7 @@ impl Companions {
         enough_space(parent, invocation.disk_bytes)?;
         let scratch = Scratch::new(parent).map_err(|e| format!("no private directory: {e}"))?;
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
-        let libraries =
-            found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher, &self.interrupts));
+        let libraries = found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher));
         Ok(Runs {
             found: found.clone(),
             making,
@@ -179,19 +178,28 @@ impl Companions {
     /// The server elsewhere that this tool needs for the case; `None` where one is started here, or none is needed.
     fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<Server>, String> {
         let tool = peer.tool();
-        if let Some(server) = self.servers.get(tool.name) {
-            return Ok(Some(server.clone()));
-        }
-        let Some(far) = case.word("server") else { return Ok(None) };
+        let named = self.servers.get(tool.name);
+        let Some(far) = case.word("server") else {
+            return match named {
+                Some(_) => Err("its --peer-server is on another host, and without --server ours stays here: name the same host with both".to_owned()),
+                None => Ok(None),
+            };
+        };
         let native = far.strip_prefix("iperf3://");
         let usual = tool.port.unwrap_or(1);
         let address = Address::parse_with(native.unwrap_or(far), usual)?;
-        match (tool.port.is_some(), native) {
+        let (name, host) = (tool.name, crate::text::shown(address.host()));
+        match (named, native) {
+            (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
+            (Some(_), _) => {
+                return Err(format!(
+                    "its --peer-server is not on {host}, where our far end is: name the same host with both"
+                ));
+            }
             // Its own server is the far end already.
-            (true, Some(_)) if tool.name == "iperf3" => {}
-            (false, _) => {}
-            (true, _) => {
-                let (name, host) = (tool.name, crate::text::shown(address.host()));
+            (None, Some(_)) if name == "iperf3" => {}
+            (None, _) if tool.port.is_none() => {}
+            (None, _) => {
                 return Err(format!(
                     "the far end is another host: start {name}'s server there and name it with --peer-server {name}={host}:{usual}"
                 ));
@@ -205,7 +213,7 @@ impl Companions {
         if let Some(known) = self.versions.get(found.peer.tool().name) {
             return known.clone();
         }
-        let asked = ask_version(found, &self.launcher, &self.parent, &self.interrupts);
+        let asked = ask_version(found, &self.launcher, &self.parent);
         self.versions.insert(found.peer.tool().name, asked.clone());
         asked
     }
@@ -367,6 +375,7 @@ impl Runs {
             let Some(server) = &self.invocation.server else { return Ok(None) };
             match self.serve(server) {
                 Ok(running) => return Ok(Some(running)),
+                Err(cannot) if cannot.cause == Cause::Interrupted => return Err(cannot),
                 Err(cannot) => last = Some(cannot),
             }
             if attempt + 1 < ATTEMPTS {
@@ -401,6 +410,7 @@ impl Runs {
             }
             select! {
                 recv(looks) -> _ => {}
+                recv(self.interrupts) -> _ => return Err(self.told(&ProcessError::Interrupted)),
                 recv(deadline) -> _ => return Err(cannot("did not listen within 5 s".to_owned())),
             }
         }

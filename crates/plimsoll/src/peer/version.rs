@@ -3,25 +3,21 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::never;
 
 use super::process::{Launcher, Order};
 use super::{Found, Package, Scratch};
 
-/// Longest time that a program may take to tell its version.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+/// Longest time that a program may take to tell its version. An interrupt waits so long: it is for who carries out the run,
+/// and would be lost if it were taken here.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Its version: as it tells it, else that of its package.
-pub(super) fn ask_version(
-    found: &Found,
-    launcher: &Launcher,
-    parent: &Path,
-    interrupts: &Receiver<()>,
-) -> Option<String> {
+pub(super) fn ask_version(found: &Found, launcher: &Launcher, parent: &Path) -> Option<String> {
     let scratch = Scratch::new(parent).ok()?;
     let ask = |program: &Path, arguments: Vec<OsString>| {
         let order = Order { arguments, limit: PATIENCE, ..Order::of(program, scratch.path()) };
-        launcher.run(&order, interrupts).ok()
+        launcher.run(&order, &never()).ok()
     };
     let program = found.programs.first()?.clone()?;
     let arguments = found.peer.tool().version_arguments;
@@ -44,12 +40,7 @@ pub(super) fn ask_version(
 
 /// The libraries of a program whose name holds `part`, as the dynamic linker lists them (ld.so(8), `--list`), links
 /// resolved: the name of the file holds the version.
-pub(super) fn libraries(
-    order: &Order,
-    part: &str,
-    launcher: &Launcher,
-    interrupts: &Receiver<()>,
-) -> Vec<String> {
+pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     let Some(linker) = LINKERS.iter().map(Path::new).find(|linker| linker.exists()) else {
         return Vec::new();
@@ -59,7 +50,7 @@ pub(super) fn libraries(
         limit: PATIENCE,
         ..Order::of(linker, &order.directory)
     };
-    let Ok(done) = launcher.run(&list, interrupts) else { return Vec::new() };
+    let Ok(done) = launcher.run(&list, &never()) else { return Vec::new() };
     let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
     let named = paths.filter(|path| path.contains(part));
     let real = named.filter_map(|path| std::fs::canonicalize(path).ok());

@@ -65,7 +65,7 @@ pub fn check<'a>(
     for case in cases {
         let size = match case.benchmark() {
             "disk.io" | "disk.knee" => io::file_size(case),
-            "disk.fsync" => fsync::FILE_SIZE,
+            "disk.fsync" => fsync::file_size(case),
             _ => continue,
         };
         facts.file_size(size)?;

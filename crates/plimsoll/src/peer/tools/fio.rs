@@ -258,7 +258,13 @@ impl Peer for Fio {
         }
         if case.benchmark() == "disk.fsync" {
             let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
-            return Reading::of((job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9);
+            let mut reading = Reading::of((job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9)?;
+            if job.write.total_ios * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
+                reading
+                    .differs
+                    .push("its log began again: commits over old blocks record no new length".to_owned());
+            }
+            return Ok(reading);
         }
         let value = match metric(case).ok_or("the case has no block")? {
             "latency" => job.latency_ns() * 1e-9,

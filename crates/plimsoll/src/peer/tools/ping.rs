@@ -37,6 +37,7 @@ impl Peer for Ping {
         (case.benchmark() == "network.latency" && known).then_some(())?;
         (case.number("message")? <= LARGEST).then_some(())?;
         let (definition, note) = match case.word("protocol")? {
+            "icmp" if case.word("mode") == Some("poll") => (Match::Related, "it sleeps until the echo comes"),
             "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
             "icmp" => (Match::Related, "one echo at a time"),
             _ => (Match::Related, "the kernel answers an echo, no process does"),
