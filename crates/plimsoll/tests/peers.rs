@@ -58,6 +58,7 @@ fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
     assert!(peer["ratio"]["median"].as_f64().unwrap() > 1.0);
     let command: Vec<&str> = peer["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(command.contains(&"-t") && command[0] == "taskset", "{command:?}");
+    assert_eq!(peer["achieved"]["sha256"].as_str().map(str::len), Some(64), "{peer}");
 }
 
 #[test]
@@ -269,6 +270,32 @@ fn the_server_of_a_tool_is_ended_with_it() {
     }
     assert!(peer["input"]["server"].as_str().unwrap().contains("iperf3 -s"), "{peer}");
     gone(fs::read_to_string(&mark).unwrap().trim());
+}
+
+/// An interrupt does not wait for the attempts that a server would have.
+#[test]
+fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
+    let dir = scratch();
+    let mark = dir.path().join("servers");
+    let script = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
+    let path = format!("iperf3={}", tool(dir.path(), &script).display());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.args(["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms"]);
+    command.args(["--against", "iperf3", "--peer-path", &path, "--store", "none"]);
+    command.current_dir(dir.path()).env("TMPDIR", dir.path());
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let started = || fs::read_to_string(&mark).unwrap_or_default();
+    until("the start of the server", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+        started().ends_with('\n')
+    });
+    let pid = rustix::process::Pid::from_child(&run);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert!(started().lines().count() < 3, "every attempt was made: {}", started());
+    started().split_whitespace().for_each(gone);
+    assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
 #[test]

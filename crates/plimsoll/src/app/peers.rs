@@ -77,7 +77,7 @@ pub(super) fn companions(
     reap(disk);
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
     let search = search(&common.peer_path)?;
-    let mut companions = Companions::new(Against::Nobody, search, launcher, parent, interrupts);
+    let mut companions = Companions::new(search, launcher, parent, interrupts);
     companions.disk = disk.to_owned();
     companions.servers = servers(&common.peer_server)?;
     let benchmarks = prepared.planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
@@ -102,7 +102,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let plimsoll = super::own_program()?;
     let parent = std::env::temp_dir();
     let launcher = Launcher { plimsoll };
-    let mut companions = Companions::new(Against::All, search.clone(), launcher, parent, never());
+    let mut companions = Companions::new(search.clone(), launcher, parent, never());
     let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
     if install != Install::No {
         let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.tool().package);

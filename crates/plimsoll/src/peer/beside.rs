@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
 use super::process::{Launcher, Order, ProcessError, Running, failed};
-use super::version::{ask_version, libraries};
+use super::version::{ask_version, digest, libraries};
 use super::{
     Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Peer, Scratch, Search, Through, patience,
 };
@@ -31,8 +31,6 @@ const MOST_BYTES: u64 = super::process::OUTPUT_CAP;
 
 /// The tools of a run.
 pub struct Companions {
-    /// Which were asked for.
-    pub against: Against,
     /// Where they are looked for.
     pub search: Search,
     /// How they are started.
@@ -80,16 +78,9 @@ pub struct Companion {
 
 impl Companions {
     /// The tools of a run, none of them looked for yet.
-    pub fn new(
-        against: Against,
-        search: Search,
-        launcher: Launcher,
-        parent: PathBuf,
-        interrupts: Receiver<()>,
-    ) -> Self {
+    pub fn new(search: Search, launcher: Launcher, parent: PathBuf, interrupts: Receiver<()>) -> Self {
         const SECONDS: f64 = 1.0;
         Self {
-            against,
             search,
             launcher,
             disk: parent.clone(),
@@ -104,9 +95,22 @@ impl Companions {
         }
     }
 
+    /// Seconds that those take which stand beside this case, roughly.
+    pub fn seconds_beside(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
+        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
+        there.map(|pairing| pairing.seconds * pairing.pairs as f64).sum()
+    }
+
     /// Those that stand beside this case.
-    pub fn beside(&mut self, case: &Case, machine: &Machine, offer: &Offer) -> Vec<Companion> {
-        let picked = chosen(&self.against, &self.search, &self.benchmarks, case, machine);
+    pub fn beside(
+        &mut self,
+        against: &Against,
+        case: &Case,
+        machine: &Machine,
+        offer: &Offer,
+    ) -> Vec<Companion> {
+        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
         let mut offer = offer.clone();
         let file = offer.file.as_ref().and_then(|file| std::fs::metadata(file).ok());
         offer.file_bytes = offer.file_bytes.or(file.map(|file| file.len()));
@@ -160,6 +164,7 @@ impl Companions {
         let scratch = Scratch::new(parent).map_err(|e| format!("no private directory: {e}"))?;
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
         let libraries = found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher));
+        let digest = digest(&order.program);
         Ok(Runs {
             found: found.clone(),
             making,
@@ -170,6 +175,7 @@ impl Companions {
             launcher: self.launcher.clone(),
             interrupts: self.interrupts.clone(),
             libraries: libraries.unwrap_or_default(),
+            digest,
             hung: Rc::clone(&self.hung),
             facts: Facts::default(),
         })
@@ -291,6 +297,8 @@ struct Runs {
     interrupts: Receiver<()>,
     /// Files of the libraries that decide its figure.
     libraries: Vec<String>,
+    /// SHA-256 of its program.
+    digest: Option<String>,
     hung: Hung,
     facts: Facts,
 }
@@ -454,7 +462,8 @@ impl Prepared for Runs {
         let reading = peer.parse(&self.making.case, &answer.text).map_err(CannotMeasure::environment)?;
         let aside = peer.aside(&answer.stderr).into_iter().map(|(key, value)| (key.to_owned(), value));
         let version = peer.tool().version(&answer.text).map(|version| ("version".to_owned(), version));
-        let achieved = reading.achieved.into_iter().chain(aside).chain(version);
+        let digest = self.digest.clone().map(|digest| ("sha256".to_owned(), digest));
+        let achieved = reading.achieved.into_iter().chain(aside).chain(version).chain(digest);
         self.facts.achieved = achieved.map(|(k, v)| (k, crate::text::shown_within(&v, 200).into())).collect();
         if !self.libraries.is_empty() {
             self.facts.achieved.insert("libraries".to_owned(), self.libraries.clone().into());

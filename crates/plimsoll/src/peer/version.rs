@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crossbeam_channel::never;
+use sha2::{Digest, Sha256};
 
 use super::process::{Launcher, Order};
 use super::{Found, Package, Scratch};
@@ -38,6 +39,14 @@ pub(super) fn ask_version(found: &Found, launcher: &Launcher, parent: &Path) -> 
     told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
 }
 
+/// SHA-256 of a program's file, in hexadecimal: which one it was, where its version says too little. Nothing of one that
+/// may be run but not read.
+pub(super) fn digest(program: &Path) -> Option<String> {
+    let mut hash = Sha256::new();
+    std::io::copy(&mut std::fs::File::open(program).ok()?, &mut hash).ok()?;
+    Some(format!("{:x}", hash.finalize()))
+}
+
 /// The libraries of a program whose name holds `part`, as the dynamic linker lists them (ld.so(8), `--list`), links
 /// resolved: the name of the file holds the version.
 pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<String> {
@@ -55,4 +64,20 @@ pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<S
     let named = paths.filter(|path| path.contains(part));
     let real = named.filter_map(|path| std::fs::canonicalize(path).ok());
     real.map(|path| crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_the_digest_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("tool");
+        assert_eq!(digest(&program), None);
+        std::fs::write(&program, "abc").unwrap();
+        // FIPS 180-2, appendix B.1.
+        let wanted = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest(&program).as_deref(), Some(wanted));
+    }
 }

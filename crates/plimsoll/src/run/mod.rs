@@ -47,6 +47,11 @@ pub trait Station {
     /// Why it cannot be measured.
     fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
+    /// Seconds that the reference tools beside a case take, roughly.
+    fn seconds_beside(&self, _: &Planned) -> f64 {
+        0.0
+    }
+
     /// The reference tools that stand beside a case, which has this to offer.
     fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
         Vec::new()
@@ -135,6 +140,12 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
+/// The share that the first has of all: of the time that is left, tools that take longer have more.
+fn share(seconds: &[f64]) -> f64 {
+    let all: f64 = seconds.iter().sum();
+    seconds.first().filter(|_| all > 0.0).map_or(0.0, |first| first / all)
+}
+
 /// A time from seconds; what is out of range is the longest time.
 fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
@@ -149,6 +160,7 @@ impl Harness<'_> {
         };
         let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY));
         (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
+        let beside_s: Vec<f64> = plan.iter().map(|planned| self.station.seconds_beside(planned)).collect();
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
@@ -158,7 +170,7 @@ impl Harness<'_> {
             let left_s = allowed.map_or(rest, |a| rest.min(a.max(0.0) * left as f64));
             let case = planned.candidate.case.id();
             (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
-            let beside = self.budget.map(|budget| (BESIDE * budget - self.beside_s) / left as f64);
+            let beside = self.budget.map(|b| (BESIDE * b - self.beside_s) * share(&beside_s[index..]));
             let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), beside });
             if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
                 (self.emit)(Event::Interrupted);

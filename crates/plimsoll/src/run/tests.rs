@@ -18,8 +18,8 @@ struct Script {
     break_after: Option<(usize, Cause)>,
     wrong: bool,
     work: bool,
-    /// Seconds of a reading of a tool that stands beside it.
-    tool: Option<f64>,
+    /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
+    tools: Vec<f64>,
 }
 
 impl Script {
@@ -30,7 +30,7 @@ impl Script {
             break_after: None,
             wrong: false,
             work: true,
-            tool: None,
+            tools: Vec::new(),
         }
     }
 }
@@ -62,7 +62,11 @@ impl Station for Mock {
         Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
     }
 
-    fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
+    fn seconds_beside(&self, planned: &Planned) -> f64 {
+        self.tool_s(planned).map_or(0.0, |seconds| 5.0 * seconds)
+    }
+
+    fn beside(&mut self, planned: &Planned, _: &Offer) -> Vec<Companion> {
         let tool = |seconds| Companion {
             about: Beside {
                 name: "tool".to_owned(),
@@ -80,7 +84,13 @@ impl Station for Mock {
             pairs: 5,
             prepared: Some(Box::new(MockTool { seconds, log: Rc::clone(&self.log) })),
         };
-        self.script.tool.map(tool).into_iter().collect()
+        self.tool_s(planned).map(tool).into_iter().collect()
+    }
+}
+
+impl Mock {
+    fn tool_s(&self, planned: &Planned) -> Option<f64> {
+        self.script.tools.get(planned.candidate.case.threads() - 1).copied()
     }
 }
 
@@ -312,17 +322,21 @@ fn the_mocked_benchmark_exists() {
 
 #[test]
 fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
-    let beside = |tool, budget| {
-        let finished = run_with(Script { tool, ..Script::steady() }, None, budget, 2);
+    let beside = |tools: &[f64], budget| {
+        let script = Script { tools: tools.to_vec(), ..Script::steady() };
+        let finished = run_with(script, None, budget, 2);
         let pairs: Vec<usize> =
             finished.ran.outcomes.iter().flat_map(|o| &o.peers).map(|peer| peer.pairs.len()).collect();
         let told = finished.ran.outcomes.iter().flat_map(|o| &o.peers).flat_map(|peer| &peer.warnings);
         let own: Vec<usize> = finished.ran.outcomes.iter().map(|o| o.samples.len()).collect();
         (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
     };
-    let (_, _, alone) = beside(None, Some(10.0));
+    let (_, _, alone) = beside(&[], Some(10.0));
     // Five times ten seconds for two cases: five readings of a second fit, of thirty seconds not even one.
-    assert_eq!(beside(Some(1.0), Some(10.0)), (vec![5, 5], 0, alone.clone()));
-    assert_eq!(beside(Some(30.0), Some(10.0)), (vec![3, 3], 2, alone.clone()));
-    assert_eq!(beside(Some(30.0), None), (vec![5, 5], 0, alone));
+    assert_eq!(beside(&[1.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(&[30.0, 30.0], Some(10.0)), (vec![3, 3], 2, alone.clone()));
+    // A dear one has what a cheap one leaves, wherever it stands.
+    assert_eq!(beside(&[8.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(&[1.0, 8.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
+    assert_eq!(beside(&[30.0, 30.0], None), (vec![5, 5], 0, alone));
 }

@@ -89,10 +89,16 @@ impl Station for Workers {
         Ok(Box::new(Remote { worker, offer, facts: Facts::default() }))
     }
 
+    fn seconds_beside(&self, planned: &Planned) -> f64 {
+        let Planned { against, candidate, .. } = planned;
+        let companions = self.companions.as_ref();
+        companions.map_or(0.0, |all| all.seconds_beside(against, &candidate.case, &self.machine))
+    }
+
     fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
-        let Some(companions) = &mut self.companions else { return Vec::new() };
-        companions.against.clone_from(&planned.against);
-        companions.beside(&planned.candidate.case, &self.machine, offer)
+        let Planned { against, candidate, .. } = planned;
+        let companions = self.companions.as_mut();
+        companions.map_or_else(Vec::new, |all| all.beside(against, &candidate.case, &self.machine, offer))
     }
 }
 

@@ -113,11 +113,10 @@ impl Solver<'_> {
         };
         let parent: PathBuf = std::env::temp_dir();
         let interrupts = self.interrupts.clone();
-        let mut companions =
-            Companions::new(Against::Named(TOOLS.to_vec()), search, launcher, parent, interrupts);
+        let mut companions = Companions::new(search, launcher, parent, interrupts);
         companions.through = Some(through);
-        let offer = Offer::default();
-        let found = companions.beside(&system.case, &self.prepared.machine, &offer);
+        let (tools, offer) = (Against::Named(TOOLS.to_vec()), Offer::default());
+        let found = companions.beside(&tools, &system.case, &self.prepared.machine, &offer);
         let mut why = Vec::new();
         for mut tool in found {
             let Some(mut prepared) = tool.prepared.take() else {
