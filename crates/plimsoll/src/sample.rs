@@ -204,7 +204,7 @@ pub enum Match {
 }
 
 /// A figure of ours and one of a reference tool, taken one after the other.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paired {
     /// Ours.
     pub own: f64,
@@ -213,7 +213,7 @@ pub struct Paired {
 }
 
 /// What a reference tool gave beside a case.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// Its name.
     pub name: String,

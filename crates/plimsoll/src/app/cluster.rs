@@ -5,6 +5,7 @@
 
 mod between;
 mod hpl;
+mod ranks;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,11 +23,13 @@ use crate::event::Event;
 use crate::finding;
 use crate::measurement::Measurement;
 use crate::output::{self, Begins, OutputError, Outputs};
+use crate::plan::built_in;
 use crate::resolve::{self, Planned};
 use crate::run::Pace;
 use crate::wire::Key;
-use between::Neighbour;
+use between::{Neighbour, Own};
 use hpl::Solver;
+use ranks::Ranks;
 
 /// Samples of each case when all machines measure at once and must take the same number.
 const SAMPLES: u32 = 10;
@@ -43,12 +46,24 @@ pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<
         Err(_) if cluster::launched() != Some(0) => return Ok(ExitCode::from(code::ENVIRONMENT)),
         Err(e) => return Err(Failure::environment(format!("cannot take part in the run of many: {e}"))),
     };
-    let prepared = Prepared::new(what, common).map(|made| Prepared { key, ..made });
+    let prepared = Prepared::new(&among_machines(what), common).map(|made| Prepared { key, ..made });
     if fabric.rank() == 0 {
         lead(fabric, prepared, common, Signals { alarm, interrupts })
     } else {
         follow(fabric, prepared, common, Signals { alarm, interrupts });
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What is measured among many machines: `quick` has a part for them.
+fn among_machines(what: &What) -> What {
+    let quick =
+        built_in::find("quick").filter(|quick| matches!(what, What::Plan(name) if name == quick.name));
+    match quick {
+        Some(quick) => {
+            What::Text { name: quick.name.to_owned(), text: [quick.text, built_in::AMONG_MACHINES].concat() }
+        }
+        None => what.clone(),
     }
 }
 
@@ -95,6 +110,16 @@ fn hello(prepared: &Result<Prepared, Failure>) -> Hello {
     }
 }
 
+/// Whether machines measure it together: none could alone.
+fn is_together(planned: &Planned) -> bool {
+    hpl::is_hpl(planned) || ranks::is_mpi(planned)
+}
+
+/// The plan's cases of that kind.
+fn together(prepared: &Prepared) -> Vec<Planned> {
+    prepared.planned.iter().filter(|planned| is_together(planned)).cloned().collect()
+}
+
 fn order(common: &Common) -> Order {
     if common.together { Order::Together } else { Order::OneByOne }
 }
@@ -103,8 +128,8 @@ fn order(common: &Common) -> Order {
 fn in_step(prepared: Prepared, told: &Welcome) -> Prepared {
     let mut prepared = prepared;
     prepared.plan.seed = told.seed;
-    // All solve it together when each has measured what is its own.
-    prepared.planned.retain(|planned| !hpl::is_hpl(planned));
+    // They come when each has measured what is its own.
+    prepared.planned.retain(|planned| !is_together(planned));
     if told.order == Order::Together {
         for planned in &mut prepared.planned {
             planned.sampling.samples.get_or_insert(SAMPLES);
@@ -161,7 +186,7 @@ fn lead(
         name: None,
         order: order(common),
     };
-    let together = hpl::cases(&prepared);
+    let together = together(&prepared);
     let prepared = in_step(prepared, &told);
     let (document, ended, kept) =
         led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told, together })?;
@@ -217,7 +242,10 @@ fn led(
     let begun = Instant::now();
     let sink = std::cell::RefCell::new(&mut outputs);
     let emit = |event| sink.borrow_mut().event(&event);
-    let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), &emit);
+    let ranks = Ranks::new(prepared, fabric.voice(), interrupts.clone());
+    let mut ranks = ranks.beside(&together, prepared, common, &roster)?;
+    let own = Own { rank: 0, ranks: &mut ranks, together: &together };
+    let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), own, &emit);
     let solver = Solver { prepared, common, roster: &roster, interrupts: interrupts.clone(), emit: &emit };
     let mut lead = Lead::admit(fabric, interrupts, roster.clone(), &told);
     lead.run(
@@ -235,7 +263,8 @@ fn led(
         lead.between(neighbour);
     }
     let tell = |made: &Measurement| emit(Event::Measured { measurement: Box::new(made.clone()) });
-    let mut shared = between::measurements(prepared, &roster, lead.ended());
+    let mut shared = between::measurements(&solver, &together, lead.ended());
+    shared.extend(ranks.of_all(&together, &solver, &mut lead));
     shared.iter().for_each(tell);
     let solved = solver.measurements(&together, &mut lead);
     solved.iter().for_each(tell);
@@ -314,11 +343,14 @@ fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, 
     let mut follower = Follow::introduce(&fabric, interrupts.clone(), hello(&prepared));
     match (follower.part(), prepared) {
         (Part::Measure(told), Ok(prepared)) => {
+            let together = together(&prepared);
             let prepared = in_step(prepared, &told);
             let copy =
                 common_place(common).map(|dir| dir.join(format!("{}-{}.json", told.run, fabric.rank())));
             let document = super::document(&prepared, &told.run, told.name.as_deref());
-            let neighbour = Neighbour::new(&prepared, &document, interrupts.clone(), &drop);
+            let mut ranks = Ranks::new(&prepared, fabric.voice(), interrupts.clone());
+            let own = Own { rank: fabric.rank(), ranks: &mut ranks, together: &together };
+            let neighbour = Neighbour::new(&prepared, &document, interrupts.clone(), own, &drop);
             measured(&mut follower, &prepared, common, &told, (interrupts, copy));
             match neighbour {
                 Some(mut neighbour) => follower.attend(&mut neighbour),

@@ -21,6 +21,7 @@ pub mod cpu;
 pub mod disk;
 pub mod fixed;
 pub mod memory;
+pub mod mpi;
 pub mod network;
 pub mod null;
 mod place;
@@ -46,6 +47,10 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &network::Tcp,
     &network::Udp,
     &network::Latency,
+    &mpi::LATENCY,
+    &mpi::BANDWIDTH,
+    &mpi::ALLREDUCE,
+    &mpi::BARRIER,
     &null::Null,
 ];
 

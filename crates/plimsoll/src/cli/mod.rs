@@ -100,7 +100,7 @@ pub enum Install {
 }
 
 /// What is measured.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A plan, built in or from a file.
     Plan(String),

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{CannotMeasure, Conditions};
+use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
 
 /// Machines up to which every pair is measured.
 const ALL_PAIRS: usize = 16;
@@ -23,6 +23,8 @@ pub const AT_ONCE: &str = "bisection";
 /// Where a machine serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
+    /// Its rank.
+    pub rank: usize,
     /// Its own addresses; which of them the other end reaches, that one finds out.
     pub addresses: Vec<IpAddr>,
     /// The port.
@@ -32,12 +34,16 @@ pub struct Place {
 }
 
 /// A case's headline between two machines.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// A value a sample, in the metric's unit.
     pub samples: Vec<f64>,
     /// Under which conditions.
     pub conditions: Conditions,
+    /// What was achieved.
+    pub facts: Facts,
+    /// What reference tools gave beside it.
+    pub peers: Vec<Beside>,
 }
 
 /// A figure, or why there is none.

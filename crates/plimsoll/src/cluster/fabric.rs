@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
+use super::exercise::{Exercise, Timed};
 use super::link::{LARGEST, Link};
 use super::message::{Message, decoded, encoded};
 
@@ -24,6 +25,8 @@ const ASK: Duration = Duration::from_secs(4);
 const QUESTION: &[u8] = &[0];
 /// In a large world this is the time between two of all ranks' words at rank 0.
 const APART: Duration = Duration::from_millis(1);
+/// How long the thread may take to answer beside what it was asked.
+const ENDING: Duration = Duration::from_secs(2);
 /// How often the thread looks for what came.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -40,6 +43,8 @@ enum Task {
     Send(usize, Message),
     /// Listen for a while, and name those of whom nothing was heard.
     Listen(Vec<usize>, Duration, Sender<Vec<usize>>),
+    /// Measure MPI itself with others, and say what came of it.
+    Exercise(Exercise, Sender<Result<Timed, String>>),
     Leave,
     Abort(u8),
 }
@@ -52,6 +57,8 @@ pub struct Fabric {
     tasks: Sender<Task>,
     inbox: Receiver<Incoming>,
     postman: JoinHandle<()>,
+    /// Nothing comes here; it is closed when the thread ends.
+    ended: Receiver<()>,
 }
 
 /// Says things over a fabric from any thread.
@@ -63,6 +70,13 @@ impl Voice {
     pub fn say(&self, to: usize, message: Message) {
         // The thread ends only with the fabric.
         let _ = self.0.send(Task::Send(to, message));
+    }
+
+    /// Begins an exercise with other ranks. What it took comes when it is over; nothing comes of a rank that has left.
+    pub fn exercise(&self, exercise: Exercise) -> Receiver<Result<Timed, String>> {
+        let (told, heard) = bounded(1);
+        let _ = self.0.send(Task::Exercise(exercise, told));
+        heard
     }
 }
 
@@ -80,8 +94,10 @@ impl Fabric {
         let (tasks, taken) = unbounded();
         let (out, inbox) = unbounded();
         let (told, made) = bounded(1);
+        let (runs, ended) = bounded(0);
         let postman = std::thread::Builder::new().name("cluster".to_owned()).spawn(move || match make() {
             Ok(link) => {
+                let _runs = runs;
                 // The other end waits for this.
                 let _ = told.send(Ok((link.rank(), link.size())));
                 Postman::new(link, out, alarm).work(&taken);
@@ -93,7 +109,7 @@ impl Fabric {
             io::Error::new(io::ErrorKind::TimedOut, why)
         })?;
         let (rank, size) = joined?;
-        Ok(Self { rank, size, tasks, inbox, postman })
+        Ok(Self { rank, size, tasks, inbox, postman, ended })
     }
 
     /// This rank.
@@ -120,9 +136,9 @@ impl Fabric {
     /// to one that is gone.
     pub fn silent(&self, among: Vec<usize>, within: Duration) -> Vec<usize> {
         let (told, heard) = bounded(1);
-        // A thread that has ended hears nobody.
-        let _ = self.tasks.send(Task::Listen(among, within, told));
-        heard.recv().unwrap_or_default()
+        // A thread that has ended hears nobody, and one that MPI holds neither.
+        let _ = self.tasks.send(Task::Listen(among.clone(), within, told));
+        heard.recv_timeout(within + ENDING).unwrap_or(among)
     }
 
     /// What came.
@@ -140,7 +156,8 @@ impl Fabric {
     /// Ends all ranks with an exit code; for when one is lost and the others cannot leave in order.
     pub fn abort(self, code: u8) {
         let _ = self.tasks.send(Task::Abort(code));
-        let _ = self.postman.join();
+        // Where MPI holds the thread in an exercise, this process ends alone, and its launcher the others.
+        let _ = self.ended.recv_timeout(ENDING);
     }
 }
 
@@ -163,10 +180,12 @@ impl<L: Link> Postman<L> {
     fn work(mut self, tasks: &Receiver<Task>) {
         loop {
             while self.taken() {}
+            self.link.attend();
             self.keep_alive();
             match tasks.recv_timeout(LOOK) {
                 Ok(Task::Send(to, message)) => self.send(to, &encoded(&message)),
                 Ok(Task::Listen(among, within, told)) => drop(told.send(self.silent(among, within))),
+                Ok(Task::Exercise(exercise, told)) => drop(told.send(self.link.exercise(&exercise))),
                 Ok(Task::Abort(code)) => self.link.abort(code),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Task::Leave) | Err(RecvTimeoutError::Disconnected) => return,

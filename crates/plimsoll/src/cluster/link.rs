@@ -1,5 +1,7 @@
 //! What a fabric needs of whatever carries its parcels: MPI, or channels in the tests.
 
+use super::exercise::{Exercise, Timed};
+
 /// A parcel that arrived.
 #[derive(Debug, PartialEq)]
 pub struct Parcel {
@@ -28,6 +30,17 @@ pub trait Link {
 
     /// The next parcel that is already here.
     fn receive(&mut self) -> Option<Parcel>;
+
+    /// Does an exercise with the ranks that it names, this one first, and waits for its end.
+    ///
+    /// # Errors
+    /// Why it cannot be done.
+    fn exercise(&mut self, _: &Exercise) -> Result<Timed, String> {
+        Err("what carries the run's messages is not MPI".to_owned())
+    }
+
+    /// Takes part in an exercise that another rank has begun, if one has.
+    fn attend(&mut self) {}
 
     /// Ends all ranks, this one as well.
     fn abort(&mut self, code: u8) -> !;

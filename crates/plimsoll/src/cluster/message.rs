@@ -7,7 +7,7 @@ use crate::document::Run;
 use crate::sample::{Amount, CannotMeasure};
 
 /// The protocol; it changes when a message does.
-const PROTOCOL: u8 = 2;
+const PROTOCOL: u8 = 3;
 
 /// In which order the machines measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +144,6 @@ mod tests {
 
     #[test]
     fn another_protocol_is_named() {
-        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 2");
+        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 3");
     }
 }

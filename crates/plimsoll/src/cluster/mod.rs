@@ -5,6 +5,7 @@
 //! admits the others, gives them their turn and collects their run documents. The others follow ([`Follow`]).
 
 pub mod between;
+pub mod exercise;
 pub mod fabric;
 mod follow;
 mod lead;
@@ -15,7 +16,8 @@ mod mpi;
 mod roster;
 
 pub use between::{Actor, Answer, Between, Figure, Place};
-pub use fabric::{Fabric, Incoming};
+pub use exercise::{Exercise, Number, Timed, What};
+pub use fabric::{Fabric, Incoming, Voice};
 pub use follow::{Follow, Part};
 pub use lead::{Ended, Lead, Lost, introduced};
 #[cfg(test)]
@@ -70,6 +72,20 @@ pub fn join(alarm: Sender<()>) -> io::Result<Fabric> {
     // What MPI asks of every rank before any may begin grows with their number.
     let ranks = SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok()).unwrap_or(1_u32);
     Fabric::new(mpi::World::join, alarm, JOINING + JOINING_RANK * ranks)
+}
+
+/// The MPI library and its version, in a line.
+#[cfg(feature = "mpi")]
+pub fn library() -> Option<String> {
+    let told = ::mpi::environment::library_version().ok()?;
+    // Open MPI tells where it was built after a comma.
+    Some(crate::text::shown_within(told.split([',', '\n']).next()?.trim(), 64))
+}
+
+/// Without MPI there is no library.
+#[cfg(not(feature = "mpi"))]
+pub fn library() -> Option<String> {
+    None
 }
 
 /// Without MPI there is no world to join.

@@ -1,5 +1,7 @@
 //! The MPI world as a link. All calls are made by the thread that joined it, which is all that MPI promises.
 
+mod exercise;
+
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -9,8 +11,10 @@ use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Equivalence, Source};
 
+use super::exercise::{Exercise, Timed};
 use super::fabric::SILENCE;
 use super::link::{LARGEST, Link, Parcel};
+use exercise::Yard;
 
 /// Between two looks at whether a parcel was taken.
 const LOOK: Duration = Duration::from_millis(1);
@@ -23,6 +27,8 @@ pub(super) struct World {
     world: SimpleCommunicator,
     /// What was sent and is not taken yet.
     under_way: Vec<Request<'static, [u8], StaticScope>>,
+    /// Where MPI itself is measured.
+    yard: Yard,
     // Leaves the world when it is dropped, so after the communicator.
     _universe: Universe,
 }
@@ -32,7 +38,9 @@ impl World {
     pub(super) fn join() -> io::Result<Self> {
         let joined = mpi::initialize_with_threading(Threading::Serialized);
         let (universe, _) = joined.ok_or_else(|| io::Error::other("MPI was joined before"))?;
-        Ok(Self { world: universe.world(), under_way: Vec::new(), _universe: universe })
+        let world = universe.world();
+        let yard = Yard::of(&world);
+        Ok(Self { world, under_way: Vec::new(), yard, _universe: universe })
     }
 
     /// Forgets what has been taken. A receiver that is gone takes nothing, and nobody waits for it here.
@@ -88,6 +96,14 @@ impl Link for World {
         let mut bytes = vec![0_u8; length];
         message.matched_receive_into(&mut bytes[..]);
         Some(Parcel { from, bytes: Ok(bytes) })
+    }
+
+    fn exercise(&mut self, exercise: &Exercise) -> Result<Timed, String> {
+        self.yard.begin(exercise)
+    }
+
+    fn attend(&mut self) {
+        self.yard.attend();
     }
 
     fn abort(&mut self, code: u8) -> ! {

@@ -12,6 +12,7 @@ pub mod disk;
 pub mod formula;
 pub mod memory;
 pub mod microarchitecture;
+pub mod mpi;
 pub mod network;
 pub mod round_trip;
 pub mod user;
@@ -196,6 +197,10 @@ pub const RULES: &[(&str, Rule)] = &[
     ("network.tcp", network::tcp),
     ("network.udp", network::udp),
     ("network.latency", round_trip::latency),
+    ("mpi.latency", mpi::time),
+    ("mpi.bandwidth", mpi::bandwidth),
+    ("mpi.allreduce", mpi::time),
+    ("mpi.barrier", mpi::time),
 ];
 
 /// The derived limits of one metric; empty where the benchmark has no rule for it.

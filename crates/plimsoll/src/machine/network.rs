@@ -88,6 +88,16 @@ impl Nic {
     }
 }
 
+impl Nic {
+    /// Whether it has a line; software makes its speed up.
+    pub fn has_line(&self) -> bool {
+        match self.kind {
+            NicKind::Physical | NicKind::Paravirtual => true,
+            NicKind::Loopback | NicKind::Virtual => false,
+        }
+    }
+}
+
 impl NicKind {
     fn of(root: &Root, dir: &Path, driver: Option<&str>) -> Self {
         /// `ARPHRD_LOOPBACK` (linux/if_arp.h).
@@ -114,5 +124,27 @@ fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
             Err("the driver does not tell the speed".into())
         }
         _ => Err(format!("the driver tells an impossible speed, {mbit} Mbit/s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_has_no_line() {
+        let nic = |kind| Nic {
+            name: "x".to_owned(),
+            speed_bit_per_s: None,
+            mtu_bytes: Some(1500),
+            state: None,
+            driver: None,
+            kind,
+            mac: None,
+            numa_node: None,
+            link: None,
+        };
+        assert!(nic(NicKind::Physical).has_line() && nic(NicKind::Paravirtual).has_line());
+        assert!(!nic(NicKind::Virtual).has_line() && !nic(NicKind::Loopback).has_line());
     }
 }

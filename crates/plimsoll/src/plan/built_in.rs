@@ -29,6 +29,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
         include_str!("built_in/thorough.toml"),
     ),
     plan(
+        "mpi",
+        "MPI between the machines of a run under mpirun, by message size",
+        include_str!("built_in/mpi.toml"),
+    ),
+    plan(
         "ec2-t2micro",
         "published: CPU, disk, network of an EC2 t2.micro; --scale makes it short",
         include_str!("built_in/ec2-t2micro.toml"),
@@ -54,6 +59,9 @@ pub const BUILT_IN: &[BuiltIn] = &[
         include_str!("built_in/ec2-t2micro-java.toml"),
     ),
 ];
+
+/// What `quick` measures besides when it is started on many machines.
+pub const AMONG_MACHINES: &str = include_str!("built_in/among-machines.toml");
 
 /// The plan of that name.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {

@@ -12,6 +12,7 @@ pub(super) fn title(subsystem: &str) -> &str {
         "memory" => "Memory",
         "disk" => "Disk",
         "network" => "Network",
+        "mpi" => "MPI between machines",
         other => other,
     }
 }

@@ -43,6 +43,10 @@ pub(super) fn label(case: &Case) -> String {
         "network.tcp" => words.word("TCP").these(&["message"]).word("writes"),
         "network.udp" => words.word("UDP").these(&["message"]).word("datagrams"),
         "network.latency" => words.trip().these(&["message"]),
+        "mpi.latency" => words.word("MPI latency,").these(&["message"]),
+        "mpi.bandwidth" => words.word("MPI bandwidth,").these(&["message"]),
+        "mpi.allreduce" => words.word("MPI all-reduce,").these(&["type", "message"]),
+        "mpi.barrier" => words.word("MPI barrier"),
         other => words.word(other),
     };
     words.rest();

@@ -8,6 +8,7 @@ mod common;
 mod hosts;
 mod hpl;
 mod lost;
+mod mpi;
 mod outliers;
 mod shared;
 mod slurm;

@@ -1,5 +1,5 @@
 //! The plan's network cases between machines: a server that lives as long as the run, the cases measured to another
-//! machine's, and the document's measurements of all pairs.
+//! machine's, those of MPI with it, and the document's measurements of all pairs.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -10,6 +10,9 @@ use crossbeam_channel::Receiver;
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
+use super::hpl::Solver;
+use super::ranks::{self, Ranks, Who};
+use crate::bench::{Better, Metric};
 use crate::case::Case;
 use crate::cluster::between::{AT_ONCE, Actor, Answer, Between, EACH, Figure, Place};
 use crate::cluster::{Ended, Roster};
@@ -17,7 +20,7 @@ use crate::document::Run;
 use crate::event::Event;
 use crate::limit::{Evidence, median};
 use crate::machine::{Machine, Root};
-use crate::measurement::{Maker, Measurement, Status};
+use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
 use crate::resolve::Planned;
 use crate::run::{Alone, expected_of};
@@ -53,9 +56,21 @@ fn cases(prepared: &Prepared) -> Vec<Planned> {
     prepared.planned.iter().filter(meant).map(short).collect()
 }
 
+/// This rank, and what it measures MPI with.
+pub(super) struct Own<'a> {
+    pub(super) rank: usize,
+    pub(super) ranks: &'a mut Ranks,
+    /// What machines measure together.
+    pub(super) together: &'a [Planned],
+}
+
 /// A machine that measures the plan's network cases to others.
 pub(super) struct Neighbour<'a> {
     prepared: Prepared,
+    /// The cases of MPI.
+    over_mpi: Vec<Planned>,
+    ranks: &'a mut Ranks,
+    rank: usize,
     document: Run,
     interrupts: Receiver<()>,
     emit: &'a dyn Fn(Event),
@@ -66,27 +81,53 @@ pub(super) struct Neighbour<'a> {
 
 impl<'a> Neighbour<'a> {
     /// `None` where there is nothing to measure between machines. `document` is that of the run before anything is
-    /// measured.
+    /// measured, `ranks` what this rank measures MPI with.
     pub(super) fn new(
         prepared: &Prepared,
         document: &Run,
         interrupts: Receiver<()>,
+        own: Own<'a>,
         emit: &'a dyn Fn(Event),
     ) -> Option<Self> {
-        let planned = cases(prepared);
-        if planned.is_empty() {
+        let (planned, over_mpi) = (cases(prepared), ranks::cases(own.together, Who::Two));
+        if planned.is_empty() && over_mpi.is_empty() {
             return None;
         }
         let mut prepared = Prepared { planned, ..prepared.clone() };
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
         Some(Self {
             prepared,
+            over_mpi,
+            ranks: own.ranks,
+            rank: own.rank,
             document: document.clone(),
             interrupts,
             emit,
             server: None,
             interrupted: false,
         })
+    }
+
+    /// Those of the network, to another machine's server.
+    fn over_network(&mut self, place: &Place) -> Result<Vec<Answer>, CannotMeasure> {
+        if self.prepared.planned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = Key::from_hex(&place.key, "the other machine's key");
+        let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
+        let address = reached(place)?;
+        self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
+    }
+
+    /// Those of MPI, with another rank.
+    fn with_rank(&mut self, rank: usize) -> Vec<Answer> {
+        self.ranks.with = vec![self.rank, rank];
+        let ran = self.ranks.measured(&self.over_mpi, &self.prepared, self.emit);
+        self.interrupted |= ran.interrupted;
+        let answer = |planned: &Planned| {
+            figure_of(ran.outcomes.iter().find(|outcome| outcome.case == planned.candidate.case))
+        };
+        self.over_mpi.iter().map(answer).collect()
     }
 
     fn measured(&mut self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
@@ -104,14 +145,33 @@ impl<'a> Neighbour<'a> {
     }
 }
 
+/// The headline of a case that was measured, if its answers were right.
+fn figure_of(found: Option<&Outcome>) -> Answer {
+    let Some(found) = found else { return Err(too_early()) };
+    match &found.ended {
+        Some(End::Cannot(why)) => Err(why.clone()),
+        Some(End::Wrong(why)) => Err(CannotMeasure::environment(why.to_string())),
+        None => Ok(Figure {
+            samples: headline(&found.case).map(|metric| found.values(metric.name)).unwrap_or_default(),
+            conditions: found.samples.first().map(|sample| sample.conditions.clone()).unwrap_or_default(),
+            facts: found.facts.clone(),
+            peers: found.peers.clone(),
+        }),
+    }
+}
+
+fn too_early() -> CannotMeasure {
+    CannotMeasure { cause: Cause::Interrupted, reason: "the run ended before its turn".to_owned() }
+}
+
 /// The headline of what was measured, if it is to be believed.
 fn answer_of(found: Option<&Measurement>) -> Answer {
-    let Some(found) = found else {
-        let reason = "the run ended before its turn".to_owned();
-        return Err(CannotMeasure { cause: Cause::Interrupted, reason });
-    };
+    let Some(found) = found else { return Err(too_early()) };
     match found.metrics.first().filter(|_| found.status == Status::Ok) {
-        Some(metric) => Ok(Figure { samples: metric.samples.clone(), conditions: found.conditions.clone() }),
+        Some(metric) => {
+            let (samples, conditions) = (metric.samples.clone(), found.conditions.clone());
+            Ok(Figure { samples, conditions, ..Figure::default() })
+        }
         None => Err(CannotMeasure {
             cause: found.cause.unwrap_or(Cause::NotHere),
             reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
@@ -139,22 +199,25 @@ impl Actor for Neighbour<'_> {
         let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
         thread.map_err(|e| cannot(e.to_string()))?;
         self.server = Some(own);
-        Ok(Place { addresses: own_addresses(&Root::live(), machine), port, key: key.to_hex() })
+        let addresses = own_addresses(&Root::live(), machine);
+        Ok(Place { rank: self.rank, addresses, port, key: key.to_hex() })
     }
 
     fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
-        let found = place.clone().and_then(|place| {
-            let key = Key::from_hex(&place.key, "the other machine's key");
-            let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
-            let address = reached(&place)?;
-            self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
-        });
-        found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
+        let place = match place {
+            Ok(place) => place,
+            Err(why) => return vec![Err(why.clone()); self.prepared.planned.len() + self.over_mpi.len()],
+        };
+        let found = self.over_network(place);
+        let mut answers = found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()]);
+        answers.extend(self.with_rank(place.rank));
+        answers
     }
 
     fn begins(&mut self, round: usize, rounds: usize) {
-        let Some(first) = self.prepared.planned.first() else { return };
-        let each: f64 = self.prepared.planned.iter().map(expected_of).sum();
+        let all = || self.prepared.planned.iter().chain(&self.over_mpi);
+        let Some(first) = all().next() else { return };
+        let each: f64 = all().map(expected_of).sum();
         let case = first.candidate.case.clone().with_word("server", EACH).id();
         let left_s = each * (rounds - round) as f64;
         (self.emit)(Event::Preparing { case, index: round, cases: rounds, left_s });
@@ -229,30 +292,37 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
 }
 
 /// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.
-pub(super) fn measurements(prepared: &Prepared, roster: &Roster, ended: &Ended) -> Vec<Measurement> {
-    let maker = Maker {
-        machine: &prepared.machine,
-        node: roster.name(0).unwrap_or_default(),
-        seed: prepared.plan.seed,
-        user_limits: &prepared.user_limits,
-        margin: prepared.margin,
-    };
+pub(super) fn measurements(solver: &Solver<'_>, together: &[Planned], ended: &Ended) -> Vec<Measurement> {
+    let (maker, roster) = (solver.maker(), solver.roster);
     let mut made = Vec::new();
-    for (index, planned) in cases(prepared).iter().enumerate() {
+    let planned = cases(solver.prepared).into_iter().chain(ranks::cases(together, Who::Two));
+    for (index, planned) in planned.enumerate() {
         for kind in [EACH, AT_ONCE] {
             let of_kind = ended.between.iter().filter(|one| one.kind == kind);
             let all: Vec<(&Between, &Answer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
             let case = planned.candidate.case.clone().with_word("server", kind);
-            let outcome = if kind == EACH { each(case, &all, roster) } else { at_once(case, &all) };
+            let outcome = match kind {
+                EACH if ranks::is_mpi(&planned) && roster.members.len() < 2 => Some(without_partner(case)),
+                EACH => each(case, &all, roster),
+                _ => at_once(case, &all),
+            };
             made.extend(outcome.map(|outcome| maker.measurement(&outcome, Evidence::default())));
         }
     }
     made
 }
 
-fn headline(case: &Case) -> Option<&'static str> {
-    Some(crate::bench::find(case.benchmark())?.metrics(case).first()?.name)
+/// One machine alone: over loopback there is no MPI to measure.
+fn without_partner(case: Case) -> Outcome {
+    Outcome {
+        ended: Some(End::Cannot(ranks::no_partner())),
+        ..outcome(case, Vec::new(), Facts::default(), &[])
+    }
+}
+
+fn headline(case: &Case) -> Option<Metric> {
+    crate::bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
 /// What has samples, or the first reason why it has none.
@@ -264,10 +334,10 @@ fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&Between, &An
 
 /// The median over the pairs, and the figure of each.
 fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outcome> {
-    let name = headline(&case)?;
+    let name = headline(&case)?.name;
     let figures: Vec<(&Between, &Figure)> =
         all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
-    let conditions = alike(&figures);
+    let (conditions, achieved) = (alike(&figures), achieved(&figures));
     let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let sample = |number: usize| {
         let cell = |(one, figure): &(&Between, &Figure)| {
@@ -279,9 +349,20 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
         let values = [(name.to_owned(), value)].into();
         Some(Sample { values, matrix, conditions: conditions.clone(), ..Sample::default() })
     };
-    let samples: Vec<Sample> = (0..SAMPLES as usize).filter_map(sample).collect();
-    let facts = Facts { warnings: without(all, roster), ..Facts::default() };
-    (!all.is_empty()).then(|| outcome(case, samples, facts, all))
+    let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
+    let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
+    let facts = Facts { achieved, warnings: without(all, roster), ..Facts::default() };
+    // Tools stand beside a pair where it is the only one, and say why not where it is not.
+    let peers = figures.first().map(|(_, figure)| figure.peers.clone()).unwrap_or_default();
+    (!all.is_empty()).then(|| Outcome { peers, ..outcome(case, samples, facts, all) })
+}
+
+/// What all pairs have achieved alike.
+fn achieved(figures: &[(&Between, &Figure)]) -> BTreeMap<String, serde_json::Value> {
+    let of = |figure: &Figure| figure.facts.achieved.clone();
+    let mut achieved = figures.first().map(|(_, figure)| of(figure)).unwrap_or_default();
+    achieved.retain(|name, value| figures.iter().all(|(_, f)| f.facts.achieved.get(name) == Some(value)));
+    achieved
 }
 
 /// What is the same on the way of every pair: the limit rests on it.
@@ -294,14 +375,17 @@ fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
 
 /// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
 fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
-    let name = headline(&case).filter(|name| *name == "goodput" && !all.is_empty())?;
+    let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
+    let name = metric.name;
     let sample = |number: usize| {
         let of = |(_, answer): &(&Between, &Answer)| Some(*answer.as_ref().ok()?.samples.get(number)?);
         let values: Option<Vec<f64>> = all.iter().map(of).collect();
         let values = [(name.to_owned(), values?.iter().sum())].into();
         Some(Sample { values, ..Sample::default() })
     };
-    let samples = (0..SAMPLES as usize).filter_map(sample).collect();
+    let most =
+        all.iter().filter_map(|(_, answer)| Some(answer.as_ref().ok()?.samples.len())).max().unwrap_or(0);
+    let samples = (0..most).filter_map(sample).collect();
     let facts = Facts { achieved: [("pairs".to_owned(), all.len().into())].into(), ..Facts::default() };
     Some(outcome(case, samples, facts, all))
 }

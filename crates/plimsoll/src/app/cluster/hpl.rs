@@ -37,11 +37,6 @@ const TOOLS: [&str; 2] = ["xhpl", "hpcc"];
 /// Parameters of Open MPI that are handed on: how machines are reached. Others are about the process that has them.
 const HANDED_ON: [&str; 6] = ["plm_", "oob_", "btl", "pml", "mtl", "routed"];
 
-/// The plan's cases of it.
-pub(super) fn cases(prepared: &Prepared) -> Vec<Planned> {
-    prepared.planned.iter().filter(|planned| is_hpl(planned)).cloned().collect()
-}
-
 /// Whether machines solve it together.
 pub(super) fn is_hpl(planned: &Planned) -> bool {
     planned.candidate.case.benchmark() == HPL
@@ -57,17 +52,11 @@ pub(super) struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// The measurements of these cases, unless the run ends before.
+    /// The measurements of those of these cases that are its, unless the run ends before.
     pub(super) fn measurements(&self, cases: &[Planned], lead: &mut Lead<'_>) -> Vec<Measurement> {
-        let maker = Maker {
-            machine: &self.prepared.machine,
-            node: self.roster.name(0).unwrap_or_default(),
-            seed: self.prepared.plan.seed,
-            user_limits: &self.prepared.user_limits,
-            margin: self.prepared.margin,
-        };
+        let maker = self.maker();
         let mut made = Vec::new();
-        for planned in cases {
+        for planned in cases.iter().filter(|planned| is_hpl(planned)) {
             if lead.ended().interrupted {
                 break;
             }
@@ -78,6 +67,17 @@ impl Solver<'_> {
             }
         }
         made
+    }
+
+    /// What makes measurements of all machines.
+    pub(super) fn maker(&self) -> Maker<'_> {
+        Maker {
+            machine: &self.prepared.machine,
+            node: self.roster.name(0).unwrap_or_default(),
+            seed: self.prepared.plan.seed,
+            user_limits: &self.prepared.user_limits,
+            margin: self.prepared.margin,
+        }
     }
 
     fn outcome(&self, planned: &Planned, ended: &Ended) -> Outcome {
@@ -252,7 +252,7 @@ fn peak(ended: &Ended) -> Option<f64> {
 }
 
 /// The launcher's words before the tool: one process on each machine of the run, this one first.
-fn launch(
+pub(super) fn launch(
     roster: &Roster,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Vec<String>, CannotMeasure> {

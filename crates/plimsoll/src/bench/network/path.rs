@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use crate::machine::network::NicKind;
-use crate::machine::{Machine, Nic, Root};
+use crate::machine::{Machine, Root};
 use crate::sample::SHAPED;
 use crate::traffic::{route, shaper};
 
@@ -41,7 +40,7 @@ impl Path {
         let interface = if loopback { Some("lo".to_owned()) } else { route::interface(&Root::live(), far) };
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
-        let line = nic.filter(|nic| !loopback && has_line(nic));
+        let line = nic.filter(|nic| !loopback && nic.has_line());
         Path {
             loopback,
             line: line.is_some(),
@@ -83,14 +82,6 @@ impl Path {
     }
 }
 
-/// Whether an interface has a line; software makes its speed up.
-fn has_line(nic: &Nic) -> bool {
-    match nic.kind {
-        NicKind::Physical | NicKind::Paravirtual => true,
-        NicKind::Loopback | NicKind::Virtual => false,
-    }
-}
-
 /// The best of several short trials, in bytes read and written per second.
 fn copy_rate() -> f64 {
     let (from, mut to) = (vec![1u8; COPIED], vec![0u8; COPIED]);
@@ -119,22 +110,5 @@ mod tests {
         assert_eq!((path.name().as_str(), conditions["path_loopback"]), ("loopback", 1.0));
         assert!(conditions["path_copy"] > 1e8);
         assert!(!conditions.contains_key("path_speed"));
-    }
-
-    #[test]
-    fn software_has_no_line() {
-        let nic = |kind| Nic {
-            name: "x".to_owned(),
-            speed_bit_per_s: None,
-            mtu_bytes: Some(1500),
-            state: None,
-            driver: None,
-            kind,
-            mac: None,
-            numa_node: None,
-            link: None,
-        };
-        assert!(has_line(&nic(NicKind::Physical)) && has_line(&nic(NicKind::Paravirtual)));
-        assert!(!has_line(&nic(NicKind::Virtual)) && !has_line(&nic(NicKind::Loopback)));
     }
 }

@@ -81,7 +81,7 @@ mod tests {
     use super::super::{Ended, Lead, introduced};
     use super::*;
     use crate::fixture;
-    use crate::sample::{CannotMeasure, Conditions};
+    use crate::sample::CannotMeasure;
 
     /// Serves at the port of its rank, and measures its rank and that port. The third does not serve if it is told so.
     struct Rank {
@@ -92,13 +92,14 @@ mod tests {
 
     impl Actor for Rank {
         fn serve(&mut self) -> Result<Place, CannotMeasure> {
-            let place = Place { addresses: Vec::new(), port: self.rank as u16, key: String::new() };
+            let place =
+                Place { rank: self.rank, addresses: Vec::new(), port: self.rank as u16, key: String::new() };
             if self.serves || self.rank != 2 { Ok(place) } else { Err(CannotMeasure::environment("no port")) }
         }
 
         fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
             let value = |place: &Place| (10 * self.rank + usize::from(place.port)) as f64;
-            let figure = |place| Figure { samples: vec![value(place)], conditions: Conditions::default() };
+            let figure = |place| Figure { samples: vec![value(place)], ..Figure::default() };
             vec![place.as_ref().map(figure).map_err(Clone::clone)]
         }
 

@@ -74,11 +74,19 @@ const RECORDINGS: &[Recording] = recordings![
     "sockperf", "sockperf-3.7-udp-1024.txt", "network.latency/protocol=udp/message=1K/streams=1/mode=block", 1.5595e-05;
     "ping", "ping-20221126-56.txt", "network.latency/protocol=icmp/message=56/streams=1", 8e-06;
     "ping", "ping-20221126-8192.txt", "network.latency/protocol=icmp/message=8K/streams=1", 1.4e-05;
+    "osu_latency", "osu-documented-latency.txt", "mpi.latency/message=8", 1.25e-6;
+    "osu_latency", "osu-documented-latency.txt", "mpi.latency/message=1M", 101.47e-6;
+    "osu_bw", "osu-documented-bw.txt", "mpi.bandwidth/message=1", 2.99e6;
+    "osu_bw", "osu-documented-bw.txt", "mpi.bandwidth/message=1M", 12_214.71e6;
+    "osu_allreduce", "osu-documented-allreduce.txt", "mpi.allreduce/type=f32/message=8", 4.12e-6;
+    "osu_allreduce", "osu-documented-allreduce.txt", "mpi.allreduce/type=f32/message=64K", 74.2e-6;
+    "osu_barrier", "osu-documented-barrier-5.txt", "mpi.barrier", 8.32e-6;
+    "osu_barrier", "osu-documented-barrier-7.txt", "mpi.barrier", 4.91e-6;
 ];
 
-/// A recording without its head: lines that begin with `# ` tell tool, version and command.
+/// A recording without its head: the first lines, which begin with `# `, tell tool, version and command.
 pub(super) fn body(recording: &str) -> String {
-    recording.split_inclusive('\n').filter(|line| !line.starts_with("# ")).collect()
+    recording.split_inclusive('\n').skip_while(|line| line.starts_with("# ")).collect()
 }
 
 /// A recording with all that a test of it needs.

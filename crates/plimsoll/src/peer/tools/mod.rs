@@ -12,6 +12,7 @@ mod lat_mem_rd;
 mod likwid;
 mod mbw;
 mod netperf;
+mod osu;
 mod ping;
 mod pmbw;
 mod sockperf;
@@ -47,6 +48,10 @@ pub const PEERS: &[&dyn Peer] = &[
     &netperf::Netperf,
     &sockperf::Sockperf,
     &ping::Ping,
+    &osu::LATENCY,
+    &osu::BANDWIDTH,
+    &osu::ALLREDUCE,
+    &osu::BARRIER,
 ];
 
 /// The number after `label` on the first line that holds it. What follows it must be there too: a number at the end of

@@ -29,7 +29,7 @@ fn own_addresses_are_those_that_others_may_reach() {
 
 #[test]
 fn machines_with_one_network_stack_are_told_so() {
-    let place = |addresses: Vec<IpAddr>| Place { addresses, port: 1, key: String::new() };
+    let place = |addresses: Vec<IpAddr>| Place { rank: 1, addresses, port: 1, key: String::new() };
     for own in [Vec::new(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]] {
         let why = reached(&place(own)).unwrap_err();
         assert_eq!(why.cause, Cause::NotHere);
@@ -45,7 +45,7 @@ fn roster() -> Roster {
 fn figure(value: f64, speed: f64) -> Answer {
     let more = [("path_loopback".to_owned(), 0.0), ("path_speed".to_owned(), speed)].into();
     let conditions = Conditions { more, ..Conditions::default() };
-    Ok(Figure { samples: vec![value, value * 1.1, value * 0.9], conditions })
+    Ok(Figure { samples: vec![value, value * 1.1, value * 0.9], conditions, ..Figure::default() })
 }
 
 fn between(from: usize, to: usize, answer: Answer) -> Between {

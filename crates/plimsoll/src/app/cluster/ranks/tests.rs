@@ -1,0 +1,110 @@
+use super::*;
+use crate::bench::Candidate;
+use crate::machine::network::NicKind;
+use crate::peer::Against;
+use proptest::prelude::*;
+
+fn planned(case: &str, samples: Option<u32>, sample_time: f64) -> Planned {
+    Planned {
+        candidate: Candidate { case: case.parse().unwrap(), feasible: Err(CannotMeasure::not_here("alone")) },
+        sampling: Sampling { samples, sample_time, precision: 0.01 },
+        against: Against::Nobody,
+        budget: None,
+        group: 0,
+        repeat: 0,
+    }
+}
+
+#[test]
+fn pairs_have_the_point_to_point_cases_and_all_have_the_rest() {
+    let all = [
+        planned("mpi.latency/message=8", None, 1.0),
+        planned("mpi.bandwidth/message=1M", Some(2), 0.01),
+        planned("mpi.allreduce/type=f32/message=8", None, 1.0),
+        planned("mpi.barrier", None, 1.0),
+        planned("cpu.hpl/nb=192", None, 1.0),
+    ];
+    let names =
+        |who| -> Vec<String> { cases(&all, who).iter().map(|p| p.candidate.case.to_string()).collect() };
+    assert_eq!(names(Who::Two), ["mpi.latency/message=8", "mpi.bandwidth/message=1M"]);
+    assert_eq!(names(Who::All), ["mpi.allreduce/type=f32/message=8", "mpi.barrier"]);
+    let two = cases(&all, Who::Two);
+    assert!(two.iter().all(|p| p.candidate.feasible.is_ok()));
+    let how: Vec<_> = two.iter().map(|p| (p.sampling.samples, p.sampling.sample_time)).collect();
+    assert_eq!(how, [(Some(SAMPLES), SAMPLE_TIME), (Some(2), 0.01)]);
+}
+
+#[test]
+fn a_case_is_an_exercise_of_its_size() {
+    let of = |case: &str| what(&case.parse().unwrap());
+    assert_eq!(of("mpi.latency/message=4M"), Some(What::Trips { bytes: 4 << 20 }));
+    assert_eq!(of("mpi.bandwidth/message=1"), Some(What::Windows { bytes: 1 }));
+    assert_eq!(of("mpi.allreduce/type=f64/message=1K"), Some(What::Sums { number: Number::F64, count: 128 }));
+    assert_eq!(of("mpi.allreduce/type=f32/message=1K"), Some(What::Sums { number: Number::F32, count: 256 }));
+    assert_eq!(of("mpi.barrier"), Some(What::Barriers));
+    assert_eq!(of("network.tcp/message=1"), None);
+}
+
+const DEV: &str = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame \
+    compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    lo:    5000  1 0 0 0 0 0 0    5000  1 0 0 0 0 0 0\n  \
+    eth0: 7 1 0 0 0 0 0 0 900000 1 0 0 0 0 0 0\n";
+
+#[test]
+fn counters_of_interfaces_are_read_and_garbage_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("proc/net")).unwrap();
+    let read = |text: &str| {
+        std::fs::write(dir.path().join("proc/net/dev"), text).unwrap();
+        sent(&Root::at(dir.path()))
+    };
+    let sent_by = |name: &str, bytes| Sent { interface: name.to_owned(), bytes };
+    assert_eq!(read(DEV), [sent_by("lo", 5000), sent_by("eth0", 900_000)]);
+    assert_eq!(read("eth0: 1 2\n:\nlo: x x x x x x x x x x\n"), []);
+    assert_eq!(sent(&Root::at("/nonexistent")), []);
+}
+
+fn machine(kind: NicKind) -> Machine {
+    let nic = Nic {
+        name: "eth0".to_owned(),
+        speed_bit_per_s: Some(10_000_000_000),
+        mtu_bytes: Some(9000),
+        state: None,
+        driver: None,
+        kind,
+        mac: None,
+        numa_node: None,
+        link: None,
+    };
+    Machine { network: vec![nic], ..Machine::discover(&Root::at("/nonexistent")) }
+}
+
+fn counters(lo: u64, eth0: u64) -> Vec<Sent> {
+    [("lo", lo), ("eth0", eth0)].map(|(name, bytes)| Sent { interface: name.to_owned(), bytes }).into()
+}
+
+#[test]
+fn the_interface_that_carried_the_bytes_is_the_way() {
+    let way = |eth0: u64, payload, kind| {
+        Way::between(&counters(7, 5), &counters(17, 5 + eth0), payload, &machine(kind))
+    };
+    let line = way(1_000_000, 1e6, NicKind::Physical).conditions().more;
+    assert_eq!((line["path_kernel"], line["path_speed"], line["path_mtu"]), (1.0, 1e10, 9000.0));
+    let software = way(1_000_000, 1e6, NicKind::Virtual);
+    assert_eq!((software.interface.as_deref(), software.speed), (Some("eth0"), None));
+    let passed = way(1000, 1e6, NicKind::Physical);
+    assert_eq!((passed.interface.clone(), passed.conditions().more["path_kernel"]), (None, 0.0));
+    assert!(way(1000, 0.0, NicKind::Physical).conditions().more.is_empty(), "what sums send is not known");
+}
+
+proptest! {
+    #[test]
+    fn any_counters_are_survived(before: [u64; 2], after: [u64; 2], payload in 0.0..1e18_f64) {
+        let way = Way::between(
+            &counters(before[0], before[1]),
+            &counters(after[0], after[1]),
+            payload,
+            &machine(NicKind::Physical),
+        );
+        prop_assert!(way.speed.is_none() || way.interface.is_some());
+    }
+}
