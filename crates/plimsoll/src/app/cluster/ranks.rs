@@ -220,8 +220,7 @@ impl Station for Ranks {
         let case = &planned.candidate.case;
         let cannot = self.tools.cannot(case);
         let Some(companions) = &mut self.tools.companions else { return Vec::new() };
-        companions.against.clone_from(&planned.against);
-        let mut beside = companions.beside(case, &self.machine, offer);
+        let mut beside = companions.beside(&planned.against, case, &self.machine, offer);
         for one in beside.iter_mut().filter(|_| cannot.is_some()) {
             one.prepared = None;
             one.about.unavailable = one.about.unavailable.take().or(cannot.clone());
