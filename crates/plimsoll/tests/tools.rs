@@ -92,7 +92,7 @@ const SMALL: &[Small] = &[
         case: "disk --only disk.io --op read --pattern random --block 4K --depth 1 --engine psync --size 16M",
         figure: |p| {
             // kB, reclen, write, rewrite, and then, with -i 2, the random reads.
-            let row = p.out.lines().find(|line| line.split_whitespace().take(2).eq(["16384", "4"]))?;
+            let row = p.out.lines().find(|line| line.split_whitespace().take(2).eq(["8192", "4"]))?;
             Some(row.split_whitespace().nth(4)?.parse::<f64>().ok()? / 4.0)
         },
     },

@@ -71,9 +71,9 @@ fn test(case: &Case) -> Option<&'static Test> {
 
 /// Bytes of the file of each of its processes: enough records for a figure, and little of the disk.
 fn file_bytes(block: u64, processes: u64) -> u64 {
-    const RECORDS: u64 = 4096;
+    const RECORDS: u64 = 2048;
     const LEAST: u64 = 4;
-    let all = (block * RECORDS).clamp(4 << 20, 256 << 20);
+    let all = (block * RECORDS).clamp(2 << 20, 128 << 20);
     (all / processes.max(1)).max(block * LEAST).next_multiple_of(block)
 }
 
