@@ -38,6 +38,9 @@ impl Against {
 fn known(name: &str) -> Result<&'static str, String> {
     let names = || PEERS.iter().map(|p| p.tool().name);
     names().find(|known| *known == name).ok_or_else(|| {
+        if ["installed", "all"].contains(&name) {
+            return format!("--against: '{name}' stands alone, without the names of tools");
+        }
         let shown = crate::text::shown(name);
         let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
         let list = || format!("there is {}, or installed, or all", names().collect::<Vec<_>>().join(", "));

@@ -214,7 +214,7 @@ impl Peer for Fio {
             _ => return None,
         };
         let (metric, pairs) = (metric(case)?, Pairing::PAIRS);
-        Some(Pairing { metric, definition, note, seconds: 1.5, pairs })
+        Some(Pairing { metric, definition, note, seconds: 1.0, pairs })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {

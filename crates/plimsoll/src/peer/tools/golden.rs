@@ -40,6 +40,7 @@ const RECORDINGS: &[Recording] = recordings![
     "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 57_026.0e6;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 49_849.4e6;
+    "stream", "stream-5.10-serial.txt", "memory.bandwidth/op=triad/size=480M/threads=1", 19_417.0e6;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=read/size=32M/threads=2", 129_890_454_437.873_12;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=write/size=1M/threads=1", 121419314332.51213;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.latency/size=16M", 2.398_185_481_808_600_6e-8;

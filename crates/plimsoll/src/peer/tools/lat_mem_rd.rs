@@ -1,8 +1,9 @@
 //! lmbench lat_mem_rd: the time of dependent loads, for all sizes up to one.
 //!
 //! `-t` lets the pages of the area, and the places within each, follow in random order, as ours do. It answers on
-//! standard error, lines of MiB (2²⁰ bytes) and nanoseconds; the line of our size is taken. Its pages are those that
-//! malloc gets: huge ones only where the C library is told to ask for them.
+//! standard error, lines of MiB (2²⁰ bytes) and nanoseconds, and an empty one at the end; the line of our size is taken.
+//! It spends 100 ms on each size whatever it is told, so a reading takes seconds. Its pages are those that malloc gets:
+//! huge ones only where the C library is told to ask for them.
 
 use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
 use super::bw_mem::{DIRECTORIES, environment};
@@ -19,16 +20,21 @@ const MIB: f64 = (1 << 20) as f64;
 const FAR_STRIDE: u64 = 256;
 const NEAR_STRIDE: u64 = 128;
 const NEAR: u64 = 1 << 20;
-/// A larger area than this takes it a quarter of a minute to set up, and beyond four times the last cache says the same.
-const LARGE: u64 = 128 << 20;
-/// µs of each of its measurements: it makes some forty, one a size, and starts a process for each.
+/// As often as this the last cache is in an area beyond which a larger one says the same, and takes long to set up.
+const BEYOND: u64 = 4;
+/// µs that it would spend on finding out how long a measurement must be.
 const ENOUGH: u64 = 5_000;
 
 /// Bytes of its area: ours, or where that is far beyond the last cache, what is still beyond.
 fn area(case: &Case, machine: &Machine) -> Option<u64> {
-    let size = case.number("size")?;
-    let beyond = last_level_bytes(machine).is_some_and(|last| last.saturating_mul(4) <= LARGE);
-    Some(if beyond { size.min(LARGE) } else { size })
+    let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
+    Some(case.number("size")?.min(far))
+}
+
+/// Seconds of a reading: 23 sizes up to 1 MiB and two more for each doubling, 0.12 s each, and setting up the large ones.
+fn seconds(area: u64) -> f64 {
+    let mib = (area as f64 / MIB).max(1.0);
+    2.7 + 0.23 * mib.log2() + mib / 60.0
 }
 
 /// What it is.
@@ -54,9 +60,7 @@ impl Peer for LatMemRd {
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
         (case.benchmark() == "memory.latency" && case.number("chases").unwrap_or(1) == 1).then_some(())?;
         matches!(case.word("pages"), None | Some("4k" | "thp")).then_some(())?;
-        let mib = area(case, machine)? as f64 / MIB;
-        // It makes and walks every size up to ours.
-        let seconds = 1.0 + mib / 40.0;
+        let seconds = seconds(area(case, machine)?);
         let (definition, note) = match case.number("size")? {
             size if size <= NEAR || case.number("group").is_some_and(|group| group >= size) => {
                 (Match::Exact, "dependent loads in random order")
@@ -92,15 +96,16 @@ impl Peer for LatMemRd {
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let wanted = case.number("size").ok_or("the case has no size")? as f64;
         let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
-        let lines = table.split_inclusive('\n').skip(1).filter_map(|line| line.strip_suffix('\n'));
-        let rows = lines
+        let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
+        let rows = whole
+            .lines()
             .filter_map(|line| line.split_once(' '))
             .filter_map(|(mib, ns)| Some((mib.parse::<f64>().ok()? * MIB, ns.parse::<f64>().ok()?)));
         let near = |bytes: f64| (bytes / wanted - 1.0).abs();
+        let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);
         let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
-        // Its sizes are an eighth to a half apart; that of a cut answer is further away, unless it is all of a large area.
-        let large = |bytes: f64| wanted > LARGE as f64 && (bytes / LARGE as f64 - 1.0).abs() < 0.01;
-        let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || large(*bytes));
+        // Its sizes are an eighth to a half apart; ours lies beyond all of them where the area is large.
+        let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
         let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
         let mut reading = Reading::of(ns * 1e-9)?;
         reading.achieved.insert("size".to_owned(), bytes.round().to_string());
@@ -108,5 +113,25 @@ impl Peer for LatMemRd {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
         }
         Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    const RECORDED: &str =
+        include_str!("../../../tests/fixtures/peers/lmbench-3.0-a9-lat_mem_rd-random-16m.txt");
+
+    #[test]
+    fn the_largest_of_its_areas_stands_beside_one_beyond_them_and_it_is_told() {
+        let text = golden::body(RECORDED);
+        let read = |size: u64| LatMemRd.parse(&Case::of("memory.latency").with_size("size", size), &text);
+        assert_eq!(read(16 << 20).map(|reading| reading.differs), Ok(Vec::new()));
+        let differs = read(512 << 20).map(|reading| reading.differs);
+        assert_eq!(differs, Ok(vec!["its area had 16777216 bytes where ours has 536870912".to_owned()]));
+        // Between two of them there is none: nothing of it is taken.
+        assert!(read(700).is_err());
     }
 }
