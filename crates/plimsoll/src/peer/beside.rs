@@ -79,7 +79,7 @@ pub struct Companion {
 impl Companions {
     /// The tools of a run, none of them looked for yet.
     pub fn new(search: Search, launcher: Launcher, parent: PathBuf, interrupts: Receiver<()>) -> Self {
-        const SECONDS: f64 = 0.5;
+        const SECONDS: f64 = 0.3;
         Self {
             search,
             launcher,

@@ -34,7 +34,7 @@ const DISTURBED: f64 = 0.05;
 const MIN_FOR_INTERVAL: usize = 5;
 
 /// How often the plan's budget its reference tools may take before they give fewer pairs.
-const BESIDE: f64 = 5.0;
+const BESIDE: f64 = 6.0;
 
 /// Share of the sample time that the warm-up takes.
 const WARM_UP: f64 = 0.5;
@@ -102,7 +102,7 @@ pub struct Harness<'a> {
     pub emit: &'a mut dyn FnMut(Event),
     /// Turns outcomes into measurements.
     pub maker: Maker<'a>,
-    /// Seconds for the whole run; reference tools are not counted, and may take five times as long beside it.
+    /// Seconds for the whole run; reference tools are not counted, and may take six times as long beside it.
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,

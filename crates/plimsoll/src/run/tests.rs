@@ -332,7 +332,7 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
         (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
     };
     let (_, _, alone) = beside(&[], Some(10.0));
-    // Five times ten seconds for two cases: five readings of a second fit, of thirty seconds not even one.
+    // Six times ten seconds for two cases: five readings of a second fit, of thirty seconds one.
     assert_eq!(beside(&[1.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[30.0, 30.0], Some(10.0)), (vec![3, 3], 2, alone.clone()));
     // A dear one has what a cheap one leaves, wherever it stands.
