@@ -15,8 +15,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 /// Most bytes that are kept of what a program writes; one that writes more is ended.
 pub const OUTPUT_CAP: u64 = 16 << 20;
 
-/// How long a program has to end after it was asked to.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a program has to end after it was asked to: an interrupted run ends within 2 s, and some (lmbench) do not listen.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A program to be run.
 #[derive(Clone, Debug, PartialEq)]

@@ -47,7 +47,7 @@ pub trait Station {
     /// Why it cannot be measured.
     fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
-    /// Seconds that the reference tools beside a case take, roughly.
+    /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
     fn seconds_beside(&self, _: &Planned) -> f64 {
         0.0
     }
@@ -140,10 +140,12 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// The share that the first has of all: of the time that is left, tools that take longer have more.
+/// The share that the first has of all: of the time that is left, tools that take longer have more, and each the same where
+/// nothing is known.
 fn share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
-    seconds.first().filter(|_| all > 0.0).map_or(0.0, |first| first / all)
+    let known = seconds.first().filter(|_| all > 0.0);
+    known.map_or(1.0 / seconds.len().max(1) as f64, |first| first / all)
 }
 
 /// A time from seconds; what is out of range is the longest time.
