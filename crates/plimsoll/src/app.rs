@@ -183,13 +183,18 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         };
         return printed(&text);
     }
-    let outputs = Outputs::open(common).map_err(|e| match &e {
-        OutputError::Store(store) => store_failure(store),
-        OutputError::File(_) => Failure::usage(e.to_string()),
-    })?;
+    let outputs = outputs(common)?;
     let interrupts = interrupts()?;
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
     run(&prepared, outputs, interrupts, companions, begun)
+}
+
+/// Where the run goes.
+fn outputs(common: &Common) -> Result<Outputs, Failure> {
+    Outputs::open(common).map_err(|e| match &e {
+        OutputError::Store(store) => store_failure(store),
+        OutputError::File(_) => Failure::usage(e.to_string()),
+    })
 }
 
 /// Path of this program: as the kernel tells it, or, where /proc is not mounted, as it was called by path.

@@ -190,3 +190,22 @@ fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
         }
     }
 }
+
+/// With MPI such a process joins a world of one; that needs MPI, and tests/cluster has it.
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_process_that_a_launcher_started_alone_is_an_ordinary_run() {
+    let quick = ["run", "--only", "null", "--samples=2", "--sample-time=1ms", "--store=none"];
+    let started = |rank: &str, size: &str, ranks: &str| {
+        let dir = scratch();
+        let mut command = plimsoll(dir.path());
+        command.env(rank, "0").env(size, ranks).args(quick);
+        ended(&mut command, if ranks == "1" { 0 } else { 4 })
+    };
+    for (rank, size) in [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "SLURM_NTASKS")] {
+        let (out, _) = started(rank, size, "1");
+        assert!(out.contains("null"), "{out}");
+        let (_, err) = started(rank, size, "2");
+        assert!(err.contains("this build has no MPI"), "{err}");
+    }
+}

@@ -5,6 +5,7 @@
 
 mod between;
 mod hpl;
+mod late;
 mod ranks;
 
 use std::path::{Path, PathBuf};
@@ -14,21 +15,22 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::prepared::Prepared;
-use super::{Failure, Seat, code, exit_code, interrupts, peers, store_failure};
+use super::{Failure, Seat, code, exit_code, interrupts, peers};
 use crate::cli::{Common, What};
 use crate::cluster::message::Message;
 use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, Part, Roster, Welcome};
-use crate::document::{Finding, Run, RunStatus, SCHEMA};
+use crate::document::{Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
 use crate::measurement::Measurement;
-use crate::output::{self, Begins, OutputError, Outputs};
+use crate::output::{self, Begins, Outputs};
 use crate::plan::built_in;
 use crate::resolve::{self, Planned};
 use crate::run::Pace;
 use crate::wire::Key;
 use between::{Neighbour, Own};
 use hpl::Solver;
+pub(super) use late::with_late;
 use ranks::Ranks;
 
 /// Samples of each case when all machines measure at once and must take the same number.
@@ -144,14 +146,17 @@ fn lead(
     common: &Common,
     signals: Signals,
 ) -> Result<ExitCode, Failure> {
-    let interrupts = signals.watch(|| ())?;
-    let own = hello(&prepared);
     let refuse = |fabric: Fabric, failure: Failure| {
         (1..fabric.size()).for_each(|rank| fabric.say(rank, Message::Refused));
-        fabric.leave();
+        // Whoever is lost meanwhile adds nothing to why nothing is measured.
+        drop(fabric.leave());
         failure
     };
-    let hellos = match cluster::introduced(&fabric, own, &interrupts) {
+    let interrupts = match signals.watch(|| ()) {
+        Ok(interrupts) => interrupts,
+        Err(failure) => return Err(refuse(fabric, failure)),
+    };
+    let hellos = match cluster::introduced(&fabric, hello(&prepared), &interrupts) {
         Ok(hellos) => hellos,
         Err(why) => {
             // Ranks of which nothing was heard cannot leave in order.
@@ -160,26 +165,66 @@ fn lead(
             return Ok(ExitCode::from(code::FAR_END));
         }
     };
-    let prepared = match prepared {
-        Ok(prepared) => prepared,
-        Err(failure) => return Err(refuse(fabric, failure)),
+    let admitted =
+        match prepared.and_then(|prepared| admitted(&fabric, &hellos, prepared, common, interrupts)) {
+            Ok(admitted) => admitted,
+            Err(failure) => return Err(refuse(fabric, failure)),
+        };
+    let roster = admitted.roster.clone();
+    let (ended, code) = led(&fabric, common, admitted);
+    Ok(ExitCode::from(leave(fabric, &roster, &ended, code)))
+}
+
+/// Leaves the world in order where all can, and else ends it. The exit code, which that may change.
+fn leave(fabric: Fabric, roster: &Roster, ended: &Ended, code: u8) -> u8 {
+    let complain = |lost: &[cluster::Lost]| {
+        let named: Vec<String> =
+            lost.iter().take(8).map(|l| format!("{} (rank {}): {}", l.name, l.rank, l.why)).collect();
+        super::complain(&format!("lost: {}; what was finished is kept", named.join("; ")));
     };
-    let roster = match Roster::of(&hellos) {
-        Ok(roster) => roster,
-        Err(why) => {
-            let line =
-                format!("nothing was measured: {why}; start the same program with the same plan everywhere");
-            return Err(refuse(fabric, Failure { line, code: code::FAR_END }));
+    match ended.lost.as_slice() {
+        [] if !ended.interrupted => {
+            let Err((rank, why)) = fabric.leave() else { return code };
+            complain(&[cluster::Lost::of(roster, rank, &why)]);
+            return code::ENVIRONMENT;
         }
-    };
-    let opened = Outputs::open(common).map_err(|e| match &e {
-        OutputError::Store(store) => store_failure(store),
-        OutputError::File(_) => Failure::usage(e.to_string()),
-    });
-    let outputs = match opened {
-        Ok(outputs) => outputs,
-        Err(failure) => return Err(refuse(fabric, failure)),
-    };
+        // Those whose turn has not come, or that measure, do not leave by themselves.
+        [] => {}
+        lost => complain(lost),
+    }
+    fabric.abort(code);
+    code
+}
+
+/// What rank 0 has when all have been heard and nothing stands in the way.
+struct Admitted {
+    prepared: Prepared,
+    outputs: Outputs,
+    interrupts: Receiver<()>,
+    roster: Roster,
+    told: Welcome,
+    /// What all solve together.
+    together: Vec<Planned>,
+    /// The run before anything is measured.
+    header: Run,
+    seat: Seat,
+    ranks: Ranks,
+    _held: super::Held,
+}
+
+/// All that may fail before anything is measured.
+fn admitted(
+    fabric: &Fabric,
+    hellos: &[Hello],
+    prepared: Prepared,
+    common: &Common,
+    interrupts: Receiver<()>,
+) -> Result<Admitted, Failure> {
+    let roster = Roster::of(hellos).map_err(|why| Failure {
+        line: format!("nothing was measured: {why}; start the same program with the same plan everywhere"),
+        code: code::FAR_END,
+    })?;
+    let outputs = super::outputs(common)?;
     let told = Welcome {
         run: uuid::Uuid::now_v7().to_string(),
         seed: prepared.plan.seed,
@@ -188,64 +233,37 @@ fn lead(
     };
     let together = together(&prepared);
     let prepared = in_step(prepared, &told);
-    let (document, ended, kept) =
-        led(&fabric, &prepared, common, outputs, Admitted { interrupts, roster, told, together })?;
-    let code = match exit_code_of(&document, &ended, kept) {
-        0 => super::held(&prepared, &document).unwrap_or_else(|failure| {
-            super::complain(&failure.line);
-            failure.code
-        }),
-        code => code,
-    };
-    leave(fabric, &ended, code);
-    Ok(ExitCode::from(code))
+    let header = super::document(&prepared, &told.run, roster.name(0));
+    let seat = seated(&prepared, common, header.clone(), interrupts.clone())?;
+    let ranks = Ranks::new(&prepared, fabric.voice(), interrupts.clone());
+    let ranks = ranks.beside(&together, &prepared, common, &roster)?;
+    let _held = super::Held::of(&header.id)?;
+    Ok(Admitted { prepared, outputs, interrupts, roster, told, together, header, seat, ranks, _held })
 }
 
-/// Leaves the world in order where all can, and else ends it.
-fn leave(fabric: Fabric, ended: &Ended, code: u8) {
-    match ended.lost.as_slice() {
-        [] if !ended.interrupted => fabric.leave(),
-        // Those whose turn has not come, or that measure, do not leave by themselves.
-        [] => fabric.abort(code),
-        lost => {
-            let named: Vec<String> =
-                lost.iter().take(8).map(|l| format!("{} (rank {}): {}", l.name, l.rank, l.why)).collect();
-            super::complain(&format!("lost: {}; what was finished is kept", named.join("; ")));
-            fabric.abort(code);
-        }
-    }
-}
-
-/// What rank 0 knows when all have been heard.
-struct Admitted {
-    interrupts: Receiver<()>,
-    roster: Roster,
-    told: Welcome,
-    /// What all solve together.
-    together: Vec<Planned>,
-}
-
-fn led(
-    fabric: &Fabric,
+/// What measures here, with the tools that stand beside it.
+fn seated(
     prepared: &Prepared,
     common: &Common,
-    mut outputs: Outputs,
-    admitted: Admitted,
-) -> Result<(Run, Ended, bool), Failure> {
-    let Admitted { interrupts, roster, told, together } = admitted;
+    document: Run,
+    interrupts: Receiver<()>,
+) -> Result<Seat, Failure> {
     let companions = peers::companions(common, &super::own_program()?, interrupts.clone(), prepared)?;
-    let name = roster.name(0).map(str::to_owned);
-    let header = super::document(prepared, &told.run, name.as_deref());
-    let mut seat = Seat::new(prepared, header.clone(), interrupts.clone(), companions)?;
-    let _held = super::Held::of(&header.id)?;
+    Seat::new(prepared, document, interrupts, companions)
+}
+
+/// Measures with all. What became of it, and the exit code.
+fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
+    let Admitted { ref prepared, mut outputs, interrupts, roster, told, together, .. } = admitted;
+    let (header, mut seat, mut ranks) = (admitted.header, admitted.seat, admitted.ranks);
     outputs.begin(&header, Begins::Anew);
     let begun = Instant::now();
     let sink = std::cell::RefCell::new(&mut outputs);
     let emit = |event| sink.borrow_mut().event(&event);
-    let ranks = Ranks::new(prepared, fabric.voice(), interrupts.clone());
-    let mut ranks = ranks.beside(&together, prepared, common, &roster)?;
     let own = Own { rank: 0, ranks: &mut ranks, together: &together };
     let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), own, &emit);
+    let joint = neighbour.is_some() || !together.is_empty();
+    let machines = (!joint).then_some(roster.members.len());
     let solver = Solver { prepared, common, roster: &roster, interrupts: interrupts.clone(), emit: &emit };
     let mut lead = Lead::admit(fabric, interrupts, roster.clone(), &told);
     lead.run(
@@ -270,60 +288,38 @@ fn led(
     solved.iter().for_each(tell);
     shared.extend(solved);
     let ended = lead.end();
-    let mut document = merged(header, &ended, begun.elapsed());
+    let mut document = merged(header, &ended, machines, begun.elapsed());
     let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
     document.findings.extend(shared.iter().flat_map(|measurement| finding::pairs(measurement, &names)));
     document.measurements.extend(shared);
     let kept = outputs.finish(&document);
-    Ok((document, ended, kept))
+    let code = match exit_code_of(&document, &ended, kept) {
+        0 => super::held(prepared, &document).unwrap_or_else(|failure| {
+            super::complain(&failure.line);
+            failure.code
+        }),
+        code => code,
+    };
+    (ended, code)
 }
 
 fn finished(run: &Run, interrupted: bool) -> Finished {
     Finished { run: run.clone(), code: exit_code(run, interrupted, true), interrupted }
 }
 
-/// One document of all: a row a machine.
-fn merged(header: Run, ended: &Ended, elapsed: Duration) -> Run {
+/// One document of all: a row a machine. `machines` is how many there are, where their rows are all of it.
+fn merged(header: Run, ended: &Ended, machines: Option<usize>, elapsed: Duration) -> Run {
     let mut run = Run { nodes: Vec::new(), ..header };
     for finished in ended.finished.values() {
         run.nodes.extend(finished.run.nodes.iter().cloned());
         run.measurements.extend(finished.run.measurements.iter().cloned());
     }
-    run.findings = ended.lost.iter().map(lost).collect();
+    run.findings = ended.lost.iter().map(|one| late::finding(one, machines)).collect();
     run.findings.extend(finding::findings(&run.measurements));
     let whole = ended.lost.is_empty() && !ended.interrupted;
     run.status = if whole { RunStatus::Complete } else { RunStatus::Partial };
     run.elapsed_s = elapsed.as_secs_f64();
     run
-}
-
-/// A stored run with the rows of machines that were lost from it; `None` if it has them all. What such a machine left is
-/// a document of the same run.
-pub(super) fn with_late(stored: Run, part: &Run) -> Option<Run> {
-    let late = |name: &str| stored.nodes.iter().all(|node| node.name != name);
-    let nodes: Vec<_> = part.nodes.iter().filter(|node| late(&node.name)).cloned().collect();
-    let measurements: Vec<_> = part.measurements.iter().filter(|m| late(&m.node)).cloned().collect();
-    if nodes.is_empty() || measurements.is_empty() {
-        return None;
-    }
-    let mut run = stored;
-    let is_late = |finding: &Finding| nodes.iter().any(|node| finding.evidence["node"] == node.name.as_str());
-    run.findings.retain(|finding| finding.code == LOST && !is_late(finding));
-    run.nodes.extend(nodes);
-    run.measurements.extend(measurements);
-    run.findings.extend(finding::findings(&run.measurements));
-    Some(run)
-}
-
-/// The code of the finding that names a lost machine.
-const LOST: &str = "machine-lost";
-
-fn lost(lost: &cluster::Lost) -> Finding {
-    Finding {
-        code: LOST.to_owned(),
-        text: format!("{} (rank {}) was lost: {}", lost.name, lost.rank, lost.why),
-        evidence: serde_json::json!({ "node": lost.name, "rank": lost.rank, "why": lost.why }),
-    }
 }
 
 fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
@@ -339,7 +335,11 @@ fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
 fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, signals: Signals) {
     let voice = fabric.voice();
     let bye = move || voice.say(0, Message::Bye);
-    let Ok(interrupts) = signals.watch(bye) else { return fabric.abort(code::ENVIRONMENT) };
+    // One that cannot listen to signals is refused, with the reason.
+    let (interrupts, prepared) = match signals.watch(bye) {
+        Ok(interrupts) => (interrupts, prepared),
+        Err(failure) => (crossbeam_channel::never(), Err(failure)),
+    };
     let mut follower = Follow::introduce(&fabric, interrupts.clone(), hello(&prepared));
     match (follower.part(), prepared) {
         (Part::Measure(told), Ok(prepared)) => {
@@ -360,7 +360,8 @@ fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, 
         (Part::Sleep, _) => follower.wait(),
         _ => {}
     }
-    fabric.leave();
+    // Where rank 0 is gone, this rank ends as well.
+    drop(fabric.leave());
 }
 
 /// The directory of copies that rank 0 has not confirmed: beside the history, none for `--store none`.
@@ -377,10 +378,7 @@ fn measured(
     (interrupts, copy): (Receiver<()>, Option<PathBuf>),
 ) {
     let document = super::document(prepared, &told.run, told.name.as_deref());
-    let seated = super::own_program()
-        .and_then(|program| peers::companions(common, &program, interrupts.clone(), prepared))
-        .and_then(|companions| Seat::new(prepared, document, interrupts, companions));
-    let mut seat = match seated {
+    let mut seat = match seated(prepared, common, document, interrupts) {
         Ok(seat) => seat,
         Err(failure) => return follower.cannot(failure.line),
     };

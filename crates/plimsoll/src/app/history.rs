@@ -67,7 +67,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             let mut store = writable(typed)?;
             let mut entered = 0;
             for run in &runs {
-                entered += usize::from(import(&mut store, run).map_err(|e| store_failure(&e))?);
+                entered += usize::from(import(&mut store, run)?);
             }
             let known = runs.len() - entered;
             let here = if known > 0 { format!(", {known} here already") } else { String::new() };
@@ -77,12 +77,13 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
 }
 
 /// Enters a run, or what a lost machine left into the run that it was lost from. Whether anything was new.
-fn import(store: &mut Store, run: &Run) -> Result<bool, StoreError> {
-    if store.import(run)? {
+fn import(store: &mut Store, run: &Run) -> Result<bool, Failure> {
+    let failed = |e: StoreError| store_failure(&e);
+    if store.import(run).map_err(failed)? {
         return Ok(true);
     }
-    match with_late(store.load(&run.id)?, run) {
-        Some(whole) => store.finish(&whole).map(|()| true),
+    match with_late(store.load(&run.id).map_err(failed)?, run).map_err(Failure::usage)? {
+        Some(whole) => store.finish(&whole).map(|()| true).map_err(failed),
         None => Ok(false),
     }
 }

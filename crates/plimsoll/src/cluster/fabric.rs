@@ -1,34 +1,44 @@
-//! Carries messages between ranks beside whatever they do, and notices who falls silent.
+//! Carries messages between ranks beside whatever they do, and says who is lost.
 //!
-//! One thread owns the link: it hands messages over, and says "I am here" to rank 0 several times a second. A rank of
-//! which rank 0 hears nothing for [`SILENCE`] is lost, and so is rank 0 for the others. The thread sleeps between looks, so that it takes
-//! nothing from what is measured.
+//! One thread owns the link, for MPI promises no more. While somebody waits for a message it looks for one 200 times a
+//! second; while this machine measures 10 times a second, which takes nothing from what is measured. Ranks end within
+//! that thread's hearing or not: it is their connections (`pulse`) that tell. A rank that has none says
+//! "I am here" by the link, several times a second, and what was heard of whom is kept and judged in one place
+//! (`watch`).
 
 use std::io;
-use std::thread::JoinHandle;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
 
 use super::exercise::{Exercise, Timed};
 use super::link::{LARGEST, Link};
 use super::message::{Message, decoded, encoded};
+use super::pulse::Pulse;
+use super::watch::{Standing, Watch};
 
 /// A rank that says nothing for this long is lost.
 pub const SILENCE: Duration = Duration::from_secs(12);
-/// How often a rank of a small world says that it is here.
+/// How often a rank of a small world that has no connection says that it is here.
 const BEAT: Duration = Duration::from_millis(250);
-/// How often a rank asks rank 0 whether it is there. Rank 0 answers and says nothing of itself: MPI may end a process
+/// How often such a rank asks rank 0 whether it is there. Rank 0 answers and says nothing of itself: MPI may end a process
 /// that sends to one that is gone, and who has just asked is there.
 const ASK: Duration = Duration::from_secs(4);
 /// That question. What answers it is as empty as "I am here".
 const QUESTION: &[u8] = &[0];
 /// In a large world this is the time between two of all ranks' words at rank 0.
 const APART: Duration = Duration::from_millis(1);
-/// How long the thread may take to answer beside what it was asked.
-const ENDING: Duration = Duration::from_secs(2);
-/// How often the thread looks for what came.
+/// How often the thread looks for what came, and for what has to be moved on, when somebody waits for it.
 const LOOK: Duration = Duration::from_millis(5);
+/// How often it looks when nobody does.
+const SELDOM: Duration = Duration::from_millis(100);
+/// How long a rank waits for its connection to rank 0 before it goes on without.
+const TYING: Duration = Duration::from_secs(5);
+/// How long the link may take to end the world. MPI may be held where a rank is gone, and then this process ends alone.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// What comes out of the fabric.
 #[derive(Debug, PartialEq)]
@@ -41,10 +51,10 @@ pub enum Incoming {
 
 enum Task {
     Send(usize, Message),
-    /// Listen for a while, and name those of whom nothing was heard.
-    Listen(Vec<usize>, Duration, Sender<Vec<usize>>),
     /// Measure MPI itself with others, and say what came of it.
     Exercise(Exercise, Sender<Result<Timed, String>>),
+    /// Somebody waits for a message from now on.
+    Look,
     Leave,
     Abort(u8),
 }
@@ -56,9 +66,11 @@ pub struct Fabric {
     size: usize,
     tasks: Sender<Task>,
     inbox: Receiver<Incoming>,
-    postman: JoinHandle<()>,
-    /// Nothing comes here; it is closed when the thread ends.
-    ended: Receiver<()>,
+    watch: Arc<Watch>,
+    /// Whether somebody waits for a message.
+    awaited: Arc<AtomicBool>,
+    /// Ends with the thread that owns the link.
+    postman: Receiver<()>,
 }
 
 /// Says things over a fabric from any thread.
@@ -81,8 +93,8 @@ impl Voice {
 }
 
 impl Fabric {
-    /// Starts the thread that owns the link. `make` runs in it, for `patience` at most. When a rank is lost, `alarm`
-    /// gets a message.
+    /// Starts the thread that owns the link, and connects to rank 0. `make` runs in it, for `patience` at most. When a
+    /// rank is lost, `alarm` gets a message.
     ///
     /// # Errors
     /// No thread, or what `make` says.
@@ -94,22 +106,32 @@ impl Fabric {
         let (tasks, taken) = unbounded();
         let (out, inbox) = unbounded();
         let (told, made) = bounded(1);
-        let (runs, ended) = bounded(0);
-        let postman = std::thread::Builder::new().name("cluster".to_owned()).spawn(move || match make() {
-            Ok(link) => {
-                let _runs = runs;
-                // The other end waits for this.
-                let _ = told.send(Ok((link.rank(), link.size())));
-                Postman::new(link, out, alarm).work(&taken);
+        let (lives, postman) = bounded::<()>(0);
+        let awaited = Arc::new(AtomicBool::new(true));
+        let waits = awaited.clone();
+        std::thread::Builder::new().name("cluster".to_owned()).spawn(move || {
+            let _lives = lives;
+            match make() {
+                Ok(link) => {
+                    let watch = Arc::new(Watch::new(link.size(), out.clone(), alarm));
+                    // The other end waits for this.
+                    let _ = told.send(Ok((link.rank(), link.size(), watch.clone())));
+                    Postman::new(link, out, watch, waits).work(&taken);
+                }
+                Err(e) => drop(told.send(Err(e))),
             }
-            Err(e) => drop(told.send(Err(e))),
         })?;
         let joined = made.recv_timeout(patience).map_err(|_| {
             let why = format!("not all ranks joined within {} s: one that was started did not begin, or its network does not reach the others", patience.as_secs());
             io::Error::new(io::ErrorKind::TimedOut, why)
         })?;
-        let (rank, size) = joined?;
-        Ok(Self { rank, size, tasks, inbox, postman, ended })
+        let (rank, size, watch) = joined?;
+        if rank != 0 {
+            // Whatever becomes of this process from here on is noticed by its connection.
+            watch.tied_within(0, TYING);
+        }
+        awaited.store(false, Ordering::Relaxed);
+        Ok(Self { rank, size, tasks, inbox, watch, awaited, postman })
     }
 
     /// This rank.
@@ -132,13 +154,20 @@ impl Fabric {
         self.voice().say(to, message);
     }
 
-    /// Listens for so long at most, and names those among these of whom nothing is heard. Nothing is sent: MPI may end a process that sends
-    /// to one that is gone.
+    /// Those among these who are gone, or hold no connection and are not heard of within this time. Nothing is sent: MPI
+    /// may end a process that sends to one that is gone.
     pub fn silent(&self, among: Vec<usize>, within: Duration) -> Vec<usize> {
-        let (told, heard) = bounded(1);
-        // A thread that has ended hears nobody, and one that MPI holds neither.
-        let _ = self.tasks.send(Task::Listen(among.clone(), within, told));
-        heard.recv_timeout(within + ENDING).unwrap_or(among)
+        self.waiting(|_| self.watch.silent(among, within))
+    }
+
+    /// Waits for what comes in by `wait`: it arrives at once, and at leisure when nobody waits.
+    pub fn waiting<T>(&self, wait: impl FnOnce(&Receiver<Incoming>) -> T) -> T {
+        self.awaited.store(true, Ordering::Relaxed);
+        // A thread that has ended brings nothing.
+        let _ = self.tasks.send(Task::Look);
+        let came = wait(&self.inbox);
+        self.awaited.store(false, Ordering::Relaxed);
+        came
     }
 
     /// What came.
@@ -146,88 +175,112 @@ impl Fabric {
         &self.inbox
     }
 
-    /// Leaves the world in order, when all ranks do.
-    pub fn leave(self) {
+    /// Leaves the world in order, when all ranks do. A rank that is lost before it has left is an error, with the reason.
+    ///
+    /// # Errors
+    /// Which rank, and why; this process may have to end without MPI then.
+    pub fn leave(self) -> Result<(), (usize, String)> {
         // A thread that has ended has left, and it has nothing to say that is not said.
         let _ = self.tasks.send(Task::Leave);
-        let _ = self.postman.join();
+        loop {
+            select! {
+                recv(self.postman) -> _ => return Ok(()),
+                recv(self.inbox) -> incoming => {
+                    if let Ok(Incoming::Lost(rank, why)) = incoming {
+                        return Err((rank, why));
+                    }
+                }
+            }
+        }
     }
 
-    /// Ends all ranks with an exit code; for when one is lost and the others cannot leave in order.
+    /// Ends all ranks with an exit code; for when one is lost and the others cannot leave in order. Comes back where MPI
+    /// does not: the others then see that this process ends.
     pub fn abort(self, code: u8) {
         let _ = self.tasks.send(Task::Abort(code));
-        // Where MPI holds the thread in an exercise, this process ends alone, and its launcher the others.
-        let _ = self.ended.recv_timeout(ENDING);
+        // Either way it is over.
+        let _ = self.postman.recv_timeout(ENDING);
     }
 }
 
 struct Postman<L> {
     link: L,
     out: Sender<Incoming>,
-    alarm: Sender<()>,
-    heard: Vec<Instant>,
-    lost: Vec<bool>,
+    watch: Arc<Watch>,
+    awaited: Arc<AtomicBool>,
+    pulse: Option<Pulse>,
+    /// What rank 0 tells each rank as soon as it hears of it: where to connect.
+    tie: Option<Message>,
+    /// Ranks that know it.
+    told: Vec<bool>,
     beat: Instant,
     asked: Instant,
 }
 
 impl<L: Link> Postman<L> {
-    fn new(link: L, out: Sender<Incoming>, alarm: Sender<()>) -> Self {
+    fn new(link: L, out: Sender<Incoming>, watch: Arc<Watch>, awaited: Arc<AtomicBool>) -> Self {
         let (now, size) = (Instant::now(), link.size());
-        Self { link, out, alarm, heard: vec![now; size], lost: vec![false; size], beat: now, asked: now }
+        // Without it the link alone tells who is there.
+        let pulse = (link.rank() == 0 && size > 1).then(|| Pulse::lead(size, &watch).ok()).flatten();
+        let (pulse, place) = pulse.unzip();
+        let tie = place.map(Message::Tie);
+        Self { link, out, watch, awaited, pulse, tie, told: vec![false; size], beat: now, asked: now }
     }
 
     fn work(mut self, tasks: &Receiver<Task>) {
+        if self.link.rank() != 0 {
+            self.send(0, &[]);
+        }
         loop {
             while self.taken() {}
             self.link.attend();
             self.keep_alive();
-            match tasks.recv_timeout(LOOK) {
+            let soon = self.awaited.load(Ordering::Relaxed) || self.link.busy();
+            match tasks.recv_timeout(if soon { LOOK } else { SELDOM }) {
                 Ok(Task::Send(to, message)) => self.send(to, &encoded(&message)),
-                Ok(Task::Listen(among, within, told)) => drop(told.send(self.silent(among, within))),
                 Ok(Task::Exercise(exercise, told)) => drop(told.send(self.link.exercise(&exercise))),
                 Ok(Task::Abort(code)) => self.link.abort(code),
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(Task::Leave) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Task::Look) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Task::Leave) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        // To leave the link takes all ranks: who ends in that time is lost.
+        drop(self.link);
+        self.pulse.into_iter().for_each(Pulse::end);
     }
 
     /// Takes one parcel, if there is one.
     fn taken(&mut self) -> bool {
         let Some(parcel) = self.link.receive() else { return false };
         let from = parcel.from;
-        self.heard[from] = Instant::now();
+        self.watch.heard(from);
+        if !std::mem::replace(&mut self.told[from], true)
+            && let Some(tie) = &self.tie
+        {
+            self.send(from, &encoded(tie));
+        }
         match parcel.bytes {
             Ok(bytes) if bytes.is_empty() => {}
             Ok(bytes) if bytes == QUESTION => self.send(from, &[]),
             Ok(bytes) => match decoded(&bytes) {
+                // Without a thread there is no connection, and the link goes on to tell who is there.
+                Ok(Message::Tie(place)) if from == 0 && self.pulse.is_none() => {
+                    self.pulse = Pulse::follow(self.link.rank(), place, &self.watch).ok();
+                }
                 Ok(message) => drop(self.out.send(Incoming::From(from, message))),
-                Err(e) => self.lose(from, &format!("what it said cannot be read: {e}")),
+                Err(e) => self.watch.lose(from, &format!("what it said cannot be read: {e}")),
             },
             Err(length) => {
-                self.lose(from, &format!("it said {length} bytes at once, and {LARGEST} is the most"));
+                let why = format!("it said {length} bytes at once, and {LARGEST} is the most");
+                self.watch.lose(from, &why);
             }
         }
         true
     }
 
     /// The ranks that this one listens to: the others for rank 0, rank 0 for the others.
-    fn partners(&self) -> std::ops::Range<usize> {
+    fn partners(&self) -> Range<usize> {
         if self.link.rank() == 0 { 1..self.link.size() } else { 0..1 }
-    }
-
-    /// Of whom nothing is heard from now on.
-    fn silent(&mut self, mut among: Vec<usize>, within: Duration) -> Vec<usize> {
-        let begun = Instant::now();
-        loop {
-            while self.taken() {}
-            among.retain(|rank| self.heard[*rank] < begun);
-            if among.is_empty() || begun.elapsed() > within {
-                return among;
-            }
-            std::thread::sleep(LOOK);
-        }
     }
 
     fn keep_alive(&mut self) {
@@ -236,12 +289,8 @@ impl<L: Link> Postman<L> {
             return;
         }
         self.beat = Instant::now();
-        for partner in self.partners() {
-            if self.heard[partner].elapsed() > SILENCE {
-                self.lose(partner, &format!("nothing was heard of it for {} s", SILENCE.as_secs()));
-            }
-        }
-        if self.link.rank() != 0 {
+        self.watch.check(self.partners(), Standing::Apart);
+        if self.link.rank() != 0 && !self.watch.is_tied(0) {
             let asks = self.asked.elapsed() > ASK;
             if asks {
                 self.asked = Instant::now();
@@ -251,18 +300,10 @@ impl<L: Link> Postman<L> {
     }
 
     fn send(&mut self, to: usize, bytes: &[u8]) {
-        if !self.lost[to]
+        if !self.watch.is_lost(to)
             && let Err(e) = self.link.send(to, bytes)
         {
-            self.lose(to, &e);
-        }
-    }
-
-    fn lose(&mut self, rank: usize, why: &str) {
-        if !std::mem::replace(&mut self.lost[rank], true) {
-            // Nobody listens any more where these fail.
-            let _ = self.out.send(Incoming::Lost(rank, why.to_owned()));
-            let _ = self.alarm.send(());
+            self.watch.lose(to, &e);
         }
     }
 }
@@ -289,7 +330,7 @@ mod tests {
         });
         let of = |rank| [Incoming::From(rank, Message::Go), Incoming::From(rank, Message::Bye)];
         assert_eq!(seen, of(1).into_iter().chain(of(2)).collect::<Vec<_>>());
-        fabrics.into_iter().for_each(Fabric::leave);
+        fabrics.into_iter().for_each(|fabric| fabric.leave().unwrap());
     }
 
     #[test]
@@ -311,7 +352,7 @@ mod tests {
         let fabrics: Vec<Fabric> =
             world.into_iter().map(|link| Fabric::new(|| Ok(link), alarm.clone(), SILENCE).unwrap()).collect();
         assert_eq!(fabrics[0].silent(vec![1, 2], Duration::from_secs(2)), [2]);
-        fabrics.into_iter().for_each(Fabric::leave);
+        fabrics.into_iter().for_each(|fabric| fabric.leave().unwrap());
     }
 
     #[test]
@@ -332,6 +373,6 @@ mod tests {
             matches!(fabric.inbox().recv(), Ok(Incoming::Lost(1, why)) if why.contains("cannot be read"))
         );
         raised.recv().unwrap();
-        fabric.leave();
+        fabric.leave().unwrap();
     }
 }

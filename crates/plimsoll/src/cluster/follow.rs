@@ -86,13 +86,15 @@ impl<'a> Follow<'a> {
 
     /// The next message of rank 0; none when it is lost or this rank was told to end.
     fn next(&mut self) -> Option<Message> {
-        select! {
-            recv(self.fabric.inbox()) -> incoming => match incoming {
-                Ok(Incoming::From(0, message)) => Some(message),
-                _ => None,
-            },
-            recv(self.interrupts) -> _ => None,
-        }
+        self.fabric.waiting(|inbox| {
+            select! {
+                recv(inbox) -> incoming => match incoming {
+                    Ok(Incoming::From(0, message)) => Some(message),
+                    _ => None,
+                },
+                recv(self.interrupts) -> _ => None,
+            }
+        })
     }
 }
 

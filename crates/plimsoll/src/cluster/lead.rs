@@ -3,7 +3,7 @@
 mod pairs;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, select};
 
@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// When a run ends early, those that are alive are heard of within this time; the launcher kills all a
 /// second later.
 const LAST_WORDS: Duration = Duration::from_millis(600);
+/// A rank that is lost is known within this time of the launcher's signal, which follows from its loss.
+const KNOWN: Duration = Duration::from_millis(300);
 
 /// A machine of which no more is heard.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,14 @@ pub struct Lost {
     pub name: String,
     /// What is known of it.
     pub why: String,
+}
+
+impl Lost {
+    /// A rank of these machines.
+    pub fn of(roster: &Roster, rank: usize, why: &str) -> Self {
+        let name = roster.name(rank).map_or_else(|| format!("rank {rank}"), str::to_owned);
+        Self { rank, name, why: crate::text::shown_within(why, 300) }
+    }
 }
 
 /// How a cluster run ended, seen from rank 0.
@@ -72,22 +82,30 @@ pub fn introduced(fabric: &Fabric, own: Hello, interrupts: &Receiver<()>) -> Res
     let mut hellos: BTreeMap<usize, Hello> = [(0, own)].into();
     let deadline = after(PATIENCE);
     while hellos.len() < fabric.size() {
-        select! {
-            recv(fabric.inbox()) -> incoming => match incoming {
-                Ok(Incoming::From(rank, Message::Hello(hello))) => drop(hellos.insert(rank, *hello)),
-                Ok(Incoming::From(rank, _)) => return Err(format!("rank {rank} began with another word than hello")),
-                Ok(Incoming::Lost(rank, why)) => return Err(format!("rank {rank} is lost: {why}")),
-                Err(_) => return Err("the cluster's thread has ended".to_owned()),
-            },
-            recv(interrupts) -> _ => return Err("interrupted".to_owned()),
-            recv(deadline) -> _ => {
-                let silent: Vec<String> =
-                    (0..fabric.size()).filter(|r| !hellos.contains_key(r)).take(8).map(|r| r.to_string()).collect();
-                return Err(format!("nothing was heard of rank {} within {} s", silent.join(", "), PATIENCE.as_secs()));
+        let came = fabric.waiting(|inbox| {
+            select! {
+                recv(inbox) -> incoming => incoming.map_err(|_| "the cluster's thread has ended".to_owned()),
+                // The alarm of a loss comes after the loss itself.
+                recv(interrupts) -> _ => inbox
+                    .try_iter()
+                    .find(|came| matches!(came, Incoming::Lost(..)))
+                    .ok_or_else(|| "interrupted".to_owned()),
+                recv(deadline) -> _ => Err(unheard(fabric.size(), &hellos)),
             }
+        });
+        match came? {
+            Incoming::From(rank, Message::Hello(hello)) => drop(hellos.insert(rank, *hello)),
+            Incoming::From(rank, _) => return Err(format!("rank {rank} began with another word than hello")),
+            Incoming::Lost(rank, why) => return Err(format!("rank {rank} is lost: {why}")),
         }
     }
     Ok(hellos.into_values().collect())
+}
+
+fn unheard(size: usize, hellos: &BTreeMap<usize, Hello>) -> String {
+    let silent: Vec<String> =
+        (0..size).filter(|rank| !hellos.contains_key(rank)).take(8).map(|rank| rank.to_string()).collect();
+    format!("nothing was heard of rank {} within {} s", silent.join(", "), PATIENCE.as_secs())
 }
 
 impl<'a> Lead<'a> {
@@ -188,9 +206,15 @@ impl<'a> Lead<'a> {
 
     /// Waits for one message. Whether the run goes on.
     fn hear(&mut self) -> bool {
-        select! {
-            recv(self.fabric.inbox()) -> incoming => incoming.is_ok_and(|incoming| self.heard(incoming)),
-            recv(self.interrupts) -> _ => self.alarmed(),
+        let came = self.fabric.waiting(|inbox| {
+            select! {
+                recv(inbox) -> incoming => incoming.ok(),
+                recv(self.interrupts) -> _ => None,
+            }
+        });
+        match came {
+            Some(incoming) => self.heard(incoming),
+            None => self.alarmed(),
         }
     }
 
@@ -229,30 +253,35 @@ impl<'a> Lead<'a> {
                 false
             }
             Incoming::From(rank, Message::Cannot(why)) | Incoming::Lost(rank, why) => {
-                self.lose(rank, why);
+                self.lose(rank, &why);
                 false
             }
             Incoming::From(..) => true,
         }
     }
 
-    fn lose(&mut self, rank: usize, why: String) {
-        let name = self.roster.name(rank).map_or_else(|| format!("rank {rank}"), str::to_owned);
-        let why = crate::text::shown_within(&why, 300);
-        self.ended.lost.push(Lost { rank, name, why });
+    fn lose(&mut self, rank: usize, why: &str) {
+        self.ended.lost.push(Lost::of(&self.roster, rank, why));
     }
 
-    /// Whoever is not heard of any more is what ended the run.
+    /// Whoever is not heard of any more is what ended the run, unless it is known already who is lost.
     fn last_words(&mut self, followers: &[Member]) {
+        self.alarmed();
+        if !self.ended.lost.is_empty() {
+            return;
+        }
+        let deadline = Instant::now() + KNOWN;
         let silent = self.fabric.silent(followers.iter().map(|m| m.rank).collect(), LAST_WORDS);
-        while let Ok(incoming) = self.fabric.inbox().try_recv() {
+        while self.ended.lost.is_empty()
+            && let Ok(incoming) = self.fabric.waiting(|inbox| inbox.recv_deadline(deadline))
+        {
             self.heard(incoming);
         }
         for Member { rank, .. } in followers {
             let heard_of = self.ended.finished.contains_key(rank) || self.byes.contains(rank);
             let lost = self.ended.lost.iter().any(|lost| lost.rank == *rank);
             if silent.contains(rank) && !heard_of && !lost {
-                self.lose(*rank, "it ended without a word".to_owned());
+                self.lose(*rank, "it ended without a word");
             }
         }
     }

@@ -42,6 +42,9 @@ pub trait Link {
     /// Takes part in an exercise that another rank has begun, if one has.
     fn attend(&mut self) {}
 
+    /// Whether something that was handed over is not taken yet, and waits for this end to look after it.
+    fn busy(&self) -> bool;
+
     /// Ends all ranks, this one as well.
     fn abort(&mut self, code: u8) -> !;
 }
@@ -81,6 +84,10 @@ pub(super) mod local {
 
         fn receive(&mut self) -> Option<Parcel> {
             self.inbox.try_recv().ok().map(|(from, bytes)| Parcel { from, bytes: Ok(bytes) })
+        }
+
+        fn busy(&self) -> bool {
+            false
         }
 
         fn abort(&mut self, code: u8) -> ! {

@@ -26,6 +26,8 @@ pub enum Order {
 pub enum Message {
     /// Who I am and what I am about to do: the first word of every rank.
     Hello(Box<Hello>),
+    /// Hold a connection to me, there: its end tells that a process has ended.
+    Tie(Place),
     /// You take part.
     Welcome(Welcome),
     /// Nobody measures.

@@ -13,7 +13,9 @@ mod link;
 pub mod message;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod pulse;
 mod roster;
+mod watch;
 
 pub use between::{Actor, Answer, Between, Figure, Place};
 pub use exercise::{Exercise, Number, Timed, What};
@@ -35,31 +37,35 @@ use crossbeam_channel::Sender;
 const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
 
 /// Where it says how many there are.
-#[cfg(feature = "mpi")]
-const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
+const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
 /// How long ranks may take to join, and more for each of them.
 #[cfg(feature = "mpi")]
 const JOINING: Duration = Duration::from_secs(24);
 #[cfg(feature = "mpi")]
 const JOINING_RANK: Duration = Duration::from_millis(20);
 
-/// The rank that a launcher gave to this process; `None` when it was started by hand.
+/// The rank that a launcher gave to this process; `None` when it was started by hand, or alone and without MPI to join
+/// anybody: that is an ordinary run.
 pub fn launched() -> Option<usize> {
-    RANKS.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+    let alone = cfg!(not(feature = "mpi")) && told(SIZES) == Some(1);
+    told(RANKS).filter(|_| !alone)
+}
+
+/// The first of these variables that is a number.
+fn told(names: &[&str]) -> Option<usize> {
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 /// How many tasks a scheduler started beside this one without a way to join them: `srun` with `--mpi=none`.
 #[cfg(feature = "mpi")]
-pub fn unjoined() -> Option<u32> {
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-    let first =
-        launched().is_none() && number("SLURM_PROCID") == Some(0) && number("SLURM_STEP_NUM_TASKS").is_some();
-    number("SLURM_STEP_NUM_TASKS").filter(|tasks| first && *tasks > 1)
+pub fn unjoined() -> Option<usize> {
+    let first = launched().is_none() && told(&["SLURM_PROCID"]) == Some(0);
+    told(&["SLURM_STEP_NUM_TASKS"]).filter(|tasks| first && *tasks > 1)
 }
 
 /// A program without MPI joins nothing.
 #[cfg(not(feature = "mpi"))]
-pub fn unjoined() -> Option<u32> {
+pub fn unjoined() -> Option<usize> {
     None
 }
 
@@ -70,8 +76,8 @@ pub fn unjoined() -> Option<u32> {
 #[cfg(feature = "mpi")]
 pub fn join(alarm: Sender<()>) -> io::Result<Fabric> {
     // What MPI asks of every rank before any may begin grows with their number.
-    let ranks = SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok()).unwrap_or(1_u32);
-    Fabric::new(mpi::World::join, alarm, JOINING + JOINING_RANK * ranks)
+    let ranks = told(SIZES).and_then(|ranks| u32::try_from(ranks).ok()).unwrap_or(1);
+    Fabric::new(mpi::World::join, alarm, JOINING + JOINING_RANK.saturating_mul(ranks))
 }
 
 /// The MPI library and its version, in a line.

@@ -106,6 +106,10 @@ impl Link for World {
         self.yard.attend();
     }
 
+    fn busy(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     fn abort(&mut self, code: u8) -> ! {
         self.world.abort(i32::from(code))
     }

@@ -1,5 +1,7 @@
 //! Who takes part in a cluster run: one rank a machine, if all of them agree on what is to be done.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::message::Hello;
 
 /// A machine that takes part.
@@ -24,15 +26,15 @@ impl Roster {
     /// # Errors
     /// Who differs from rank 0 in what, or cannot measure, in one line.
     pub fn of(hellos: &[Hello]) -> Result<Self, String> {
-        let leaders: Vec<(usize, &Hello)> = hellos
-            .iter()
-            .enumerate()
-            .filter(|(rank, hello)| hellos[..*rank].iter().all(|earlier| earlier.key != hello.key))
-            .collect();
+        let mut keys = BTreeSet::new();
+        let leaders: Vec<(usize, &Hello)> =
+            hellos.iter().enumerate().filter(|(_, hello)| keys.insert(&hello.key)).collect();
+        let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
+        leaders.iter().for_each(|(_, hello)| *hosts.entry(&hello.host).or_default() += 1);
         let name = |(rank, hello): &(usize, &Hello)| {
-            let same = leaders.iter().filter(|(_, other)| other.host == hello.host).count();
             let host = crate::text::shown_within(&hello.host, 64);
-            let name = if same > 1 { format!("{host}#{rank}") } else { host };
+            let alone = hosts.get(hello.host.as_str()) == Some(&1);
+            let name = if alone { host } else { format!("{host}#{rank}") };
             Member { rank: *rank, name }
         };
         let members: Vec<Member> = leaders.iter().map(name).collect();
@@ -43,7 +45,8 @@ impl Roster {
 
     /// The name under which a rank measures.
     pub fn name(&self, rank: usize) -> Option<&str> {
-        self.members.iter().find(|m| m.rank == rank).map(|m| m.name.as_str())
+        let at = self.members.binary_search_by_key(&rank, |member| member.rank).ok()?;
+        self.members.get(at).map(|member| member.name.as_str())
     }
 
     /// Those that follow rank 0.

@@ -1,4 +1,4 @@
-//! Which way packets to an address take: within this machine, or by which interface.
+//! This machine's addresses, and which way packets to an address take: within this machine, or by which interface.
 //!
 //! The interface is that of the longest matching prefix in the main routing table (`/proc/net/route`,
 //! `/proc/net/ipv6_route`). Rules that choose other tables are not followed.
@@ -22,6 +22,39 @@ pub fn interface(root: &Root, address: IpAddr) -> Option<String> {
     };
     let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
     found.map(|name| crate::text::shown_within(&name, 32)).filter(harmless)
+}
+
+/// This machine's own addresses that others may reach, loopback and link-local ones left out.
+pub fn own(root: &Root) -> Vec<IpAddr> {
+    let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
+    let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
+    let v4 = local_v4(&v4).into_iter().map(IpAddr::V4);
+    v4.chain(v6.lines().filter_map(global_v6).map(IpAddr::V6)).collect()
+}
+
+/// The local addresses in `/proc/net/fib_trie`, each of which stands in several tables.
+fn local_v4(text: &str) -> Vec<Ipv4Addr> {
+    let mut found: Vec<Ipv4Addr> = Vec::new();
+    let mut last = None;
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse().ok();
+        } else if line == "/32 host LOCAL"
+            && let Some(address) = last.filter(|address: &Ipv4Addr| !address.is_loopback())
+            && !found.contains(&address)
+        {
+            found.push(address);
+        }
+    }
+    found
+}
+
+/// The address of a line of `/proc/net/if_inet6` (address, index, prefix, scope, flags, name) if its scope is global.
+fn global_v6(line: &str) -> Option<Ipv6Addr> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let address = u128::from_str_radix(words.first()?, 16).ok()?;
+    (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
 }
 
 /// The flag of a route that is in use (`RTF_UP`).

@@ -1,13 +1,13 @@
 //! A host that is killed, stands still or fails, in each phase of a run: it is named, the others end, and what is
 //! finished is stored.
 
-use std::path::PathBuf;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::until;
+use crate::common::{skipped, until};
 use crate::hosts::{Hosts, Kind, said, signal};
 
 /// Long enough to be interrupted in.
@@ -26,24 +26,8 @@ enum Phase {
     Together,
 }
 
-/// Attempts at a loss that the launcher lets rank 0 tell.
-const ATTEMPTS: usize = 12;
-
-/// Whether Open MPI held rank 0 until the launcher killed it: on a connection that ends, 4.1 tells of it from within the next
-/// call (`orte_show_help`) and waits for mpirun to have taken that in, which for two seconds does nothing but end the
-/// job. Nothing that plimsoll does in that process is heard then.
-fn held(output: &Output) -> bool {
-    let text = String::from_utf8_lossy(&output.stderr);
-    text.contains("unexpectedly disconnected") && !text.lines().any(|line| line.starts_with("plimsoll: "))
-}
-
-/// A loss as often as it takes until rank 0 is not held by MPI.
+/// Starts a run, does `what` to the third host in that phase, and says what must be so of any loss.
 fn lose(hosts: &Hosts, phase: Phase, what: Signal) {
-    assert!((0..ATTEMPTS).any(|_| told_of(hosts, phase, what)), "{phase:?} {what:?}: held each time");
-}
-
-/// Starts a run, does `what` to the third host in that phase, and says what must be so of any loss; false if MPI held rank 0.
-fn told_of(hosts: &Hosts, phase: Phase, what: Signal) -> bool {
     // In turns the third is reached by a short plan; it is stopped while its only case is measured.
     let samples = if phase == Phase::Measures { "= 30" } else { "= 150" };
     let plan = hosts.file(&format!("{phase:?}.toml"), &PLAN.replace("= 150", samples));
@@ -62,13 +46,11 @@ fn told_of(hosts: &Hosts, phase: Phase, what: Signal) -> bool {
     let told = format!("{phase:?} {what:?}: {code:?} {}", String::from_utf8_lossy(&output.stderr));
     assert!(begun.elapsed() < NAMED_WITHIN, "{:?} {told}", begun.elapsed());
     assert!(code.is_some_and(|code| code != 0), "{told}");
-    if what == Signal::KILL && held(&output) {
-        hosts.empty();
-        return false;
-    }
-    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): "), "{told}");
     if what == Signal::STOP {
         assert_eq!(code, Some(4), "{told}");
+        assert!(last.starts_with("plimsoll: lost: n3 (rank 2): nothing was heard of it for"), "{told}");
+    } else {
+        assert!(last.starts_with("plimsoll: lost: n3 (rank 2): its process ended"), "{told}");
     }
     let stored = hosts.stored();
     assert_eq!(stored["status"], "partial", "{told}");
@@ -85,7 +67,71 @@ fn told_of(hosts: &Hosts, phase: Phase, what: Signal) -> bool {
         assert_eq!(done, ["n1", "n2"], "{told}");
     }
     hosts.empty();
-    true
+}
+
+/// Ends a rank of three in a run, and awaits that its loss is the last word on it.
+fn killed(hosts: &Hosts, run: Child, number: usize) -> String {
+    let victim = hosts.processes(number, Kind::Rank);
+    assert_eq!(victim.len(), 1);
+    signal(victim[0], Signal::KILL);
+    let begun = Instant::now();
+    let output = run.wait_with_output().unwrap();
+    let (code, last) = said(&output);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(begun.elapsed() < NAMED_WITHIN, "{:?} {told}", begun.elapsed());
+    assert!(code.is_some_and(|code| code != 0), "{told}");
+    hosts.empty();
+    last
+}
+
+/// Whether a rank's connection to rank 0 stands: the thread of that name then sleeps in a call on two descriptors.
+fn connected(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let read = |thread: &Path, file: &str| std::fs::read_to_string(thread.join(file)).unwrap_or_default();
+    let pulse = threads.map(|thread| thread.path()).find(|thread| read(thread, "comm") == "pulse\n");
+    pulse.is_some_and(|thread| read(&thread, "syscall").split(' ').nth(2) == Some("0x2"))
+}
+
+#[test]
+fn a_rank_that_is_killed_when_it_has_just_joined_is_named() {
+    let test = "a_rank_that_is_killed_when_it_has_just_joined_is_named";
+    if std::fs::read_to_string("/proc/self/syscall").is_err() {
+        return skipped(test, "needs a kernel that tells which system call a process is in");
+    }
+    let Some(hosts) = Hosts::new(test, 3) else { return };
+    let plan = hosts.file("plan.toml", PLAN);
+    let mut run = hosts.mpirun();
+    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    until("the third has joined", || hosts.processes(3, Kind::Rank).into_iter().any(connected));
+    let last = killed(&hosts, run, 3);
+    // Soon after it has joined a rank says who it is, and may or may not have done so.
+    let nameless = "plimsoll: nothing was measured: rank 2 is lost: its process ended";
+    assert!(last == nameless || last.starts_with("plimsoll: lost: n3 (rank 2): its process ended"), "{last}");
+}
+
+#[test]
+fn a_rank_that_is_killed_while_pairs_are_measured_is_named_and_what_is_finished_is_kept() {
+    let test = "a_rank_that_is_killed_while_pairs_are_measured_is_named_and_what_is_finished_is_kept";
+    let Some(hosts) = Hosts::new(test, 3) else { return };
+    // More of them than are measured in the time that the first takes to be seen.
+    let plan = hosts.file(
+        "pairs.toml",
+        "samples = 1\nsample-time = '1ms'\n[[group]]\nbenchmark = 'network.tcp'\n\
+        message = ['1K', '2K', '4K', '8K', '16K', '32K', '64K', '128K']\nstreams = [1, 2]\ndirection = 'up'\n",
+    );
+    let events = hosts.file("events", "");
+    let mut run = hosts.mpirun();
+    run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg("--events").arg(&events);
+    let run = run.spawn().unwrap();
+    until("pairs are measured", || {
+        std::fs::read_to_string(&events).unwrap_or_default().contains("server=nodes")
+    });
+    let last = killed(&hosts, run, 3);
+    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): its process ended"), "{last}");
+    let stored = hosts.stored();
+    let measured = stored["measurements"].as_array().unwrap().iter();
+    let own = measured.filter(|m| m["case"]["params"]["server"].is_null()).count();
+    assert_eq!((&stored["status"], own), (&"partial".into(), 48));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! machine's, those of MPI with it, and the document's measurements of all pairs.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -230,10 +230,7 @@ impl Actor for Neighbour<'_> {
 
 /// This machine's addresses that others may reach, those of the fastest interface first.
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
-    let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
-    let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
-    let mut found: Vec<IpAddr> = local_v4(&v4).into_iter().map(IpAddr::V4).collect();
-    found.extend(v6.lines().filter_map(global_v6).map(IpAddr::V6));
+    let mut found = route::own(root);
     let speed = |address: &IpAddr| {
         let name = route::interface(root, *address)?;
         machine.network.iter().find(|nic| nic.name == name)?.speed_bit_per_s
@@ -241,31 +238,6 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     found.sort_by_key(|address| std::cmp::Reverse(speed(address)));
     found.truncate(ADDRESSES);
     found
-}
-
-/// The local addresses in `/proc/net/fib_trie`, each of which stands in several tables.
-fn local_v4(text: &str) -> Vec<Ipv4Addr> {
-    let mut found: Vec<Ipv4Addr> = Vec::new();
-    let mut last = None;
-    for line in text.lines() {
-        let line = line.trim();
-        if let Some(address) = line.strip_prefix("|-- ") {
-            last = address.parse().ok();
-        } else if line == "/32 host LOCAL"
-            && let Some(address) = last.filter(|address: &Ipv4Addr| !address.is_loopback())
-            && !found.contains(&address)
-        {
-            found.push(address);
-        }
-    }
-    found
-}
-
-/// The address of a line of `/proc/net/if_inet6` (address, index, prefix, scope, flags, name) if its scope is global.
-fn global_v6(line: &str) -> Option<Ipv6Addr> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let address = u128::from_str_radix(words.first()?, 16).ok()?;
-    (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
 }
 
 /// The first of the other machine's addresses that answers.

@@ -87,6 +87,10 @@ impl Link for MadeUp {
         })
     }
 
+    fn busy(&self) -> bool {
+        false
+    }
+
     fn abort(&mut self, code: u8) -> ! {
         unreachable!("the made-up world ends with {code}")
     }
@@ -107,8 +111,8 @@ fn two_thousand_machines_are_gathered_and_the_slow_one_is_named_in_every_report(
     let ended = lead.end();
     assert_eq!((ended.finished.len(), ended.lost.len(), ended.interrupted), (MANY, 0, false));
     let header = Run { measurements: Vec::new(), ..own };
-    let run = merged(header, &ended, Duration::from_secs(1));
-    fabric.leave();
+    let run = merged(header, &ended, Some(MANY), Duration::from_secs(1));
+    fabric.leave().unwrap();
     assert_eq!((run.nodes.len(), run.measurements.len(), run.status), (MANY, 8 * MANY, RunStatus::Complete));
     let named: Vec<_> = run.findings.iter().map(|f| f.evidence["node"].as_str().unwrap()).collect();
     assert_eq!(named, ["node1234"], "{:?}", run.findings.iter().take(3).map(|f| &f.text).collect::<Vec<_>>());
@@ -122,11 +126,88 @@ fn two_thousand_machines_are_gathered_and_the_slow_one_is_named_in_every_report(
     let mut json = Vec::new();
     crate::report::json::write(&run, &mut json).unwrap();
     // The document is read again, and a machine that is missing from it can be added later.
-    let mut less = Run::parse(std::str::from_utf8(&json).unwrap()).unwrap();
-    less.nodes.retain(|node| node.name != "node1234");
-    less.measurements.retain(|m| m.node != "node1234");
-    let whole = with_late(less, &measured(SLOW)).unwrap();
+    let less = without(Run::parse(std::str::from_utf8(&json).unwrap()).unwrap(), &["node1234"]);
+    let whole = with_late(less, &measured(SLOW)).unwrap().unwrap();
     assert_eq!((whole.nodes.len(), whole.measurements.len()), (MANY, 8 * MANY));
     assert!(whole.findings.iter().any(|f| f.code == "outlier"));
-    assert_eq!(with_late(whole, &measured(SLOW)), None);
+    assert_eq!(with_late(whole, &measured(SLOW)), Ok(None));
+}
+
+/// A run from which these machines were lost.
+fn without(mut run: Run, lost: &[&str]) -> Run {
+    let machines = run.nodes.len();
+    run.nodes.retain(|node| !lost.contains(&node.name.as_str()));
+    run.measurements.retain(|m| !lost.contains(&m.node.as_str()));
+    let named = |name: &&str| cluster::Lost {
+        rank: 1,
+        name: (*name).to_owned(),
+        why: "its process ended".to_owned(),
+    };
+    run.findings = lost.iter().map(|name| late::finding(&named(name), Some(machines))).collect();
+    run.status = RunStatus::Partial;
+    run
+}
+
+/// The run of so many machines, whole.
+fn of(machines: usize) -> Run {
+    let parts: Vec<Run> = (0..machines).map(measured).collect();
+    let mut run = parts[0].clone();
+    run.plan.cases = 8;
+    run.nodes = parts.iter().flat_map(|part| part.nodes.clone()).collect();
+    run.measurements = parts.into_iter().flat_map(|part| part.measurements).collect();
+    run
+}
+
+#[test]
+fn a_run_is_whole_when_the_last_lost_machine_was_entered() {
+    let less = without(of(3), &["node0001", "node0002"]);
+    let more = with_late(less, &measured(1)).unwrap().unwrap();
+    let left = |run: &Run| -> Vec<serde_json::Value> {
+        let lost = run.findings.iter().filter(|f| f.code == "machine-lost");
+        lost.map(|f| f.evidence["node"].clone()).collect()
+    };
+    assert_eq!((more.status, left(&more)), (RunStatus::Partial, vec!["node0002".into()]));
+    let whole = with_late(more, &measured(2)).unwrap().unwrap();
+    assert_eq!((whole.status, left(&whole), whole.nodes.len()), (RunStatus::Complete, vec![], 3));
+}
+
+#[test]
+fn a_run_that_lacks_more_than_the_lost_machine_stays_partial() {
+    // The machine itself has not measured all; another has not; pairs are missing.
+    let mut cut = measured(2);
+    cut.measurements.pop();
+    let mut short = without(of(3), &["node0002"]);
+    short.measurements.retain(|m| m.node != "node0001" || m.case.number("threads") != Some(8));
+    let mut pairs = without(of(3), &["node0002"]);
+    pairs.findings[0].evidence["machines"] = serde_json::Value::Null;
+    let never_began = {
+        let mut run = without(of(4), &["node0002"]);
+        run.nodes.retain(|node| node.name != "node0003");
+        run.measurements.retain(|m| m.node != "node0003");
+        run
+    };
+    let whole = measured(2);
+    for (less, part) in
+        [(without(of(3), &["node0002"]), &cut), (short, &whole), (pairs, &whole), (never_began, &whole)]
+    {
+        let joined = with_late(less, part).unwrap().unwrap();
+        assert_eq!(joined.status, RunStatus::Partial);
+        assert!(joined.nodes.iter().any(|node| node.name == "node0002"));
+    }
+}
+
+#[test]
+fn a_redacted_copy_is_refused_and_the_run_stays_as_it_is() {
+    let refused = |less: Run, part: &Run| with_late(less, &part.redacted().unwrap()).unwrap_err();
+    // The lost machine's own copy, and the whole run that was exported.
+    let less = without(of(3), &["node0002"]);
+    for part in [&measured(2), &less] {
+        let why = refused(less.clone(), part);
+        assert!(why.contains("lacks no machine named host-") && why.contains("redacted"), "{why}");
+    }
+    // Where rank 0 was killed, nobody is named as lost.
+    let unnamed = Run { findings: Vec::new(), ..less };
+    assert!(refused(unnamed.clone(), &unnamed).contains("host-"));
+    // A run that lacks nothing takes nothing.
+    assert_eq!(with_late(of(3), &of(3).redacted().unwrap()), Ok(None));
 }

@@ -1,4 +1,6 @@
 use super::*;
+use std::net::Ipv4Addr;
+
 use crate::cluster::Member;
 use crate::cluster::between::Pair;
 
