@@ -233,12 +233,19 @@ impl<L: Link> Postman<L> {
         }
         loop {
             while self.taken() {}
-            self.link.attend();
+            if let Some(from) = self.link.attend() {
+                // It took its time, in which nothing was taken.
+                self.watch.heard(from);
+                while self.taken() {}
+            }
             self.keep_alive();
             let soon = self.awaited.load(Ordering::Relaxed) || self.link.busy();
             match tasks.recv_timeout(if soon { LOOK } else { SELDOM }) {
                 Ok(Task::Send(to, message)) => self.send(to, &encoded(&message)),
-                Ok(Task::Exercise(exercise, told)) => drop(told.send(self.link.exercise(&exercise))),
+                Ok(Task::Exercise(exercise, told)) => {
+                    drop(told.send(self.link.exercise(&exercise)));
+                    exercise.ranks.iter().for_each(|rank| self.watch.heard(*rank));
+                }
                 Ok(Task::Abort(code)) => self.link.abort(code),
                 Ok(Task::Look) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Task::Leave) | Err(RecvTimeoutError::Disconnected) => break,

@@ -39,8 +39,10 @@ pub trait Link {
         Err("what carries the run's messages is not MPI".to_owned())
     }
 
-    /// Takes part in an exercise that another rank has begun, if one has.
-    fn attend(&mut self) {}
+    /// Takes part in an exercise that another rank has begun, if one has; that rank.
+    fn attend(&mut self) -> Option<usize> {
+        None
+    }
 
     /// Whether something that was handed over is not taken yet, and waits for this end to look after it.
     fn busy(&self) -> bool;

@@ -102,8 +102,8 @@ impl Link for World {
         self.yard.begin(exercise)
     }
 
-    fn attend(&mut self) {
-        self.yard.attend();
+    fn attend(&mut self) -> Option<usize> {
+        self.yard.attend()
     }
 
     fn busy(&self) -> bool {

@@ -1,11 +1,14 @@
-//! What MPI itself takes between hosts: the pairs, all of them at once, and a tool beside them.
+//! What MPI itself takes between hosts: the pairs, all of them at once, a tool beside them, and a host that is lost meanwhile.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::hosts::{Hosts, said};
+use crate::common::until;
+use crate::hosts::{Hosts, Kind, said, signal};
 
 const PLAN: &str = "name = 'mpi'\nsamples = 5\nsample-time = '5ms'\n\
     [[group]]\nbenchmark = 'mpi.latency'\nmessage = ['8', '64K']\n\
@@ -102,5 +105,39 @@ fn a_tool_stands_beside_two_hosts() {
         command[1..3] == ["-n", "2"] && command.ends_with(&["-i", "1000", "-x", "100", "-m", "8:8"]),
         "{command:?}"
     );
+    hosts.empty();
+}
+
+/// Clock ticks that a process has computed, by the kernel's account: fields 14 and 15 of its `stat`.
+fn computed(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn a_host_that_stands_still_while_mpi_is_measured_is_named() {
+    let Some(hosts) = Hosts::new("a_host_that_stands_still_while_mpi_is_measured_is_named", 3) else {
+        return;
+    };
+    let plan = hosts
+        .file("long.toml", "samples = 4000\nsample-time = '50ms'\n[[group]]\nbenchmark = 'mpi.barrier'\n");
+    let mut run = hosts.mpirun();
+    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    let mut victim = Vec::new();
+    until("the third host computes", || {
+        victim = hosts.processes(3, Kind::Rank);
+        // Two seconds: nothing but an exercise takes so much.
+        victim.first().is_some_and(|pid| computed(*pid) > 200)
+    });
+    signal(victim[0], Signal::STOP);
+    let begun = Instant::now();
+    let output = run.wait_with_output().unwrap();
+    let (code, last) = said(&output);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?} {told}", begun.elapsed());
+    assert_eq!(code, Some(4), "{told}");
+    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): "), "{told}");
+    assert_eq!(hosts.stored()["status"], "partial", "{told}");
     hosts.empty();
 }

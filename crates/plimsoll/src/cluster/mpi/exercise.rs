@@ -53,19 +53,20 @@ impl Yard {
         self.part(exercise, 0)
     }
 
-    /// Does this rank's part if it was called.
-    pub(super) fn attend(&mut self) {
+    /// Does this rank's part if it was called; by whom.
+    pub(super) fn attend(&mut self) -> Option<usize> {
         let called = self.all.any_process().immediate_matched_probe_with_tag(CALL);
-        let Some((message, status)) = called else { return };
+        let (message, status) = called?;
         let mut call = vec![0_u8; usize::try_from(status.count(u8::equivalent_datatype())).unwrap_or(0)];
         message.matched_receive_into(&mut call[..]);
         let own = usize::try_from(self.all.rank()).unwrap_or(0);
         // A call that cannot be read leaves its caller waiting, who is missed then: no rank of one version sends any.
-        let Ok(exercise) = serde_json::from_slice::<Exercise>(&call) else { return };
+        let exercise = serde_json::from_slice::<Exercise>(&call).ok()?;
         if let Some(place) = exercise.ranks.iter().position(|rank| *rank == own) {
             // The first rank tells of what went wrong.
             let _ = self.part(&exercise, place);
         }
+        exercise.ranks.first().copied()
     }
 
     fn part(&mut self, exercise: &Exercise, place: usize) -> Result<Timed, String> {
