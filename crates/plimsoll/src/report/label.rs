@@ -4,6 +4,7 @@
 //! a run never read alike.
 
 use crate::case::{Case, Value};
+use crate::cluster::between::EACH;
 use crate::quantity::{Quantity, Unit};
 
 /// Parameters that are not said when they have this value.
@@ -49,7 +50,7 @@ pub(super) fn label(case: &Case) -> String {
         "mpi.barrier" => words.word("MPI barrier"),
         other => words.word(other),
     };
-    words.rest();
+    words.between().rest();
     match words.said.is_empty() {
         true => case.benchmark().to_owned(),
         false => words.said.join(" "),
@@ -112,6 +113,15 @@ impl Words<'_> {
         let threads = self.take("threads");
         if let Some(n) = threads.filter(|n| n != "1") {
             self.said.push(format!("×{n}"));
+        }
+        self
+    }
+
+    /// That it goes from each machine of the run to each other.
+    fn between(&mut self) -> &mut Self {
+        if self.case.word("server") == Some(EACH) {
+            self.used.push("server");
+            self.said.push("between machines".to_owned());
         }
         self
     }

@@ -33,7 +33,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
         let Some(middle) = median(values.clone()).filter(|middle| *middle > 0.0) else { continue };
         let shown = Quantity { value: middle, unit: metric.unit };
-        let title = format!("Between machines  {label}, {}", metric.name);
+        let title = format!("{label}, {}", metric.name);
         text += &format!("\n{}\n", style.paint(Role::Strong, &cut(&style.say(&title), style.width)));
         let note =
             format!(" {} pairs; each as a share of their median, {shown}; row to column", values.len());

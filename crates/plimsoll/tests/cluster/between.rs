@@ -44,7 +44,7 @@ fn the_pair_behind_a_token_bucket_is_the_slow_one_of_all() {
         let output = run.output().unwrap();
         assert_eq!(said(&output).0, Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(table.contains("Between machines") && table.contains("6 pairs"), "{table}");
+        assert!(table.contains("between machines") && table.contains("6 pairs"), "{table}");
         let stored = hosts.stored();
         for benchmark in ["network.tcp", "network.latency"] {
             // Over loopback on each machine, and once between all.

@@ -50,7 +50,7 @@ fn hosts_measure_mpi_in_pairs_and_all_together() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(said(&output).0, Some(0), "{told}");
     let table = String::from_utf8_lossy(&output.stdout);
-    assert!(table.contains("Between machines") && table.contains("3 pairs"), "{table}");
+    assert!(table.contains("between machines") && table.contains("3 pairs"), "{table}");
     let stored = hosts.stored();
     assert_eq!(stored["measurements"].as_array().unwrap().len(), 6, "{table}");
     for case in ["mpi.latency/message=8", "mpi.latency/message=64K", "mpi.bandwidth/message=16K"] {

@@ -469,11 +469,13 @@ mod tests {
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
             let mut prepared = LoadedLatency.prepare(&case, &cx).unwrap();
-            let sample = prepared.sample(Amount::Seconds(0.0)).unwrap();
+            // On a busy machine the load may have had no turn within the shortest step.
+            let mut samples = (0..50).map(|_| prepared.sample(Amount::Seconds(0.0)).unwrap());
+            let sample = samples.find(|sample| sample.curve[1]["program"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);
             assert_eq!((sample.curve[0]["program"], sample.curve[0].get("delay")), (0.0, None));
             assert_eq!((sample.curve[1]["delay"], sample.curve[2]["delay"]), (1e-6, 0.0));
-            assert!(sample.curve[1]["program"] > 0.0 && sample.curve.iter().all(|p| p["latency"] > 0.0));
+            assert!(sample.curve.iter().all(|p| p["latency"] > 0.0));
             assert_eq!(sample.values["latency"], sample.curve[2]["latency"]);
             assert_eq!(sample.values["program"], sample.curve[2]["program"]);
             prepared.verify().unwrap();

@@ -197,6 +197,8 @@ function options(chart) {
   const x = axis(chart.x, colours);
   const y = axis(chart.y, colours);
   y.nameGap = 64;
+  // The first row stands at the top.
+  if (chart.kind === "heat") y.inverse = true;
   if (chart.kind === "forest") {
     // As far as the ratios go; an interval without bounds would squeeze all others.
     const farthest = Math.max(1.5, ...chart.series[0].points.flatMap((p) => [p[0], 1 / p[0]]).filter(isFinite));
