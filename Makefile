@@ -48,12 +48,13 @@ test-arm: cargo
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu" \
 	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: declared_counts bandwidth_kernels
 
-lint: cargo ## formatting, clippy without a warning, docs without a warning
+lint: cargo ## formatting, clippy and docs without a warning, lock files that fit
 	"$(CARGO)" fmt --all --check
 	"$(CARGO)" clippy --locked --workspace --all-targets -- --deny warnings
 	@if command -v mpicc >/dev/null; then set -x; "$(CARGO)" clippy --locked --package plimsoll --features mpi --all-targets -- --deny warnings; \
 		else echo "the feature mpi is not linted here: needs mpicc (libopenmpi-dev)"; fi
 	RUSTDOCFLAGS="--deny warnings" "$(CARGO)" doc --locked --workspace --no-deps --quiet
+	"$(CARGO)" metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 
 bench: build ## measure plimsoll's own floor and figures, as docs/performance.md tells
 	@./benches/run
