@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
 use super::process::{Launcher, Order, ProcessError, Running, failed};
+use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
     Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Peer, Scratch, Search, Through, patience,
@@ -281,7 +282,9 @@ impl Making {
             None => Far::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
         };
         let Making { case, machine, offer, seconds, .. } = self;
-        peer.invocation(&Ask { case, machine, offer, seconds: *seconds, far })
+        let mut invocation = peer.invocation(&Ask { case, machine, offer, seconds: *seconds, far })?;
+        invocation.environment.extend(huge_pages(case));
+        Ok(invocation)
     }
 }
 

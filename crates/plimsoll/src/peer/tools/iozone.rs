@@ -69,12 +69,16 @@ fn test(case: &Case) -> Option<&'static Test> {
     (case.threads() == 1 || test.processes.is_some()).then_some(test)
 }
 
-/// Bytes of the file of each of its processes: enough records for a figure, and little of the disk.
-fn file_bytes(block: u64, processes: u64) -> u64 {
+/// Bytes of the file of each of its processes: enough records for a figure, little of the disk, and no more than the
+/// case itself moves where that is told.
+fn file_bytes(case: &Case, block: u64) -> u64 {
     const RECORDS: u64 = 2048;
-    const LEAST: u64 = 4;
-    let all = (block * RECORDS).clamp(2 << 20, 128 << 20);
-    (all / processes.max(1)).max(block * LEAST).next_multiple_of(block)
+    const LEAST_RECORDS: u64 = 4;
+    const LEAST: u64 = 1 << 20;
+    const MOST: u64 = 128 << 20;
+    let moved = case.number("volume").or(case.number("count").map(|count| count.saturating_mul(block)));
+    let all = (block * RECORDS).min(moved.unwrap_or(MOST)).clamp(LEAST, MOST);
+    (all / case.threads().max(1) as u64).max(block * LEAST_RECORDS).next_multiple_of(block)
 }
 
 /// What it is.
@@ -111,7 +115,7 @@ impl Peer for Iozone {
             _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
         };
         // A million bytes a millisecond and a tenth of one for each record, for the two to four passes that it makes.
-        let passes = 4.0 * (file_bytes(block, threads) * threads) as f64;
+        let passes = 4.0 * (file_bytes(case, block) * threads) as f64;
         let seconds = 0.5 + passes / 1e9 + passes / block as f64 * 1e-4;
         let metric = if block <= SMALL { "rate" } else { "throughput" };
         Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
@@ -121,7 +125,7 @@ impl Peer for Iozone {
         let test = test(ask.case).ok_or("it has no such test")?;
         let block = ask.case.number("block").ok_or("the case has no block")?;
         let threads = ask.case.threads() as u64;
-        let bytes = file_bytes(block, threads);
+        let bytes = file_bytes(ask.case, block);
         let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
         let mut arguments = words(&["-I", "-e", "-r", &record, "-s", &size, "-i", "0"]);
         if test.number != "0" {
@@ -272,10 +276,13 @@ mod tests {
         assert!(test(&case(100 << 20, 1)).is_none() && test(&case(512, 1)).is_none());
         assert!(test(&case(4096, 2).with_word("op", "write").with_word("pattern", "same")).is_none());
         for (block, threads) in [(1 << 10, 128), (4 << 10, 1), (1 << 20, 4), (16 << 20, 128)] {
-            let each = file_bytes(block, threads);
+            let each = file_bytes(&case(block, threads), block);
             assert!(each.is_multiple_of(block) && each >= 4 * block, "{block} {threads}: {each}");
-            assert!(each * threads <= (256 << 20).max(4 * block * threads), "{block} {threads}: {each}");
+            assert!(each * threads <= (128 << 20).max(4 * block * threads), "{block} {threads}: {each}");
         }
+        let little = case(1 << 20, 1).with_size("volume", 10 << 20);
+        assert_eq!(file_bytes(&little, 1 << 20), 10 << 20, "no more than the case itself moves");
+        assert_eq!(file_bytes(&case(1024, 1).with_count("count", 1000), 1024), 1 << 20);
     }
 
     #[test]

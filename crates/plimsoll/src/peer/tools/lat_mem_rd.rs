@@ -78,15 +78,10 @@ impl Peer for LatMemRd {
         let stride = if size > NEAR { FAR_STRIDE } else { NEAR_STRIDE };
         // Its areas are whole MiB, and every smaller one is a line of its answer.
         let mib = (size as f64 / MIB).ceil().to_string();
-        let mut environment = environment(ENOUGH);
-        if ask.case.word("pages") == Some("thp") {
-            // malloc then asks for huge pages where the kernel gives them on request (glibc 2.35, "Malloc Tunables").
-            environment.push(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()));
-        }
         Ok(Invocation {
             program: "lat_mem_rd",
             arguments: words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]),
-            environment,
+            environment: environment(ENOUGH),
             cpus: ask.offer.cpus.clone(),
             output: Output::Stderr,
             ..Invocation::default()
