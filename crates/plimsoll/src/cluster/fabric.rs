@@ -29,7 +29,7 @@ const BEAT: Duration = Duration::from_millis(250);
 const ASK: Duration = Duration::from_secs(4);
 /// That question. What answers it is as empty as "I am here".
 const QUESTION: &[u8] = &[0];
-/// In a large world this is the time between two of all ranks' words at rank 0.
+/// In a large world this is the time between two of all ranks' words at rank 0, unless they were silent for so long then.
 const APART: Duration = Duration::from_millis(1);
 /// How often the thread looks for what came, and for what has to be moved on, when somebody waits for it.
 const LOOK: Duration = Duration::from_millis(5);
@@ -170,6 +170,11 @@ impl Fabric {
         came
     }
 
+    /// Whether in this time every rank says that it is here that holds no connection.
+    pub fn all_speak_within(&self, time: Duration) -> bool {
+        beat(self.size) < time
+    }
+
     /// What came.
     pub fn inbox(&self) -> &Receiver<Incoming> {
         &self.inbox
@@ -201,6 +206,11 @@ impl Fabric {
         // Either way it is over.
         let _ = self.postman.recv_timeout(ENDING);
     }
+}
+
+/// How often a rank of a world of so many says that it is here, if it holds no connection.
+fn beat(size: usize) -> Duration {
+    APART.saturating_mul(u32::try_from(size).unwrap_or(u32::MAX)).clamp(BEAT, SILENCE / 4)
 }
 
 struct Postman<L> {
@@ -291,8 +301,7 @@ impl<L: Link> Postman<L> {
     }
 
     fn keep_alive(&mut self) {
-        let size = u32::try_from(self.link.size()).unwrap_or(u32::MAX);
-        if self.beat.elapsed() < BEAT.max(APART * size) {
+        if self.beat.elapsed() < beat(self.link.size()) {
             return;
         }
         self.beat = Instant::now();
@@ -348,6 +357,12 @@ mod tests {
         let why = Fabric::new(make, alarm, Duration::from_millis(20)).unwrap_err();
         assert!(why.to_string().contains("not all ranks joined"), "{why}");
         drop(never);
+    }
+
+    #[test]
+    fn ranks_of_any_world_speak_before_they_are_taken_for_lost_and_do_not_crowd_rank_0() {
+        assert_eq!([2, 600, 2000].map(beat).map(|beat| beat.as_millis()), [250, 600, 2000]);
+        assert!([1, 20_000, usize::MAX].iter().all(|size| 4 * beat(*size) <= SILENCE));
     }
 
     #[test]

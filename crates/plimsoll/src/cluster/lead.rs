@@ -271,7 +271,10 @@ impl<'a> Lead<'a> {
             return;
         }
         let deadline = Instant::now() + KNOWN;
-        let silent = self.fabric.silent(followers.iter().map(|m| m.rank).collect(), LAST_WORDS);
+        // Of a world whose ranks speak more seldom most are silent and there: only connections tell then.
+        let told = self.fabric.all_speak_within(LAST_WORDS);
+        let asked = followers.iter().filter(|_| told).map(|m| m.rank).collect();
+        let silent = self.fabric.silent(asked, LAST_WORDS);
         while self.ended.lost.is_empty()
             && let Ok(incoming) = self.fabric.waiting(|inbox| inbox.recv_deadline(deadline))
         {
@@ -455,6 +458,25 @@ mod tests {
         assert_eq!(arrived, [0, 1]);
         assert_eq!(ended.lost.iter().map(|lost| lost.name.as_str()).collect::<Vec<_>>(), ["n1"]);
         assert!(ended.interrupted);
+    }
+
+    /// Who is named when a world in which nobody speaks ends before its time.
+    fn missed(size: usize) -> usize {
+        let (alarm, _kept) = unbounded();
+        let mut world = local::world(size);
+        let first = world.remove(0);
+        let fabric = Fabric::new(|| Ok(first), alarm, SILENCE).unwrap();
+        let roster = Roster::of(&(0..size).map(hello).collect::<Vec<_>>()).unwrap();
+        let told = Welcome { run: "r".into(), seed: 5, name: None, order: Order::OneByOne };
+        let (_keep, interrupts) = unbounded();
+        let mut lead = Lead::admit(&fabric, interrupts, roster, &told);
+        lead.stop();
+        lead.end().lost.len()
+    }
+
+    #[test]
+    fn the_silent_are_named_where_those_that_are_there_would_have_spoken() {
+        assert_eq!([missed(3), missed(700)], [2, 0]);
     }
 
     #[test]

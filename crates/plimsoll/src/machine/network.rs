@@ -133,18 +133,8 @@ mod tests {
 
     #[test]
     fn software_has_no_line() {
-        let nic = |kind| Nic {
-            name: "x".to_owned(),
-            speed_bit_per_s: None,
-            mtu_bytes: Some(1500),
-            state: None,
-            driver: None,
-            kind,
-            mac: None,
-            numa_node: None,
-            link: None,
-        };
-        assert!(nic(NicKind::Physical).has_line() && nic(NicKind::Paravirtual).has_line());
-        assert!(!nic(NicKind::Virtual).has_line() && !nic(NicKind::Loopback).has_line());
+        let line = |kind| crate::fixture::nic(kind).has_line();
+        assert!(line(NicKind::Physical) && line(NicKind::Paravirtual));
+        assert!(!line(NicKind::Virtual) && !line(NicKind::Loopback));
     }
 }

@@ -241,7 +241,8 @@ pub fn failed(done: &Done) -> Option<String> {
         (None, Some(code)) => format!("ended with code {code}"),
         (None, None) => "did not end well".to_owned(),
     };
-    let last = |text: &'_ str| text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned);
+    let words = |line: &&str| line.contains(char::is_alphanumeric);
+    let last = |text: &str| text.lines().map(str::trim).rfind(words).map(str::to_owned);
     match last(&done.stderr).or_else(|| last(&done.stdout)) {
         Some(said) => Some(format!("{how}: {}", crate::text::shown_within(&said, 200))),
         None => Some(how),

@@ -225,11 +225,16 @@ fn tally(run: &Run) -> String {
     }
     let said = if said.is_empty() { "nothing measured".to_owned() } else { said.join(" · ") };
     let time = super::progress::span(run.elapsed_s);
-    let cases = if run.plan.cases == 1 { "case" } else { "cases" };
+    let cases = |number: usize| if number == 1 { "case" } else { "cases" };
+    let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {
-        RunStatus::Complete => format!("{} {cases} in {time}: {said}", counts.total()),
+        RunStatus::Complete => format!("{total} {} in {time}: {said}", cases(total)),
+        // Each machine has them all.
+        RunStatus::Partial if run.nodes.len() > 1 => {
+            format!("partial: {total} rows of {} machines in {time}: {said}", run.nodes.len())
+        }
         RunStatus::Partial => {
-            format!("partial: {} of {} {cases} in {time}: {said}", counts.total(), run.plan.cases)
+            format!("partial: {total} of {planned} {} in {time}: {said}", cases(planned))
         }
     }
 }

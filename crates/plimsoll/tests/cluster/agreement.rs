@@ -27,14 +27,14 @@ fn other_version(hosts: &Hosts) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_host_with_another_plan_or_version_is_named_before_anything_is_measured() {
-    let test = "a_host_with_another_plan_or_version_is_named_before_anything_is_measured";
+fn a_host_with_another_plan_or_version_or_none_is_named_before_anything_is_measured() {
+    let test = "a_host_with_another_plan_or_version_or_none_is_named_before_anything_is_measured";
     let Some(hosts) = Hosts::new(test, 3) else { return };
     let program = std::path::PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"));
     let (plan, another) = (hosts.file("a.toml", PLAN), hosts.file("b.toml", &PLAN.replace("= 2", "= 3")));
-    let other = other_version(&hosts);
+    let (other, missing) = (other_version(&hosts), plan.with_file_name("missing.toml"));
     for (program_of_last, plan_of_last, differs) in
-        [(&program, &another, "plan "), (&other, &plan, "version 9")]
+        [(&program, &another, "plan "), (&other, &plan, "version 9"), (&program, &missing, "missing.toml")]
     {
         let mut run = hosts.mpirun();
         run.args(["-n", "2"]).arg(&program).arg("run").arg(&plan).args([":", "-n", "1"]);
@@ -45,4 +45,28 @@ fn a_host_with_another_plan_or_version_is_named_before_anything_is_measured() {
         assert!(!last.contains("n2") && output.stdout.is_empty(), "{last}");
         hosts.empty();
     }
+}
+
+#[test]
+fn what_rank_0_alone_cannot_do_ends_all_before_anything_is_measured() {
+    let test = "what_rank_0_alone_cannot_do_ends_all_before_anything_is_measured";
+    let Some(hosts) = Hosts::new(test, 3) else { return };
+    let plan = hosts.file("plan.toml", PLAN);
+    let missing = plan.with_file_name("missing.toml");
+    // It has no plan; where the events go is looked at when all have been heard.
+    for (plan_of_first, events, why) in [(&missing, "events", "missing.toml"), (&plan, ".", "--events")] {
+        let mut run = hosts.mpirun();
+        run.args(["-n", "1", env!("CARGO_BIN_EXE_plimsoll"), "run"])
+            .arg(plan_of_first)
+            .args(["--events", events]);
+        run.args([":", "-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(&plan);
+        let output = run.output().unwrap();
+        let (code, last) = said(&output);
+        assert_eq!(code, Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(last.contains(why) && output.stdout.is_empty(), "{last}");
+        hosts.empty();
+    }
+    let mut list = hosts.on(1, env!("CARGO_BIN_EXE_plimsoll"));
+    let listed = list.args(["export", "last", "--format", "json"]).output().unwrap();
+    assert!(!listed.status.success() && hosts.unconfirmed(2).is_empty(), "something was measured");
 }

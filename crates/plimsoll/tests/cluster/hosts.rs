@@ -289,29 +289,25 @@ impl Hosts {
         files.filter(|file| file.extension().is_some_and(|kind| kind == "json")).collect()
     }
 
-    /// Processes of the program on a host: the rank itself, or its workers.
+    /// Processes of this kind on a host.
     pub(crate) fn processes(&self, number: usize, kind: Kind) -> Vec<u32> {
-        let place = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-        let own = place(&self.hosts[number - 1].0.id().to_string());
+        let holder = self.hosts[number - 1].0.id();
+        let place = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let own = place(holder).unwrap();
         let meant = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-            let is_program = words[0].ends_with(b"/plimsoll") || words[0].ends_with(b"/plimsoll-other");
-            let word: &[u8] = if kind == Kind::Rank { b"run" } else { b"worker" };
-            is_program && words.get(1) == Some(&word) && place(&pid.to_string()) == own
+            *pid != holder && kind.is(&words) && place(*pid).as_ref() == Some(&own)
         };
         let all =
             fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         all.filter(meant).collect()
     }
 
-    /// Waits until nothing of the program is left on any host.
+    /// Waits until no process is left on any host, whoever started it.
     pub(crate) fn empty(&self) {
         for number in 1..=self.hosts.len() {
-            until(&format!("processes on n{number} end"), || {
-                self.processes(number, Kind::Rank).is_empty()
-                    && self.processes(number, Kind::Worker).is_empty()
-            });
+            until(&format!("processes on n{number} end"), || self.processes(number, Kind::Any).is_empty());
         }
     }
 }
@@ -329,11 +325,31 @@ impl Drop for Server {
     }
 }
 
-/// Which process of a rank.
+/// Which process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// The program that the launcher started.
     Rank,
     Worker,
+    /// What solves a system on all hosts.
+    Solver,
+    Any,
+}
+
+impl Kind {
+    /// Whether a process with this command line is meant.
+    fn is(self, words: &[&[u8]]) -> bool {
+        let of_program = |word: &[u8]| {
+            (words[0].ends_with(b"/plimsoll") || words[0].ends_with(b"/plimsoll-other"))
+                && words.get(1) == Some(&word)
+        };
+        match self {
+            Kind::Rank => of_program(b"run"),
+            Kind::Worker => of_program(b"worker"),
+            Kind::Solver => words[0].ends_with(b"/hpcc"),
+            Kind::Any => true,
+        }
+    }
 }
 
 /// What a run said: its exit code, and its last line of its own.

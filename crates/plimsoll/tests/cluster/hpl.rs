@@ -1,9 +1,10 @@
 //! Two hosts solve a system together, by the hpcc that is installed.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::skipped;
-use crate::hosts::{Hosts, said};
+use crate::common::{skipped, until};
+use crate::hosts::{Hosts, Kind, said, signal};
 
 /// All CPUs, for the limit; two hosts on one machine have them both.
 const PLAN: &str = "name = 'together'\nsamples = 2\nsample-time = '20ms'\n\
@@ -14,14 +15,19 @@ fn metric<'a>(measurement: &'a Value, name: &str) -> &'a Value {
     measurement["metrics"].as_array().unwrap().iter().find(|m| m["name"] == name).unwrap()
 }
 
-#[test]
-fn two_hosts_solve_a_system_together_and_its_check_passes() {
-    let test = "two_hosts_solve_a_system_together_and_its_check_passes";
+/// Hosts with what solves it.
+pub(crate) fn solvers(test: &str, count: usize) -> Option<Hosts> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|directory| directory.join("hpcc").exists()) {
-        return skipped(test, "needs hpcc");
+        skipped(test, "needs hpcc");
+        return None;
     }
-    let Some(hosts) = Hosts::new(test, 2) else { return };
+    Hosts::new(test, count)
+}
+
+#[test]
+fn two_hosts_solve_a_system_together_and_its_check_passes() {
+    let Some(hosts) = solvers("two_hosts_solve_a_system_together_and_its_check_passes", 2) else { return };
     let plan = hosts.file("together.toml", PLAN);
     let mut run = hosts.mpirun();
     run.args(["-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan);
@@ -53,5 +59,34 @@ fn two_hosts_solve_a_system_together_and_its_check_passes() {
         })
         .into();
     assert_eq!(limit(solved), own.into_iter().sum::<Option<f64>>(), "{solved}");
+    hosts.empty();
+}
+
+/// It takes much longer to solve than to interrupt.
+pub(crate) const LONG: &str = "samples = 2\nsample-time = '20ms'\n\
+    [[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f64'\nthreads = 1\n\
+    [[group]]\nbenchmark = 'cpu.hpl'\nsamples = 1\nn = 8000\nnb = 128\n";
+
+#[test]
+fn a_solver_that_is_killed_is_a_failed_row_and_the_machines_keep_theirs() {
+    let test = "a_solver_that_is_killed_is_a_failed_row_and_the_machines_keep_theirs";
+    let Some(hosts) = solvers(test, 2) else { return };
+    let plan = hosts.file("long.toml", LONG);
+    let mut run = hosts.mpirun();
+    let run = run.args(["-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    let mut victim = Vec::new();
+    until("the second host solves", || {
+        victim = hosts.processes(2, Kind::Solver);
+        !victim.is_empty()
+    });
+    signal(victim[0], Signal::KILL);
+    let output = run.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    let stored = hosts.stored();
+    let rows = stored["measurements"].as_array().unwrap().iter();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rows: Vec<_> = rows.map(|m| [word(&m["case"]["benchmark"]), word(&m["status"])]).collect();
+    assert_eq!(rows, [["cpu.peak", "ok"], ["cpu.peak", "ok"], ["cpu.hpl", "failed"]], "{told}");
     hosts.empty();
 }

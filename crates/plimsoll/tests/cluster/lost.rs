@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use crate::common::{skipped, until};
 use crate::hosts::{Hosts, Kind, said, signal};
+use crate::hpl;
 
 /// Long enough to be interrupted in.
 const PLAN: &str = "samples = 150\nsample-time = '100ms'\n[[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f64'\nthreads = 1\n";
@@ -24,19 +25,47 @@ enum Phase {
     Measures,
     /// All measure.
     Together,
+    /// All solve a system.
+    Solves,
+}
+
+impl Phase {
+    fn has_come(self, hosts: &Hosts) -> bool {
+        let is = |number: usize, kind| !hosts.processes(number, kind).is_empty();
+        match self {
+            Phase::Waits => is(1, Kind::Worker),
+            Phase::Measures | Phase::Together => is(3, Kind::Worker),
+            Phase::Solves => (1..=3).all(|number| is(number, Kind::Solver)),
+        }
+    }
+
+    fn plan(self) -> String {
+        match self {
+            Phase::Waits | Phase::Together => PLAN.to_owned(),
+            // In turns the third is reached by a short plan; it is stopped while its only case is measured.
+            Phase::Measures => PLAN.replace("= 150", "= 30"),
+            Phase::Solves => hpl::LONG.to_owned(),
+        }
+    }
+
+    /// Hosts that have finished what each measures alone.
+    fn finished(self) -> &'static [&'static str] {
+        match self {
+            Phase::Waits | Phase::Together => &[],
+            Phase::Measures => &["n1", "n2"],
+            Phase::Solves => &["n1", "n2", "n3"],
+        }
+    }
 }
 
 /// Starts a run, does `what` to the third host in that phase, and says what must be so of any loss.
 fn lose(hosts: &Hosts, phase: Phase, what: Signal) {
-    // In turns the third is reached by a short plan; it is stopped while its only case is measured.
-    let samples = if phase == Phase::Measures { "= 30" } else { "= 150" };
-    let plan = hosts.file(&format!("{phase:?}.toml"), &PLAN.replace("= 150", samples));
+    let plan = hosts.file(&format!("{phase:?}.toml"), &phase.plan());
     let order = if phase == Phase::Together { "--together" } else { "--one-by-one" };
     let mut run = hosts.mpirun();
     let run =
         run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg(order).spawn().unwrap();
-    let watched = if phase == Phase::Waits { 1 } else { 3 };
-    until("a worker measures", || !hosts.processes(watched, Kind::Worker).is_empty());
+    until(&format!("{phase:?}"), || phase.has_come(hosts));
     let victim = hosts.processes(3, Kind::Rank);
     assert_eq!(victim.len(), 1, "{phase:?}");
     signal(victim[0], what);
@@ -61,10 +90,10 @@ fn lose(hosts: &Hosts, phase: Phase, what: Signal) {
         .filter(|finding| finding["code"] == "machine-lost")
         .collect();
     assert_eq!((lost.len(), &lost[0]["evidence"]["node"]), (1, &"n3".into()), "{told}");
-    if phase == Phase::Measures {
+    if !phase.finished().is_empty() {
         let done: Vec<_> =
             stored["measurements"].as_array().unwrap().iter().map(|m| m["node"].clone()).collect();
-        assert_eq!(done, ["n1", "n2"], "{told}");
+        assert_eq!(done, phase.finished(), "{told}");
     }
     hosts.empty();
 }
@@ -147,6 +176,15 @@ fn a_rank_that_stands_still_is_named_and_the_others_end() {
     let Some(hosts) = Hosts::new("a_rank_that_stands_still_is_named_and_the_others_end", 3) else { return };
     for phase in [Phase::Waits, Phase::Measures, Phase::Together] {
         lose(&hosts, phase, Signal::STOP);
+    }
+}
+
+#[test]
+fn a_rank_that_is_lost_while_all_solve_a_system_is_named_and_nothing_goes_on() {
+    let test = "a_rank_that_is_lost_while_all_solve_a_system_is_named_and_nothing_goes_on";
+    let Some(hosts) = hpl::solvers(test, 3) else { return };
+    for what in [Signal::KILL, Signal::STOP] {
+        lose(&hosts, Phase::Solves, what);
     }
 }
 

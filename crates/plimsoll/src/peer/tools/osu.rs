@@ -15,61 +15,54 @@ pub(super) struct Osu {
     metric: &'static str,
     /// What the first line of its head says it is.
     title: &'static str,
-    /// Its unit in ours.
-    unit: Unit,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Unit {
-    Microseconds,
-    Megabytes,
-}
-
-const fn tool(name: &'static str, programs: &'static [&'static str], checks: &'static str) -> Tool {
+const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Tool {
     const PLACE: &str = "mvapich.cse.ohio-state.edu/benchmarks";
     let package = Package::Source(PLACE);
     // It takes MPI to be asked; the version stands above its results.
-    Tool { name, checks, programs, package, version_after: " Test v", ..Tool::NONE }
+    Tool { name: programs[0], checks, programs, package, version_after: " Test v", ..Tool::NONE }
 }
 
 pub(super) static LATENCY: Osu = Osu {
-    tool: &tool("osu_latency", &["osu_latency"], "MPI latency between machines"),
+    tool: &tool(&["osu_latency"], "MPI latency between machines"),
     benchmark: "mpi.latency",
     metric: "latency",
     title: "# OSU MPI Latency Test",
-    unit: Unit::Microseconds,
 };
 
 pub(super) static BANDWIDTH: Osu = Osu {
-    tool: &tool("osu_bw", &["osu_bw"], "MPI bandwidth between machines"),
+    tool: &tool(&["osu_bw"], "MPI bandwidth between machines"),
     benchmark: "mpi.bandwidth",
     metric: "throughput",
     title: "# OSU MPI Bandwidth Test",
-    unit: Unit::Megabytes,
 };
 
 pub(super) static ALLREDUCE: Osu = Osu {
-    tool: &tool("osu_allreduce", &["osu_allreduce"], "MPI all-reduce over all machines"),
+    tool: &tool(&["osu_allreduce"], "MPI all-reduce over all machines"),
     benchmark: "mpi.allreduce",
     metric: "time",
     title: "# OSU MPI Allreduce Latency Test",
-    unit: Unit::Microseconds,
 };
 
 pub(super) static BARRIER: Osu = Osu {
-    tool: &tool("osu_barrier", &["osu_barrier"], "MPI barrier over all machines"),
+    tool: &tool(&["osu_barrier"], "MPI barrier over all machines"),
     benchmark: "mpi.barrier",
     metric: "time",
     title: "# OSU MPI Barrier Latency Test",
-    unit: Unit::Microseconds,
 };
 
 impl Osu {
+    /// Whether it tells MB/s of windows of messages; the others tell microseconds.
+    fn is_bandwidth(&self) -> bool {
+        self.metric == "throughput"
+    }
+
     /// How often, so that a reading moves 64 MiB or so, and not timed before.
     fn times(&self, case: &Case) -> (u64, u64) {
         const MOVED: u64 = 64 << 20;
         let bytes = case.number("message").unwrap_or(1).max(1);
-        let each = if self.unit == Unit::Megabytes { bytes * WINDOW as u64 } else { bytes };
+        let each = if self.is_bandwidth() { bytes * WINDOW as u64 } else { bytes };
         let times = (MOVED / each).clamp(10, 1000);
         (times, (times / 10).max(2))
     }
@@ -85,7 +78,7 @@ impl Peer for Osu {
         let (definition, note) = match case.word("type") {
             Some("f64") => (Match::Related, "it sums numbers of 4 bytes"),
             Some(_) => (Match::Exact, "mean over the machines"),
-            None if self.unit == Unit::Megabytes => {
+            None if self.is_bandwidth() => {
                 (Match::Exact, "64 messages at once; its receives share one buffer")
             }
             None => (Match::Exact, "mean"),
@@ -123,10 +116,7 @@ impl Peer for Osu {
         let word = rows.next().ok_or("its output has no line for this size")?;
         let shown = || crate::text::shown_within(&word, 40);
         let value: f64 = word.parse().map_err(|_| format!("'{}' is no number", shown()))?;
-        let mut reading = Reading::of(match self.unit {
-            Unit::Microseconds => value / 1e6,
-            Unit::Megabytes => value * 1e6,
-        })?;
+        let mut reading = Reading::of(if self.is_bandwidth() { value * 1e6 } else { value / 1e6 })?;
         if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
             let summed = summed.trim_end_matches('.');
             if case.word("type").is_some() && summed != "MPI_FLOAT" {

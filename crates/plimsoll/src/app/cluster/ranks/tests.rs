@@ -1,5 +1,6 @@
 use super::*;
 use crate::bench::Candidate;
+use crate::fixture;
 use crate::machine::network::NicKind;
 use crate::peer::Against;
 use proptest::prelude::*;
@@ -64,18 +65,7 @@ fn counters_of_interfaces_are_read_and_garbage_is_not() {
 }
 
 fn machine(kind: NicKind) -> Machine {
-    let nic = Nic {
-        name: "eth0".to_owned(),
-        speed_bit_per_s: Some(10_000_000_000),
-        mtu_bytes: Some(9000),
-        state: None,
-        driver: None,
-        kind,
-        mac: None,
-        numa_node: None,
-        link: None,
-    };
-    Machine { network: vec![nic], ..Machine::discover(&Root::at("/nonexistent")) }
+    Machine { network: vec![fixture::nic(kind)], ..Machine::discover(&Root::at("/nonexistent")) }
 }
 
 fn counters(lo: u64, eth0: u64) -> Vec<Sent> {
