@@ -19,7 +19,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from shared import PLIMSOLL, ROUNDS, Missing, interleave, median, spread, table, tool
+from shared import HUGE, PLIMSOLL, ROUNDS, Missing, interleave, median, spread, table, tool
 
 SECONDS = float(os.environ.get("SECONDS_EACH", "2"))
 # A device that does a few transfers a second needs longer samples: what fio drains at its end, half a queue that waits a
@@ -123,7 +123,7 @@ def fio(path, job, seconds):
     words += ["--direct=1", "--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--time_based", "--norandommap"]
     words += [f"--runtime={seconds}", "--ramp_time=0.5", "--randrepeat=0", "--refill_buffers", "--group_reporting"]
     words += ["--rwmixread=70", "--output-format=json+", "--allow_file_create=0"]
-    told = json.loads(tool("fio", *words, package="fio"))["jobs"][0]
+    told = json.loads(tool("env", HUGE, "fio", *words, package="fio"))["jobs"][0]
     sides = [told[side] for side in ("read", "write") if told[side]["total_ios"]]
     merged = Counter()
     for side in sides:

@@ -21,9 +21,8 @@ import sys
 import tempfile
 import time
 
-from shared import CPUS, ROUNDS, interleave, median, plimsoll, spread, table, tool, verdict
+from shared import CPUS, HUGE, ROUNDS, interleave, median, plimsoll, spread, table, tool, verdict
 
-HUGE = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 GIB = 1 << 30
 SIZE = int(os.environ.get("MEMORY_SIZE", GIB))
 # Seconds that likwid measures: that many iterations at this rate for each thread. Sample time and samples of plimsoll.

@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 
 PLIMSOLL = "target/release/plimsoll"
+# What has another program's malloc ask for huge pages, as plimsoll's own buffers do.
+HUGE = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CPUS = len(os.sched_getaffinity(0))
 

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
-const ALIGNMENT: usize = 2 << 20;
+pub(crate) const ALIGNMENT: usize = 2 << 20;
 
 /// The page size asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -231,6 +231,11 @@ impl Buffer {
             // SAFETY: as above; volatile, because a store of the value already there would be left out.
             unsafe { byte.write_volatile(value) };
         }
+    }
+
+    /// Its first byte, for what the kernel is let write while nobody holds a reference to it.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 
     /// Size in bytes, as asked for.

@@ -13,19 +13,18 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
+use crate::buffer::Buffer;
 use crate::ticks::Clock;
 
 mod error;
-mod region;
 mod request;
 mod setup;
 #[cfg(test)]
 mod tests;
 
 pub use error::{RingError, Unavailable};
-pub use region::AlignedBuffer;
-use region::Region;
 pub use request::{Completion, Delivery, Granted, Op, Patience, Polling, Request};
+pub use setup::transfer_buffer;
 use setup::{errno_of, register_buffers, set_up};
 
 /// The deepest ring: the kernel's own bound on submission entries (`IORING_MAX_ENTRIES`, io_uring/io_uring.h).
@@ -70,7 +69,7 @@ enum Slot {
 pub struct Ring<F> {
     uring: UringBox,
     /// `None` once it had to be leaked, because the kernel could not be asked to let go of it.
-    region: Option<Region>,
+    region: Option<Buffer>,
     files: Vec<F>,
     block: usize,
     polling: Polling,
@@ -116,7 +115,7 @@ impl<F: AsFd> Ring<F> {
         let bytes = stride.checked_mul(depth).ok_or(geometry)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
         let (uring, delivery) = set_up(entries, polling)?;
-        let region = Region::new(bytes).map_err(|errno| RingError::Memory { bytes, errno })?;
+        let region = transfer_buffer(bytes)?;
         let descriptors: Vec<_> = files.iter().map(|file| file.as_fd().as_raw_fd()).collect();
         let granted = Granted {
             buffers: register_buffers(&uring, &region, depth, stride),
@@ -208,7 +207,7 @@ impl<F: AsFd> Ring<F> {
     /// Where byte `start` (at most `block`) of an existing slot's buffer is.
     fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
         let stride = self.block.next_multiple_of(rustix::param::page_size());
-        let base = self.region.as_ref()?.base();
+        let base = self.region.as_ref()?.start();
         // SAFETY: callers have checked that `slot` exists and that `start` lies within its block, so the result is
         // inside the mapping of `depth` × `stride` bytes.
         Some(unsafe { base.add(slot * stride + start) })

@@ -67,10 +67,19 @@ pub enum RingError {
         /// Bytes in each.
         block: usize,
     },
-    /// The buffers cannot be mapped.
-    #[error("{bytes} bytes for I/O buffers: {errno}")]
+    /// The buffers cannot be had.
+    #[error(
+        "no memory for {bytes} bytes of I/O buffers: choose smaller blocks, a smaller depth or fewer threads, or raise the \
+         limit (ulimit -v, the cgroup's memory limit)"
+    )]
     Memory {
         /// Bytes asked for.
+        bytes: usize,
+    },
+    /// A file cannot be mapped.
+    #[error("{bytes} bytes of a file cannot be mapped: {errno}")]
+    Mapping {
+        /// Bytes of the file.
         bytes: usize,
         /// What mmap(2) said.
         errno: Errno,

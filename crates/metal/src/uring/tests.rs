@@ -250,18 +250,6 @@ fn each_refusal_of_the_kernel_is_named() {
     }
 }
 
-#[test]
-fn an_aligned_buffer_is_zeroed_aligned_and_writable() {
-    for len in [1, 511, 4096, (1 << 20) + 1] {
-        let mut buffer = AlignedBuffer::new(len).expect("memory");
-        assert_eq!(buffer.as_ptr() as usize % rustix::param::page_size(), 0);
-        assert!(buffer.len() == len && buffer.iter().all(|&byte| byte == 0));
-        buffer.fill(9);
-        assert!(buffer.iter().all(|&byte| byte == 9));
-    }
-    assert_eq!(AlignedBuffer::new(0).err(), Some(Errno::INVAL));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

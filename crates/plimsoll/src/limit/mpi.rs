@@ -1,12 +1,11 @@
 //! Limits of what MPI moves between machines: the line's rate less what frames cost, where an interface of the kernel was
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
+use super::network::{ETHERNET, TCP_HEADER};
 use super::{Input, Kind, Limit, Question, Source, median};
 
 /// Headers of IPv4 (RFC 791) and TCP (RFC 9293) in each packet.
-const HEADERS: f64 = 40.0;
-/// Ethernet beside the packet: preamble and delimiter 8, header 14, check 4, gap 12 (IEEE 802.3).
-const ETHERNET: f64 = 38.0;
+const HEADERS: f64 = 20.0 + TCP_HEADER;
 
 /// Limits of `mpi.bandwidth`.
 pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {

@@ -14,8 +14,8 @@ use super::device::NetworkPromise;
 use super::{Input, Kind, Limit, Question, Source, median};
 
 /// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
-const ETHERNET: f64 = 38.0;
-const TCP_HEADER: f64 = 20.0;
+pub(super) const ETHERNET: f64 = 38.0;
+pub(super) const TCP_HEADER: f64 = 20.0;
 const TIMESTAMPS: f64 = 12.0;
 const UDP_HEADER: f64 = 8.0;
 

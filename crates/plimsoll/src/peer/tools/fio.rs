@@ -1,8 +1,8 @@
 //! fio: the same job on the very file that was filled for the case, and the same commits on a log of its own.
 //!
 //! io_uring with registered files and fixed buffers, the page cache bypassed, a new random sequence each run, and the
-//! completion latency beside ours: that is `clat`, from the kernel's acceptance to the reaping. What it cannot do alike
-//! is not paired, and it says why.
+//! whole latency beside ours: its submission (`slat`, a quarter of a lone read on a virtio disk) and completion (`clat`).
+//! What it cannot do alike is not paired, and it says why.
 
 use serde::Deserialize;
 
@@ -206,9 +206,10 @@ impl Peer for Fio {
                 engine(case).ok()?;
                 match job(case).ok()?.differs {
                     Some(differs) => (Match::Related, differs),
-                    None => {
-                        (Match::Exact, "the same file, block, depth and engine; its mean completion latency")
-                    }
+                    None => (
+                        Match::Exact,
+                        "the same file, block, depth and engine; its mean latency, submission included",
+                    ),
                 }
             }
             _ => return None,
@@ -316,11 +317,12 @@ struct Measured {
 }
 
 impl Measured {
-    /// Mean completion latency over both directions.
+    /// Mean latency, submission included, over both directions.
     fn latency_ns(&self) -> f64 {
         let all = [&self.read, &self.write];
         let count: f64 = all.iter().map(|side| side.total_ios).sum();
-        all.iter().map(|side| side.total_ios * side.clat_ns.mean).sum::<f64>() / count
+        let latency = |side: &Side| side.slat_ns.mean + side.clat_ns.mean;
+        all.iter().map(|side| side.total_ios * latency(side)).sum::<f64>() / count
     }
 }
 
@@ -359,6 +361,7 @@ struct Side {
     iops: f64,
     #[serde(default)]
     total_ios: f64,
+    slat_ns: Times,
     clat_ns: Times,
 }
 

@@ -50,6 +50,7 @@ const RECORDINGS: &[Recording] = recordings![
     "lat_mem_rd", "lmbench-3.0-a9-lat_mem_rd-random-1m.txt", "memory.latency/size=16K/pages=4k", 2.8140000000000004e-09;
     "mbw", "mbw-1.2.2-copy.txt", "memory.bandwidth/op=copy/size=512M/threads=1", 7_172.516 * MIB * 2.0;
     "mbw", "mbw-1.2.2-small.txt", "memory.bandwidth/op=copy/size=2M/threads=1", 39869810212.864;
+    "fio", "fio-3.33-randread-1.json", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=io_uring/cache=direct", (21_109.065605 + 91_667.163823) * 1e-9;
     "fio", "fio-3.33-randread-32.json", "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1/engine=io_uring/cache=direct", 82178.464606;
     "fio", "fio-3.33-write-8.json", "disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1/engine=io_uring/cache=direct", 1429402109.0;
     "fio", "fio-3.33-randrw-8.json", "disk.io/op=mixed/read-share=70/pattern=random/block=4K@60+64K@40/depth=8/threads=1/engine=io_uring/cache=direct", 16424.575425;

@@ -20,6 +20,8 @@ const MIB: f64 = (1 << 20) as f64;
 const FAR_STRIDE: u64 = 256;
 const NEAR_STRIDE: u64 = 128;
 const NEAR: u64 = 1 << 20;
+/// What the smallest first-level buffers for addresses reach, 32 pages of 4 KiB: up to this the pages' size makes no difference.
+const REACHED: u64 = 32 * 4096;
 /// As often as this the last cache is in an area beyond which a larger one says the same, and takes long to set up.
 const BEYOND: u64 = 4;
 /// µs that it would spend on finding out how long a measurement must be.
@@ -62,6 +64,9 @@ impl Peer for LatMemRd {
         matches!(case.word("pages"), None | Some("4k" | "thp")).then_some(())?;
         let seconds = seconds(area(case, machine)?);
         let (definition, note) = match case.number("size")? {
+            size if REACHED < size && size <= NEAR && case.word("pages") == Some("thp") => {
+                (Match::Related, "in pages of 4 KiB, for its area is smaller than a huge one")
+            }
             size if size <= NEAR || case.number("group").is_some_and(|group| group >= size) => {
                 (Match::Exact, "dependent loads in random order")
             }

@@ -2,11 +2,12 @@
 
 use super::one::Transfer;
 use super::*;
-use plimsoll_metal::uring::AlignedBuffer;
+use plimsoll_metal::buffer::Buffer;
+use plimsoll_metal::uring::transfer_buffer;
 
 /// Transfers that are finished as soon as they are submitted, stamped like those of a ring.
 pub(super) struct Nothing {
-    buffer: AlignedBuffer,
+    buffer: Buffer,
     depth: usize,
     clock: Clock,
     /// What was asked for, as it will be handed back.
@@ -17,7 +18,7 @@ pub(super) struct Nothing {
 
 impl Nothing {
     pub(super) fn new(depth: usize, block: usize, clock: Clock) -> Result<Self, RingError> {
-        let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
+        let buffer = transfer_buffer(block)?;
         Ok(Nothing { buffer, depth, clock, queued: Vec::with_capacity(depth), begun: 0 })
     }
 }
@@ -36,7 +37,7 @@ impl Engine for Nothing {
     }
 
     fn buffer(&mut self, _: usize) -> Option<&mut [u8]> {
-        Some(&mut self.buffer[..])
+        Some(self.buffer.bytes_mut())
     }
 
     fn push(&mut self, request: Request) -> Result<(), RingError> {

@@ -1,7 +1,8 @@
 //! Engines that do one transfer at a time, within the call that begins it.
 
 use super::*;
-use plimsoll_metal::uring::AlignedBuffer;
+use plimsoll_metal::buffer::Buffer;
+use plimsoll_metal::uring::transfer_buffer;
 use rustix::io::ReadWriteFlags;
 use std::io::{IoSlice, IoSliceMut};
 
@@ -54,7 +55,7 @@ impl Mapping {
     pub(super) fn new(files: &[Arc<TestFile>], access: Access) -> Result<Self, RingError> {
         let map = |file: &Arc<TestFile>| {
             let len = rustix::fs::fstat(file).map(|stat| usize::try_from(stat.st_size).unwrap_or(0));
-            let failed = |errno| RingError::Memory { bytes: len.unwrap_or(0), errno };
+            let failed = |errno| RingError::Mapping { bytes: len.unwrap_or(0), errno };
             Mapped::new(file, len.map_err(failed)?, access).map_err(failed)
         };
         Ok(Mapping { files: files.to_vec(), mapped: files.iter().map(map).collect::<Result<_, _>>()? })
@@ -87,7 +88,7 @@ impl Transfer for Mapping {
 /// Synchronous transfers: whatever depth is asked for, one is in flight.
 pub(super) struct OneAtATime<T> {
     transfer: T,
-    buffer: AlignedBuffer,
+    buffer: Buffer,
     clock: Clock,
     queued: Option<Request>,
     done: Option<Completion>,
@@ -95,13 +96,13 @@ pub(super) struct OneAtATime<T> {
 
 impl<T: Transfer> OneAtATime<T> {
     pub(super) fn new(transfer: T, block: usize, clock: Clock) -> Result<Self, RingError> {
-        let buffer = AlignedBuffer::new(block).map_err(|errno| RingError::Memory { bytes: block, errno })?;
+        let buffer = transfer_buffer(block)?;
         Ok(OneAtATime { transfer, buffer, clock, queued: None, done: None })
     }
 
     fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
         let Request { op, file, offset, start, len, .. } = request;
-        let buffer = &mut self.buffer[start..start + len];
+        let buffer = &mut self.buffer.bytes_mut()[start..start + len];
         match op {
             Op::Read => self.transfer.read(file, offset, buffer),
             Op::Write | Op::WriteThrough => self.transfer.write(file, offset, buffer, op),
@@ -128,7 +129,7 @@ impl<T: Transfer> Engine for OneAtATime<T> {
     }
 
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]> {
-        (slot == 0).then_some(&mut self.buffer[..])
+        (slot == 0).then_some(self.buffer.bytes_mut())
     }
 
     fn push(&mut self, request: Request) -> Result<(), RingError> {
