@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::cluster::with_late;
 use super::sides::History as Open;
 use super::{Failure, printed, store_failure};
-use crate::bench::mpi::SUBSYSTEM;
+use crate::bench::BENCHMARKS;
 use crate::case::Pattern;
 use crate::cli::{Asked, History};
 use crate::document::Run;
@@ -108,7 +108,7 @@ fn show(
     let names = [what.to_owned()];
     let glob = what.contains(['*', '?', '[', '{', '/', '=']);
     let subsystem = what.split('.').next().unwrap_or_default();
-    let benchmark = crate::cli::SUBSYSTEMS.contains(&subsystem) || ["null", SUBSYSTEM].contains(&subsystem);
+    let benchmark = BENCHMARKS.iter().any(|known| known.name().split('.').next() == Some(subsystem));
     if wanted == Wanted::Either && !glob && !benchmark {
         for run in open.runs(&names)? {
             let written = report::terminal::print(&run, std::io::stdout(), style);

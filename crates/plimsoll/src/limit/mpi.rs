@@ -1,8 +1,8 @@
 //! Limits of what MPI moves between machines: the line's rate less what frames cost, where an interface of the kernel was
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
-use super::network::{ETHERNET, TCP_HEADER};
-use super::{Input, Kind, Limit, Question, Source, median};
+use super::network::{ETHERNET, TCP_HEADER, condition};
+use super::{Input, Kind, Limit, Question, Source};
 
 /// Headers of IPv4 (RFC 791) and TCP (RFC 9293) in each packet.
 const HEADERS: f64 = 20.0 + TCP_HEADER;
@@ -16,10 +16,6 @@ pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
 pub fn time(_: &Question<'_>) -> Vec<Limit> {
     let why = "nothing bounds it that is known: neither the cables' length nor what switches take; give it by --limits";
     vec![Limit::unknown(Kind::Floor, why)]
-}
-
-fn condition(question: &Question<'_>, name: &str) -> Option<f64> {
-    median(question.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
 }
 
 fn ceiling(question: &Question<'_>) -> Limit {

@@ -47,7 +47,8 @@ fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
 }
 
 /// A condition's median over the samples.
-fn condition(question: &Question<'_>, name: &str) -> Option<f64> {
+/// The median over the samples of a condition that the benchmark noted.
+pub(super) fn condition(question: &Question<'_>, name: &str) -> Option<f64> {
     median(question.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
 }
 

@@ -162,7 +162,8 @@ impl Harness<'_> {
         };
         let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY));
         (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
-        let beside_s: Vec<f64> = plan.iter().map(|planned| self.station.seconds_beside(planned)).collect();
+        let bounded = if self.budget.is_some() { plan } else { &[] };
+        let beside_s: Vec<f64> = bounded.iter().map(|planned| self.station.seconds_beside(planned)).collect();
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {

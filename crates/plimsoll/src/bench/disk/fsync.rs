@@ -120,15 +120,17 @@ struct Span {
 }
 
 impl Span {
-    fn working_ns(self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns).saturating_sub(self.aside_ns)
+    /// What counts of it where so many threads commit: where others commit while one begins its segment anew, that counts,
+    /// for they have the journal to themselves meanwhile.
+    fn counted_ns(self, threads: usize) -> u64 {
+        let all = self.end_ns.saturating_sub(self.start_ns);
+        if threads == 1 { all.saturating_sub(self.aside_ns) } else { all }
     }
 
-    /// From the first start to the last end, in seconds. Where others commit while one begins its segment anew, that counts:
-    /// they have the journal to themselves meanwhile.
+    /// What counts from the first start to the last end, in seconds.
     fn whole(spans: &[Self]) -> f64 {
         let ns = match spans {
-            [alone] => alone.working_ns(),
+            [alone] => alone.counted_ns(1),
             all => {
                 let start = all.iter().map(|span| span.start_ns).min().unwrap_or_default();
                 all.iter().map(|span| span.end_ns).max().unwrap_or_default().saturating_sub(start)
@@ -176,16 +178,16 @@ impl Log {
         Ok(log)
     }
 
-    /// Commits until it is enough.
-    fn commits(&mut self, amount: Amount) -> Result<Span, CannotMeasure> {
+    /// Commits until it is enough, while so many threads do.
+    fn commits(&mut self, amount: Amount, threads: usize) -> Result<Span, CannotMeasure> {
         self.latency.clear();
         let start_ns = monotonic_ns();
         let (mut commits, mut span) = (0_u64, Span { start_ns, end_ns: start_ns, aside_ns: 0 });
-        let unfinished = |commits: u64, working_ns: u64| match amount {
+        let unfinished = |commits: u64, counted_ns: u64| match amount {
             Amount::Work(most) => commits < most,
-            Amount::Seconds(seconds) => (working_ns as f64) < seconds * 1e9 || commits == 0,
+            Amount::Seconds(seconds) => (counted_ns as f64) < seconds * 1e9 || commits == 0,
         };
-        while unfinished(commits, span.working_ns()) {
+        while unfinished(commits, span.counted_ns(threads)) {
             self.make_room()?;
             span.aside_ns += monotonic_ns().saturating_sub(span.end_ns);
             self.noise.address(&mut self.block, self.end);
@@ -291,7 +293,7 @@ impl Logs {
                     let room = log.make_room();
                     drop(ready);
                     let _ = opened.recv();
-                    room.and_then(|()| log.commits(portion(thread)))
+                    room.and_then(|()| log.commits(portion(thread), threads as usize))
                 };
                 Builder::new()
                     .name(format!("commit-{thread}"))
@@ -400,6 +402,8 @@ mod tests {
         assert!((Span::whole(&[span(10, 110, 40)]) - 60e-9).abs() < 1e-15);
         // The second began its segment anew while the first had the journal to itself.
         assert!((Span::whole(&[span(10, 110, 0), span(20, 210, 90)]) - 200e-9).abs() < 1e-15);
+        // And it stops by the same time, so that it does not commit on alone.
+        assert_eq!((span(20, 210, 90).counted_ns(2), span(20, 210, 90).counted_ns(1)), (190, 100));
     }
 
     #[test]
