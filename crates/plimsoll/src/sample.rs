@@ -71,6 +71,13 @@ pub struct Conditions {
 /// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
 pub const WAITED: &str = "waited";
 
+/// Name in [`Conditions::more`]: how long one CPU of the case took to see what its neighbour wrote, mean over the pairs, in
+/// seconds; told where a hypervisor may move CPUs.
+pub const CORE_TO_CORE: &str = "core_to_core";
+
+/// Two such times further apart than this are those of different places: a shared cache or not.
+pub const HAS_MOVED: f64 = 1.5;
+
 /// Name in [`Conditions::more`]: the rate in bit/s that a token bucket of the kernel holds the interface to.
 pub const SHAPED: &str = "path_shaped";
 

@@ -59,13 +59,15 @@ impl Evidence {
 }
 
 /// All that a verdict rests on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Judged {
     pub(super) a: Evidence,
     pub(super) b: Evidence,
     pub(super) noise: Option<Noise>,
     /// Share of the time that something else took on the worse side.
     pub(super) disturbed: f64,
+    /// Why the two sides are not of one place, where they are not: a difference has a cause then, but none that is theirs.
+    pub(super) moved: Option<String>,
 }
 
 impl Judged {
@@ -96,13 +98,13 @@ impl Judged {
         });
         blank.verdict = match () {
             // To be confirmed when all are known.
-            () if difference.abs() > smallest => direction(blank.better, difference),
+            () if difference.abs() > smallest && self.moved.is_none() => direction(blank.better, difference),
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
         };
         if blank.verdict == Verdict::Undecided {
-            blank.why =
-                Some("the interval reaches beyond the noise between runs: take more samples".to_owned());
+            let noisy = || "the interval reaches beyond the noise between runs: take more samples".to_owned();
+            blank.why = Some(self.moved.unwrap_or_else(noisy));
         }
         blank
     }

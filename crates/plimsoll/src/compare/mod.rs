@@ -23,8 +23,8 @@ use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::Unit;
-use crate::sample::WAITED;
+use crate::quantity::{Quantity, Unit};
+use crate::sample::{CORE_TO_CORE, HAS_MOVED, WAITED};
 
 /// One side.
 #[derive(Clone, Debug)]
@@ -219,6 +219,16 @@ impl<'a> Figures<'a> {
         same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
     }
 
+    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them.
+    fn core_to_core(&self) -> Option<f64> {
+        median(
+            self.all
+                .iter()
+                .filter_map(|t| t.measurement.conditions.more.get(CORE_TO_CORE).copied())
+                .collect(),
+        )
+    }
+
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
     fn disturbed(&self) -> f64 {
         let share = |t: &Taken<'_>| {
@@ -270,6 +280,19 @@ fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r
     pairs
 }
 
+/// Told where a hypervisor had the CPUs of the two sides in different places.
+fn moved(a: Option<f64>, b: Option<f64>) -> Option<String> {
+    let (a, b) = (a?, b?);
+    let time = |seconds| Quantity::new(seconds, Unit::Second);
+    (a.max(b) > HAS_MOVED * a.min(b)).then(|| {
+        format!(
+            "the hypervisor had the CPUs in other places: {} and {} from one to the next",
+            time(a),
+            time(b)
+        )
+    })
+}
+
 fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
     let Some(first) = pair.b.all.first() else { return Vec::new() };
     let names = first.measurement.metrics.iter().enumerate();
@@ -283,6 +306,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 b: judge::Evidence::of(&b),
                 noise,
                 disturbed: pair.a.disturbed().max(pair.b.disturbed()),
+                moved: moved(pair.a.core_to_core(), pair.b.core_to_core()),
             };
             let blank = Compared {
                 case: pair.b.case.clone(),

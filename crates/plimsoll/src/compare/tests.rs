@@ -50,6 +50,22 @@ fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
 }
 
 #[test]
+fn what_comes_of_cpus_in_other_places_is_not_called_real() {
+    let run = |value, apart| {
+        let mut run = run(value);
+        run.measurements[0].conditions.more.insert(CORE_TO_CORE.to_owned(), apart);
+        run
+    };
+    let compared = |a, b| compare(&side(vec![a]), &side(vec![b]), &floors(0.004)).compared.remove(0);
+    let moved = compared(run(42e9, 45e-9), run(78e9, 160e-9));
+    assert_eq!((moved.verdict, moved.difference.map(|d| d > 0.8)), (Verdict::Undecided, Some(true)));
+    let why = moved.why.unwrap();
+    assert!(why.contains("45") && why.contains("160"), "{why}");
+    assert_eq!(compared(run(10e9, 45e-9), run(9e9, 50e-9)).verdict, Verdict::Worse, "the same place");
+    assert_eq!(compared(run(10e9, 45e-9), run(10e9, 160e-9)).verdict, Verdict::Same, "it made no difference");
+}
+
+#[test]
 fn without_a_known_noise_nothing_is_called_real() {
     let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[]);
     let one = &comparison.compared[0];

@@ -11,6 +11,7 @@ use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
+use super::apart::Apart;
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::site;
@@ -57,6 +58,7 @@ pub(super) struct Batches {
     longest: Duration,
     drawn: Drawn,
     cut: Option<Cut>,
+    apart: Apart,
     facts: Facts,
 }
 
@@ -215,6 +217,7 @@ impl Batches {
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
         let alone = alone(team.cpus());
+        let apart = Apart::of(cx.machine, team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,
@@ -227,6 +230,7 @@ impl Batches {
             longest: LONGEST,
             drawn: Drawn::default(),
             cut: None,
+            apart,
             facts,
         };
         batches.choose(op, block)?;
@@ -373,6 +377,7 @@ impl Prepared for Batches {
             conditions: Conditions {
                 clock_hz: mean(clocks.into_iter()),
                 set_aside: Some(counted.set_aside()),
+                more: self.apart.look().into_iter().collect(),
                 ..Conditions::default()
             },
             ..Sample::default()
@@ -390,6 +395,7 @@ impl Prepared for Batches {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
+        facts.warnings.extend(self.apart.warning());
         if self.random && self.drawn.blocks > 0 {
             let each = self.drawn.seconds / self.drawn.blocks as f64;
             facts.achieved.insert("draw_seconds_per_block".to_owned(), Json::from(each));

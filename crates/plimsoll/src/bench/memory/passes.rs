@@ -9,6 +9,7 @@ use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
+use super::apart::Apart;
 use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, Round, Schedule, passes_in};
@@ -38,6 +39,7 @@ pub(super) struct Passes {
     chosen: Option<Chosen>,
     /// Whether each thread has a CPU of its own, so that one off its CPU was disturbed.
     alone: bool,
+    apart: Apart,
     facts: Facts,
 }
 
@@ -66,7 +68,8 @@ impl Passes {
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         note_level(&mut facts, cx.machine, op, level);
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
-        Ok(Self { team, fields, op, chosen: None, alone, facts })
+        let apart = Apart::of(cx.machine, team.cpus());
+        Ok(Self { team, fields, op, chosen: None, alone, apart, facts })
     }
 
     /// Takes the kernel of this name; for `best`, the one with the quickest pass of all that this CPU can run.
@@ -123,6 +126,7 @@ impl Prepared for Passes {
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 set_aside: Some(counted.set_aside),
+                more: self.apart.look().into_iter().collect(),
                 ..Conditions::default()
             },
             ..Sample::default()
@@ -134,7 +138,9 @@ impl Prepared for Passes {
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        let mut facts = self.facts.clone();
+        facts.warnings.extend(self.apart.warning());
+        facts
     }
 }
 
