@@ -290,7 +290,10 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let ended = lead.end();
     let mut document = merged(header, &ended, machines, begun.elapsed());
     let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
-    document.findings.extend(shared.iter().flat_map(|measurement| finding::pairs(measurement, &names)));
+    let slow = shared.iter().flat_map(|measurement| finding::pairs(measurement, &names));
+    // Who is lost comes first, and what each machine shows by itself last.
+    let lost = ended.lost.len();
+    document.findings.splice(lost..lost, slow);
     document.measurements.extend(shared);
     let kept = outputs.finish(&document);
     let code = match exit_code_of(&document, &ended, kept) {

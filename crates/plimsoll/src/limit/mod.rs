@@ -118,6 +118,17 @@ impl Limit {
         }
     }
 
+    /// Of so many, each of which has this one.
+    fn of_pairs(mut self, pairs: f64) -> Self {
+        if let Some(value) = &mut self.value {
+            *value *= pairs;
+            self.per_sample.iter_mut().for_each(|value| *value *= pairs);
+            self.formula = format!("pairs × {}", self.formula);
+            self.inputs.push(Input::new(PAIRS, pairs, "1", "pairs of machines that measured at once"));
+        }
+        self
+    }
+
     /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.
     pub fn share(&self, measured: f64, limit: f64) -> f64 {
         match self.kind {
@@ -176,6 +187,13 @@ pub struct Question<'a> {
     pub evidence: Evidence<'a>,
 }
 
+impl Question<'_> {
+    /// A condition's median over the samples.
+    pub(crate) fn condition(&self, name: &str) -> Option<f64> {
+        median(self.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
+    }
+}
+
 /// Gives the limits of one metric of a benchmark's case, tightest first; empty where a limit has no meaning.
 pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
 
@@ -206,8 +224,15 @@ pub const RULES: &[(&str, Rule)] = &[
 /// The derived limits of one metric; empty where the benchmark has no rule for it.
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     let rule = RULES.iter().find(|(benchmark, _)| *benchmark == question.case.benchmark());
-    rule.map(|(_, rule)| rule(question)).unwrap_or_default()
+    let limits = rule.map(|(_, rule)| rule(question)).unwrap_or_default();
+    match question.condition(PAIRS) {
+        Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
+        None => limits,
+    }
 }
+
+/// The condition that tells how many pairs of machines, each with a way of its own, the figure is the sum of.
+pub const PAIRS: &str = "pairs";
 
 /// Brings limits of one metric into order: the tightest first, unknown ones last.
 pub fn tightest_first(limits: &mut [Limit]) {

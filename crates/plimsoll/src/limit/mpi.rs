@@ -1,7 +1,7 @@
 //! Limits of what MPI moves between machines: the line's rate less what frames cost, where an interface of the kernel was
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
-use super::network::{ETHERNET, TCP_HEADER, condition};
+use super::network::{ETHERNET, TCP_HEADER};
 use super::{Input, Kind, Limit, Question, Source};
 
 /// Headers of IPv4 (RFC 791) and TCP (RFC 9293) in each packet.
@@ -20,7 +20,7 @@ pub fn time(_: &Question<'_>) -> Vec<Limit> {
 
 fn ceiling(question: &Question<'_>) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
-    let speed = match (condition(question, "path_kernel"), condition(question, "path_speed")) {
+    let speed = match (question.condition("path_kernel"), question.condition("path_speed")) {
         (Some(_), Some(speed)) => speed,
         (Some(seen), None) if seen > 0.5 => {
             return unknown(
@@ -40,7 +40,7 @@ fn ceiling(question: &Question<'_>) -> Limit {
         "bit/s",
         "/sys/class/net of the interface whose counter grew by the bytes sent",
     )];
-    let (share, formula) = match condition(question, "path_mtu").filter(|mtu| *mtu > HEADERS) {
+    let (share, formula) = match question.condition("path_mtu").filter(|mtu| *mtu > HEADERS) {
         Some(mtu) => {
             inputs.push(Input::new("mtu", mtu, "B", "/sys/class/net of that interface"));
             inputs.push(Input::new("headers", HEADERS, "B", "IPv4 (RFC 791) and TCP (RFC 9293)"));
@@ -74,7 +74,7 @@ mod tests {
         let evidence = Evidence::default();
         let question =
             Question { machine: &machine, case: &case, metric: "throughput", samples: &samples, evidence };
-        bandwidth(&question).remove(0)
+        super::super::limits(&question).remove(0)
     }
 
     #[test]
@@ -83,6 +83,8 @@ mod tests {
         assert!((found.value.unwrap() - 1e9 / 8.0 * 1460.0 / 1538.0).abs() < 1.0, "{found:?}");
         assert_eq!(found.source, Source::Derived);
         assert_eq!(limit(&[("path_kernel", 1.0), ("path_speed", 8e9)]).value, Some(1e9));
+        let of_all = limit(&[("path_kernel", 1.0), ("path_speed", 8e9), ("pairs", 3.0)]);
+        assert_eq!((of_all.value, of_all.formula.as_str()), (Some(3e9), "pairs × speed ÷ 8"));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! the caches is therefore more than it can write. It is a loose bound, and a true one.
 
 use super::device::NetworkPromise;
-use super::{Input, Kind, Limit, Question, Source, median};
+use super::{Input, Kind, Limit, Question, Source};
 
 /// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
 pub(super) const ETHERNET: f64 = 38.0;
@@ -30,7 +30,7 @@ pub fn udp(question: &Question<'_>) -> Vec<Limit> {
 }
 
 fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
-    let goodput = || match condition(question, "path_loopback") {
+    let goodput = || match question.condition("path_loopback") {
         Some(loopback) if loopback > 0.5 => vec![copying(question)],
         Some(_) => std::iter::once(framing(question, &framed)).chain(promised(question, &framed)).collect(),
         None => {
@@ -44,12 +44,6 @@ fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
         ("messages", Some(bits)) => goodput().into_iter().map(|limit| per_message(limit, bits)).collect(),
         _ => Vec::new(),
     }
-}
-
-/// A condition's median over the samples.
-/// The median over the samples of a condition that the benchmark noted.
-pub(super) fn condition(question: &Question<'_>, name: &str) -> Option<f64> {
-    median(question.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
 }
 
 /// How many directions carry bytes at once.
@@ -74,7 +68,7 @@ struct Framed {
 }
 
 fn ip_header(question: &Question<'_>) -> f64 {
-    if condition(question, "path_ipv6").is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 }
+    if question.condition("path_ipv6").is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 }
 }
 
 fn headers(ip: f64) -> [Input; 2] {
@@ -87,11 +81,11 @@ fn headers(ip: f64) -> [Input; 2] {
 /// Full segments of TCP.
 fn segments(question: &Question<'_>) -> Framed {
     let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
-    let Some(payload) = condition(question, "tcp_mss").filter(|mss| *mss > 0.0) else {
+    let Some(payload) = question.condition("tcp_mss").filter(|mss| *mss > 0.0) else {
         let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
         return Framed { share, formula, inputs: Vec::new() };
     };
-    let options = condition(question, "tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
+    let options = question.condition("tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
     let ip = ip_header(question);
     let mut inputs = vec![
         Input::new("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
@@ -104,7 +98,7 @@ fn segments(question: &Question<'_>) -> Framed {
 /// Datagrams, in as many fragments as the interface's packets want.
 fn datagrams(question: &Question<'_>) -> Framed {
     let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
-    let (Some(mtu), Some(bytes)) = (condition(question, "path_mtu"), question.case.number("message")) else {
+    let (Some(mtu), Some(bytes)) = (question.condition("path_mtu"), question.case.number("message")) else {
         let share = Err("the largest packet of the interface (MTU) is unknown");
         return Framed { share, formula, inputs: Vec::new() };
     };
@@ -135,7 +129,7 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 /// The link's rate, less what frames cost.
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
-    let Some(speed) = condition(question, "path_speed") else {
+    let Some(speed) = question.condition("path_speed") else {
         return unknown(
             "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
         );
@@ -155,7 +149,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
 /// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
 /// of software may not leave the machine.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
-    condition(question, "path_line").filter(|line| *line > 0.5)?;
+    question.condition("path_line").filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
     let share = framed.share.as_ref().ok()?;
     let from = format!(
@@ -182,7 +176,7 @@ fn copying(question: &Question<'_>) -> Limit {
     if on("zerocopy") && on("discard") {
         return Limit::unknown(Kind::Ceiling, "no physical link, and neither end copies: nothing bounds it");
     }
-    let Some(copied) = condition(question, "path_copy") else {
+    let Some(copied) = question.condition("path_copy") else {
         return Limit::unknown(Kind::Ceiling, "no physical link; and how fast a CPU copies was not measured");
     };
     let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);

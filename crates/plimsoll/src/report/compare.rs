@@ -159,7 +159,7 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
 }
 
 /// A difference as per cent, with its sign.
-fn signed(share: f64) -> String {
+pub(super) fn signed(share: f64) -> String {
     let value = share * 100.0;
     let sign = if value < 0.0 { "−" } else { "+" };
     format!("{sign}{} %", digits(value.abs()))

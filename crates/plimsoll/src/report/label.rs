@@ -3,8 +3,9 @@
 //! What a benchmark's words leave out is added as `name value`, unless it is the usual value, so that two cases of
 //! a run never read alike.
 
+use crate::bench::mpi::SUBSYSTEM;
 use crate::case::{Case, Value};
-use crate::cluster::between::EACH;
+use crate::cluster::between::{AT_ONCE, EACH};
 use crate::quantity::{Quantity, Unit};
 
 /// Parameters that are not said when they have this value.
@@ -117,12 +118,16 @@ impl Words<'_> {
         self
     }
 
-    /// That it goes from each machine of the run to each other.
+    /// That it goes from each machine of the run to each other, which MPI does anyway, or from one half of them to the
+    /// other: that comes first, lest what is cut off makes it look like the former.
     fn between(&mut self) -> &mut Self {
-        if self.case.word("server") == Some(EACH) {
-            self.used.push("server");
-            self.said.push("between machines".to_owned());
+        match self.case.word("server") {
+            Some(EACH) if self.case.subsystem() == SUBSYSTEM => {}
+            Some(EACH) => self.said.push("between machines".to_owned()),
+            Some(AT_ONCE) => self.said.insert(0, "bisection,".to_owned()),
+            _ => return self,
         }
+        self.used.push("server");
         self
     }
 

@@ -2,23 +2,26 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::compare::signed;
 use super::label::label;
 use super::style::{Role, Style};
 use super::wrap::cut;
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::{Quantity, percent};
+use crate::quantity::Quantity;
 
 /// Columns for a case's name.
 const NAME: usize = 28;
+/// Most columns for a machine's name.
+const MACHINE: usize = 24;
 
 /// The section; empty for a run on one machine.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     if run.nodes.len() < 2 {
         return String::new();
     }
-    let mut rows: Vec<[String; 5]> = vec![["", "median", "spread", "lowest", "highest"].map(str::to_owned)];
+    let mut rows: Vec<[String; 4]> = vec![["", "median", "lowest", "highest"].map(str::to_owned)];
     let mut told: Vec<String> = Vec::new();
     for measurement in &run.measurements {
         let id = measurement.case.id().to_string();
@@ -27,19 +30,26 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
             told.push(id);
         }
     }
+    // What was measured together alone is not of one of them.
+    if rows.len() < 2 {
+        return String::new();
+    }
     let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(widest);
+    let [name, median, lowest, highest]: [usize; 4] = std::array::from_fn(widest);
+    // The names of machines are what there may be no room for.
+    let over = (1 + name + 2 + median + 2 + lowest + 2 + highest).saturating_sub(style.width);
+    let widths = [name, median, lowest.saturating_sub(over.div_ceil(2)), highest];
     let title = format!("Machines  {} measured the same", run.nodes.len());
     let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
     for (index, row) in rows.iter().enumerate() {
-        let mut line = String::from(" ");
+        let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
+            let cell = cut(cell, widths[column]);
             let gap = " ".repeat(widths[column] - cell.width());
-            line +=
-                &if matches!(column, 1 | 2) { format!("  {gap}{cell}") } else { format!(" {cell}{gap} ") };
+            line += &if column == 1 { format!("  {gap}{cell}") } else { format!("  {cell}{gap}") };
         }
         let role = if index == 0 { Role::Dim } else { Role::Plain };
-        text += &format!("{}\n", style.paint(role, &cut(&style.say(line.trim_end()), style.width)));
+        text += &format!("{}\n", style.paint(role, &cut(style.say(&line[1..]).trim_end(), style.width)));
     }
     text
 }
@@ -49,7 +59,7 @@ fn headline(measurement: &Measurement) -> Option<&MetricResult> {
 }
 
 /// A case over all machines that have a figure.
-fn row(run: &Run, like: &Measurement) -> Option<[String; 5]> {
+fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
     let figures: Vec<(&str, &MetricResult)> =
         alike.filter_map(|m| Some((m.node.as_str(), headline(m)?))).collect();
@@ -63,12 +73,39 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 5]> {
         figures.iter().max_by(|a, b| value(a.1).total_cmp(&value(b.1)))?,
     );
     let centre = median(figures.iter().map(|(_, metric)| value(metric)).collect())?;
-    let unit = lowest.1.unit;
-    let shown = |value: f64| Quantity { value, unit }.to_string();
+    let shown = Quantity { value: centre, unit: lowest.1.unit }.to_string();
     let of = |(node, metric): &(&str, &MetricResult)| {
-        format!("{} {}", shown(value(metric)), cut(&crate::text::shown_within(node, 64), 20))
+        let away = if centre > 0.0 { signed(value(metric) / centre - 1.0) } else { String::new() };
+        format!("{away:>7} {}", cut(&crate::text::shown_within(node, 64), MACHINE))
     };
-    let spread =
-        if centre > 0.0 { percent((value(highest.1) - value(lowest.1)) / centre, 2) } else { String::new() };
-    Some([cut(&label(&like.case), NAME), shown(centre), spread, of(lowest), of(highest)])
+    Some([cut(&label(&like.case), NAME), shown, of(lowest), of(highest)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Node;
+    use crate::fixture;
+    use crate::report::Wishes;
+
+    #[test]
+    fn names_of_machines_give_way_where_there_is_no_room() {
+        let mut run = fixture::run();
+        let (node, like) = (run.nodes[0].clone(), run.measurements[0].clone());
+        let names = ["node-0001.rack-12.example", "node-0002.rack-12.example", "node-0003.rack-12.example"];
+        run.nodes = names.map(|name| Node { name: name.to_owned(), ..node.clone() }).into();
+        run.measurements = (names.iter().zip([100.0, 64.9, 259.0]))
+            .map(|(name, median)| {
+                let mut own = Measurement { node: (*name).to_owned(), ..like.clone() };
+                own.metrics[0].summary.median = median;
+                own
+            })
+            .collect();
+        let style = Style { unicode: true, ..Style::detect(Wishes { no_color: true, quiet: true }) };
+        let wide = section(&run, &Style { width: 120, ..style.clone() });
+        assert!(wide.contains("  −35.1 % node-0002.rack-12.exampl"), "{wide}");
+        let narrow = section(&run, &Style { width: 80, ..style });
+        assert!(narrow.lines().all(|line| line.width() <= 80), "{narrow}");
+        assert!(narrow.contains("  −35.1 % node-0002") && narrow.contains("   +159 % node-0003"), "{narrow}");
+    }
 }

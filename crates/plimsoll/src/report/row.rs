@@ -46,7 +46,9 @@ impl Row {
         };
         let mut details: Vec<String> = level(measurement).into_iter().collect();
         details.extend(headline.and_then(tail));
-        details.extend(headline.into_iter().flat_map(between));
+        // Pairs of machines have a grid of their own.
+        let pairs = headline.filter(|_| measurement.case.get("server").is_none());
+        details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| under_load(measurement, metric)));
         details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));

@@ -18,7 +18,7 @@ use crate::cluster::between::{AT_ONCE, Actor, Answer, Between, EACH, Figure, Pla
 use crate::cluster::{Ended, Roster};
 use crate::document::Run;
 use crate::event::Event;
-use crate::limit::{Evidence, median};
+use crate::limit::{Evidence, PAIRS, median};
 use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
@@ -349,16 +349,19 @@ fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
 fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;
+    let figures: Option<Vec<(&Between, &Figure)>> =
+        all.iter().map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
+    let figures = figures.unwrap_or_default();
+    let mut conditions = alike(&figures);
+    conditions.more.insert(PAIRS.to_owned(), figures.len() as f64);
     let sample = |number: usize| {
-        let of = |(_, answer): &(&Between, &Answer)| Some(*answer.as_ref().ok()?.samples.get(number)?);
-        let values: Option<Vec<f64>> = all.iter().map(of).collect();
+        let values: Option<Vec<f64>> = figures.iter().map(|(_, f)| f.samples.get(number).copied()).collect();
         let values = [(name.to_owned(), values?.iter().sum())].into();
-        Some(Sample { values, ..Sample::default() })
+        Some(Sample { values, conditions: conditions.clone(), ..Sample::default() })
     };
-    let most =
-        all.iter().filter_map(|(_, answer)| Some(answer.as_ref().ok()?.samples.len())).max().unwrap_or(0);
+    let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved: [("pairs".to_owned(), all.len().into())].into(), ..Facts::default() };
+    let facts = Facts { achieved: [(PAIRS.to_owned(), all.len().into())].into(), ..Facts::default() };
     Some(outcome(case, samples, facts, all))
 }
 

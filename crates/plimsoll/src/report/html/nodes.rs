@@ -11,6 +11,8 @@ use crate::report::label::label;
 
 /// Machines that a picture has room for; of more, those that are furthest from the median are shown.
 const SHOWN: usize = 96;
+/// Machines that a distribution names.
+const NAMED: usize = 12;
 /// Cases of which a distribution is drawn.
 const DISTRIBUTIONS: usize = 24;
 
@@ -136,7 +138,10 @@ fn distribution(run: &Run, one: &Across<'_>) -> Chart {
     };
     let mut sorted: Vec<(&str, f64)> = one.values.iter().map(|(name, value)| (*name, *value)).collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let point = |(index, (_, value)): (usize, &(&str, f64))| vec![Some(index as f64 + 1.0), Some(*value)];
+    // A few stand there by name, many by their number.
+    let few = sorted.len() <= NAMED;
+    let place = |index: usize| Some(if few { index } else { index + 1 } as f64);
+    let point = |(index, (_, value)): (usize, &(&str, f64))| vec![place(index), Some(*value)];
     let unit = one.metric.unit;
     let mut series =
         vec![Series::new(one.metric.name.clone(), Role::Own, sorted.iter().enumerate().map(point).collect())];
@@ -149,14 +154,17 @@ fn distribution(run: &Run, one: &Across<'_>) -> Chart {
             percent(away.abs(), 2),
             if away < 0.0 { "below" } else { "above" }
         );
-        series.push(Series::new(told, Role::Peer, vec![vec![Some(index as f64 + 1.0), Some(*value)]]));
+        series.push(Series::new(told, Role::Peer, vec![vec![place(index), Some(*value)]]));
     }
     Chart {
         id: String::new(),
         title: format!("{} on {} machines", label(&one.like.case), sorted.len()),
         note: "machines in order of their figure; those that stand out are named".to_owned(),
         kind: Kind::Lines,
-        x: Axis::linear("machines, the lowest figure first", ""),
+        x: match few {
+            true => Axis::categories("machine", sorted.iter().map(|(name, _)| shown(name)).collect()),
+            false => Axis::linear("machines, the lowest figure first", ""),
+        },
         y: Axis::of(unit, &one.metric.name),
         series,
         bands: Vec::new(),
@@ -194,7 +202,9 @@ mod tests {
         let share = charts[0].series[0].points[3][2].unwrap();
         assert!((share - 50.0).abs() < 0.1, "{share}");
         assert_eq!(charts[1].series[1].name, "n3: 50 % below");
-        assert_eq!(charts[1].series[0].points[0], [Some(1.0), Some(50.0)]);
+        assert_eq!(charts[1].series[0].points[0], [Some(0.0), Some(50.0)]);
+        assert_eq!(charts[1].x.categories[..2], ["n3", "n0"]);
+        assert_eq!(of(&many(30))[1].series[0].points[0], [Some(1.0), Some(50.0)]);
     }
 
     #[test]
