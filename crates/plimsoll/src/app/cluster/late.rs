@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cluster::Lost;
 use crate::document::{Finding, Run, RunStatus};
 use crate::finding;
-use crate::measurement::Measurement;
 
 /// The code of the finding that names a lost machine.
 const LOST: &str = "machine-lost";
@@ -25,7 +24,7 @@ pub(super) fn finding(lost: &Lost, machines: Option<usize>) -> Finding {
 /// a document of the same run.
 ///
 /// # Errors
-/// The rows are not those of a machine that is missing, in one line.
+/// The document was redacted, in one line: nothing tells which machine its rows are of.
 pub(in crate::app) fn with_late(stored: Run, part: &Run) -> Result<Option<Run>, String> {
     let here: BTreeSet<&str> = stored.nodes.iter().map(|node| node.name.as_str()).collect();
     let late = |name: &str| !here.contains(name);
@@ -34,11 +33,10 @@ pub(in crate::app) fn with_late(stored: Run, part: &Run) -> Result<Option<Run>, 
     if stored.status == RunStatus::Complete || nodes.is_empty() || measurements.is_empty() {
         return Ok(None);
     }
-    if let Some(node) = stranger(&stored, &measurements) {
+    if part.redacted().is_ok_and(|redacted| redacted == *part) {
         return Err(format!(
-            "run {} lacks no machine named {}: is this a redacted copy? import the file as the machine left it",
-            stored.id,
-            crate::text::shown_within(node, 64)
+            "run {}: this is a redacted copy, whose machines have other names; import the file as the machine left it",
+            stored.id
         ));
     }
     let names: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
@@ -54,23 +52,6 @@ pub(in crate::app) fn with_late(stored: Run, part: &Run) -> Result<Option<Run>, 
     }
     run.findings.extend(finding::findings(&run.measurements));
     Ok(Some(run))
-}
-
-/// The name of a machine that the run cannot have lost: it names others, or has all these samples under another name.
-fn stranger<'a>(stored: &Run, late: &'a [Measurement]) -> Option<&'a str> {
-    let lost: Vec<_> = stored.findings.iter().filter(|finding| finding.code == LOST).collect();
-    let unnamed = |m: &&Measurement| {
-        !lost.is_empty() && lost.iter().all(|finding| finding.evidence["node"] != m.node.as_str())
-    };
-    let samples = |m: &Measurement| m.metrics.iter().map(|metric| metric.samples.clone()).collect::<Vec<_>>();
-    let twin = |one: &Measurement| {
-        let own = samples(one);
-        stored.measurements.iter().any(|m| m.case == one.case && samples(m) == own)
-    };
-    let mut measured =
-        late.iter().filter(|m| m.metrics.iter().any(|metric| !metric.samples.is_empty())).peekable();
-    let renamed = measured.peek().copied().filter(|_| measured.all(twin));
-    late.iter().find(unnamed).or(renamed).map(|m| m.node.as_str())
 }
 
 /// Whether each machine has as many rows as the plan has cases.

@@ -171,6 +171,17 @@ fn a_run_is_whole_when_the_last_lost_machine_was_entered() {
     assert_eq!((whole.status, left(&whole), whole.nodes.len()), (RunStatus::Complete, vec![], 3));
 }
 
+/// The launcher ends the others when one is lost, and those are not named; each has left what it had finished.
+#[test]
+fn a_machine_that_went_after_the_one_that_is_named_is_entered_as_well() {
+    let mut less = without(of(3), &["node0001", "node0002"]);
+    less.findings.truncate(1);
+    let more = with_late(less, &measured(2)).unwrap().unwrap();
+    assert_eq!((more.status, more.findings[0].code.as_str()), (RunStatus::Partial, "machine-lost"));
+    let whole = with_late(more, &measured(1)).unwrap().unwrap();
+    assert_eq!((whole.status, whole.nodes.len()), (RunStatus::Complete, 3));
+}
+
 #[test]
 fn a_run_that_lacks_more_than_the_lost_machine_stays_partial() {
     // The machine itself has not measured all; another has not; pairs are missing.
@@ -203,11 +214,11 @@ fn a_redacted_copy_is_refused_and_the_run_stays_as_it_is() {
     let less = without(of(3), &["node0002"]);
     for part in [&measured(2), &less] {
         let why = refused(less.clone(), part);
-        assert!(why.contains("lacks no machine named host-") && why.contains("redacted"), "{why}");
+        assert!(why.contains("redacted copy"), "{why}");
     }
     // Where rank 0 was killed, nobody is named as lost.
     let unnamed = Run { findings: Vec::new(), ..less };
-    assert!(refused(unnamed.clone(), &unnamed).contains("host-"));
+    assert!(refused(unnamed.clone(), &unnamed).contains("redacted copy"));
     // A run that lacks nothing takes nothing.
     assert_eq!(with_late(of(3), &of(3).redacted().unwrap()), Ok(None));
 }
