@@ -23,8 +23,6 @@ pub const AT_ONCE: &str = "bisection";
 /// Where a machine serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its rank.
-    pub rank: usize,
     /// Its own addresses; which of them the other end reaches, that one finds out.
     pub addresses: Vec<IpAddr>,
     /// The port.
@@ -57,8 +55,8 @@ pub trait Actor {
     /// Why that cannot be.
     fn serve(&mut self) -> Result<Place, CannotMeasure>;
 
-    /// Measures every case to another machine, if that serves.
-    fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer>;
+    /// Measures every case with another rank, and those of the network to its machine if that serves.
+    fn measure(&mut self, with: usize, place: &Result<Place, CannotMeasure>) -> Vec<Answer>;
 
     /// A round begins; its number from 0, and how many there are.
     fn begins(&mut self, round: usize, rounds: usize);

@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use super::exercise::{Exercise, Timed};
 use super::link::{LARGEST, Link};
 use super::message::{Message, decoded, encoded};
-use super::pulse::Pulse;
+use super::pulse::{Pulse, REACH};
 use super::watch::{Standing, Watch};
 
 /// A rank that says nothing for this long is lost.
@@ -180,11 +180,19 @@ impl Fabric {
         &self.inbox
     }
 
+    /// Whether a rank is gone. That it is comes in once, and whoever waited then may have been another.
+    pub fn is_lost(&self, rank: usize) -> bool {
+        self.watch.is_lost(rank)
+    }
+
     /// Leaves the world in order, when all ranks do. A rank that is lost before it has left is an error, with the reason.
     ///
     /// # Errors
     /// Which rank, and why; this process may have to end without MPI then.
     pub fn leave(self) -> Result<(), (usize, String)> {
+        if self.is_lost(0) {
+            return Err((0, "it was lost before".to_owned()));
+        }
         // A thread that has ended has left, and it has nothing to say that is not said.
         let _ = self.tasks.send(Task::Leave);
         loop {
@@ -282,7 +290,7 @@ impl<L: Link> Postman<L> {
             Ok(bytes) => match decoded(&bytes) {
                 // Without a thread there is no connection, and the link goes on to tell who is there.
                 Ok(Message::Tie(place)) if from == 0 && self.pulse.is_none() => {
-                    self.pulse = Pulse::follow(self.link.rank(), place, &self.watch).ok();
+                    self.pulse = Pulse::follow(self.link.rank(), place, REACH, &self.watch).ok();
                 }
                 Ok(message) => drop(self.out.send(Incoming::From(from, message))),
                 Err(e) => self.watch.lose(from, &format!("what it said cannot be read: {e}")),

@@ -54,8 +54,8 @@ impl<'a> Follow<'a> {
             match self.next() {
                 None | Some(Message::End) => return,
                 Some(Message::Serve) => self.fabric.say(0, Message::Serving(actor.serve())),
-                Some(Message::Measure(place)) => {
-                    self.fabric.say(0, Message::Measured(actor.measure(&place)));
+                Some(Message::Measure { with, place }) => {
+                    self.fabric.say(0, Message::Measured(actor.measure(with, &place)));
                 }
                 Some(_) => {}
             }
@@ -86,6 +86,9 @@ impl<'a> Follow<'a> {
 
     /// The next message of rank 0; none when it is lost or this rank was told to end.
     fn next(&mut self) -> Option<Message> {
+        if self.fabric.is_lost(0) {
+            return None;
+        }
         self.fabric.waiting(|inbox| {
             select! {
                 recv(inbox) -> incoming => match incoming {
@@ -105,5 +108,35 @@ impl Pace for Follow<'_> {
             Some(Message::Agreed(amount)) => Ok(amount),
             _ => Err(CannotMeasure { cause: Cause::Interrupted, reason: "the cluster run ends".to_owned() }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::{bounded, never, unbounded};
+
+    use super::super::fabric::SILENCE;
+    use super::super::link::{Link, local};
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_rank_whose_rank_0_is_gone_ends_whoever_was_told_of_that() {
+        let (alarm, raised) = unbounded();
+        let (stays, until) = bounded(0);
+        let [mut first, mut second] = local::world(2).try_into().ok().unwrap();
+        // MPI holds who would leave without rank 0.
+        second.until = Some(until);
+        first.send(1, b"{cut").unwrap();
+        let fabric = Fabric::new(|| Ok(second), alarm, SILENCE).unwrap();
+        // What measures takes the alarm, and one wait the loss.
+        raised.recv().unwrap();
+        assert!(matches!(fabric.inbox().recv(), Ok(Incoming::Lost(0, _))));
+        let mut follow = Follow { fabric: &fabric, interrupts: never() };
+        follow.wait();
+        assert_eq!(follow.part(), Part::Nothing);
+        assert!(!follow.hand_over(Finished { run: fixture::run(), code: 0, interrupted: false }));
+        assert_eq!(fabric.leave().unwrap_err().0, 0);
+        drop(stays);
     }
 }

@@ -62,12 +62,22 @@ pub(super) mod local {
         rank: usize,
         to: Vec<Sender<(usize, Vec<u8>)>>,
         inbox: Receiver<(usize, Vec<u8>)>,
+        /// It cannot be left before this ends.
+        pub(crate) until: Option<Receiver<()>>,
+    }
+
+    impl Drop for Thread {
+        fn drop(&mut self) {
+            if let Some(until) = &self.until {
+                let _ = until.recv();
+            }
+        }
     }
 
     /// A world of so many threads.
     pub(crate) fn world(size: usize) -> Vec<Thread> {
         let (to, inboxes): (Vec<_>, Vec<_>) = (0..size).map(|_| unbounded()).unzip();
-        let thread = |(rank, inbox)| Thread { rank, to: to.clone(), inbox };
+        let thread = |(rank, inbox)| Thread { rank, to: to.clone(), inbox, until: None };
         inboxes.into_iter().enumerate().map(thread).collect()
     }
 

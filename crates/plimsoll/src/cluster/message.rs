@@ -7,7 +7,7 @@ use crate::document::Run;
 use crate::sample::{Amount, CannotMeasure};
 
 /// The protocol; it changes when a message does.
-const PROTOCOL: u8 = 3;
+const PROTOCOL: u8 = 4;
 
 /// In which order the machines measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +50,13 @@ pub enum Message {
     Serve,
     /// Where I serve, or why I cannot.
     Serving(Result<Place, CannotMeasure>),
-    /// Measure to another machine, which serves there.
-    Measure(Result<Place, CannotMeasure>),
+    /// Measure with another rank, whose machine serves there.
+    Measure {
+        /// That rank.
+        with: usize,
+        /// Where it serves, or why it cannot.
+        place: Result<Place, CannotMeasure>,
+    },
     /// What I have measured to it, by case.
     Measured(Vec<Answer>),
     /// It is over.
@@ -146,6 +151,6 @@ mod tests {
 
     #[test]
     fn another_protocol_is_named() {
-        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 3");
+        assert_eq!(decoded(&[9, b'{']).unwrap_err(), "it speaks protocol 9, and this is 4");
     }
 }

@@ -1,9 +1,10 @@
 //! Notices at once when a rank ends: each holds a connection to rank 0 as long as it runs.
 //!
-//! Rank 0 listens, and tells the others where by MPI. Who connects names its rank and proves with the key of this run
-//! that it belongs to it; rank 0 proves the same. A connection that ends without a goodbye is a process that ended: the
-//! kernel tells that at once, whatever MPI is at. Both ends say each second that they are here, so that a machine that
-//! stands still or is cut off is noticed too. Where no connection comes about, MPI's messages do that alone.
+//! Rank 0 listens, and tells the others where, with a key of this run, by MPI. Who connects names its rank; both ends prove
+//! that they have the key. That keeps out who reaches the port, not who reads or changes what passes between the machines:
+//! nothing is secret or signed, as MPI's own messages are not. A connection that ends without a goodbye is a process that
+//! ended: the kernel tells that at once, whatever MPI is at. Both ends say each second that they are here, so that a machine
+//! that stands still or is cut off is noticed too. Where no connection comes about, MPI's messages do that alone.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,18 +15,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sha2::{Digest, Sha256};
 
 use super::between::Place;
 use super::watch::{Standing, Watch};
 use crate::machine::Root;
-use crate::traffic::route;
-use crate::wire::{Key, key::LENGTH};
+use crate::traffic::{raise_descriptors, route};
+use crate::wire::Key;
 
 /// How often either end says that it is here, and looks who else is.
 const TICK: Duration = Duration::from_secs(1);
-/// How long an address may take to answer.
-const REACH: Duration = Duration::from_secs(2);
+/// How long an address of rank 0 may take to answer.
+pub(super) const REACH: Duration = Duration::from_secs(2);
 /// Addresses of rank 0 that are tried.
 const ADDRESSES: usize = 16;
 /// How long somebody who has connected may take to say who it is.
@@ -36,10 +37,10 @@ const HERE: u8 = 1;
 const BYE: u8 = 0;
 /// What is known of a rank whose connection ends without that.
 const ENDED: &str = "its process ended";
-/// A rank, big-endian, and the key.
-const KNOCK: usize = 4 + LENGTH;
-/// Descriptors for all else that a process opens.
-const OTHERS: u64 = 256;
+/// Bytes of a proof: of SHA-256.
+const PROOF: usize = 32;
+/// A rank, big-endian, and its proof.
+const KNOCK: usize = size_of::<u32>() + PROOF;
 
 /// The connections of this rank, in a thread of their own.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Pulse {
         // Of ranks that share a network stack.
         addresses.push(Ipv4Addr::LOCALHOST.into());
         let key = Key::random();
-        let place = Place { rank: 0, addresses, port: listener.local_addr()?.port(), key: key.to_hex() };
+        let place = Place { addresses, port: listener.local_addr()?.port(), key: key.to_hex() };
         let door = Door { listener, key, strangers: Vec::new(), most: room(size), rests: false };
         let watched = watch.clone();
         let tender =
@@ -73,14 +74,19 @@ impl Pulse {
         Ok((Self::tended(tender, watch)?, place))
     }
 
-    /// A rank after 0, which finds rank 0 there.
+    /// A rank after 0, which finds rank 0 there if one of its addresses answers within this time.
     ///
     /// # Errors
     /// No thread can be had.
-    pub(super) fn follow(rank: usize, place: Place, watch: &Arc<Watch>) -> io::Result<Self> {
+    pub(super) fn follow(
+        rank: usize,
+        place: Place,
+        within: Duration,
+        watch: &Arc<Watch>,
+    ) -> io::Result<Self> {
         let watched = watch.clone();
         let tender = move || {
-            let Some(stream) = reached(rank, &place) else {
+            let Some(stream) = reached(rank, &place, within) else {
                 watched.settle();
                 return None;
             };
@@ -117,46 +123,55 @@ impl Pulse {
     }
 }
 
-/// How many connections a world of so many ranks may have: one for each, if there are descriptors.
+/// How many connections a world of so many ranks may have: one for each, if there are descriptors. Half of them are for
+/// all else that a process opens.
 fn room(size: usize) -> usize {
-    let wanted = OTHERS + 2 * size as u64;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < wanted) {
-        let current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
-        // What is refused stays as it was.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum });
-    }
-    let half = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |current| current as usize / 2);
-    size.min(half)
+    raise_descriptors().map_or(size, |most| size.min(usize::try_from(most / 2).unwrap_or(size)))
+}
+
+/// A rank as it is sent.
+fn number(rank: usize) -> [u8; 4] {
+    u32::try_from(rank).unwrap_or(u32::MAX).to_be_bytes()
+}
+
+/// What only those who have the key can say first, and from which nobody learns it.
+fn proof(who: &str, rank: usize, key: &Key) -> [u8; PROOF] {
+    Sha256::new().chain_update(who).chain_update(number(rank)).chain_update(key.bytes()).finalize().into()
 }
 
 /// What a rank says first.
 fn knock(rank: usize, key: &Key) -> [u8; KNOCK] {
     let mut said = [0; KNOCK];
-    let number = u32::try_from(rank).unwrap_or(u32::MAX);
-    said[..4].copy_from_slice(&number.to_be_bytes());
-    said[4..].copy_from_slice(key.bytes());
+    let (place, proved) = said.split_at_mut(size_of::<u32>());
+    place.copy_from_slice(&number(rank));
+    proved.copy_from_slice(&proof("rank", rank, key));
     said
 }
 
-/// What rank 0 answers: nobody who only repeats what it hears says this.
-fn answer(key: &Key) -> [u8; LENGTH] {
-    key.bytes().map(|byte| !byte)
+/// Which of these ranks said that.
+fn knocked(said: &[u8], partners: &Range<usize>, key: &Key) -> Option<usize> {
+    let rank = usize::try_from(u32::from_be_bytes(*said.first_chunk()?)).ok()?;
+    (partners.contains(&rank) && said == knock(rank, key)).then_some(rank)
 }
 
-/// Rank 0, at the first of its addresses where it answers.
-fn reached(rank: usize, place: &Place) -> Option<TcpStream> {
+/// What rank 0 answers to it.
+fn answer(rank: usize, key: &Key) -> [u8; PROOF] {
+    proof("rank 0", rank, key)
+}
+
+/// Rank 0, at the first of its addresses where it answers within this time.
+fn reached(rank: usize, place: &Place, within: Duration) -> Option<TcpStream> {
     let key = Key::from_hex(&place.key, "rank 0's word").ok()?;
     let tried = |address: &IpAddr| {
         let address = SocketAddr::new(*address, place.port);
-        let mut stream = TcpStream::connect_timeout(&address, REACH).ok()?;
+        let mut stream = TcpStream::connect_timeout(&address, within).ok()?;
         stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(REACH)).ok()?;
+        stream.set_read_timeout(Some(within)).ok()?;
         stream.write_all(&knock(rank, &key)).ok()?;
-        let mut heard = [0; LENGTH];
+        let mut heard = [0; PROOF];
         stream.read_exact(&mut heard).ok()?;
         stream.set_nonblocking(true).ok()?;
-        (heard == answer(&key)).then_some(stream)
+        (heard == answer(rank, &key)).then_some(stream)
     };
     place.addresses.iter().take(ADDRESSES).find_map(tried)
 }
@@ -212,9 +227,10 @@ impl Stranger {
                 Err(_) => return Fate::Dropped,
             }
             if self.length >= KNOCK && self.rank.is_none() {
-                self.rank = partners.clone().find(|rank| self.said[..KNOCK] == knock(*rank, key));
+                self.rank = knocked(&self.said[..KNOCK], partners, key);
                 // So little is taken whole by a connection on which nothing was sent.
-                if self.rank.is_none() || self.stream.write_all(&answer(key)).is_err() {
+                let answered = self.rank.map(|rank| self.stream.write_all(&answer(rank, key)));
+                if !matches!(answered, Some(Ok(()))) {
                     return Fate::Dropped;
                 }
             }

@@ -15,12 +15,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 pub use private::{Orders, Ready, serve_private};
 pub use rooms::Rooms;
 
-use crate::traffic::Cpus;
+use crate::traffic::{Cpus, raise_descriptors};
 use crate::wire::Key;
 
 /// What a far end allows; always finite.
@@ -161,6 +159,7 @@ impl Server {
         until: &(impl rustix::fd::AsFd + ?Sized),
         tell: &(dyn Fn(Happening) + Sync),
     ) -> Result<(), ServeError> {
+        // Each stream is one.
         raise_descriptors();
         let spare = File::open("/dev/null").map_err(failed("open /dev/null"))?;
         let rooms = Rooms::new(&self.settings);
@@ -172,13 +171,6 @@ impl Server {
             ended
         })
     }
-}
-
-/// As many descriptors as the system allows: each stream is one.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    // What is refused stays as it was.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Addresses that share their first bits, as `10.0.0.0/8`.

@@ -24,9 +24,18 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use vigil::{Seen, Vigil};
+
+/// Raises how many descriptors this process may have to what the system allows; how many those are, if they are limited.
+pub fn raise_descriptors() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    // What is refused stays as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current
+}
 
 use crate::wire::{Direction, WireError};
 

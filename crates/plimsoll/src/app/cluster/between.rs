@@ -10,7 +10,7 @@ use crossbeam_channel::Receiver;
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
-use super::hpl::Solver;
+use super::Joint;
 use super::ranks::{self, Ranks, Who};
 use crate::bench::{Better, Metric};
 use crate::case::Case;
@@ -110,9 +110,6 @@ impl<'a> Neighbour<'a> {
 
     /// Those of the network, to another machine's server.
     fn over_network(&mut self, place: &Place) -> Result<Vec<Answer>, CannotMeasure> {
-        if self.prepared.planned.is_empty() {
-            return Ok(Vec::new());
-        }
         let key = Key::from_hex(&place.key, "the other machine's key");
         let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
         let address = reached(place)?;
@@ -181,6 +178,9 @@ fn answer_of(found: Option<&Measurement>) -> Answer {
 
 impl Actor for Neighbour<'_> {
     fn serve(&mut self) -> Result<Place, CannotMeasure> {
+        if self.prepared.planned.is_empty() {
+            return Err(CannotMeasure::not_here("no case of the plan needs a server"));
+        }
         let key = Key::random();
         let machine = &self.prepared.machine;
         let settings = Settings {
@@ -200,17 +200,13 @@ impl Actor for Neighbour<'_> {
         thread.map_err(|e| cannot(e.to_string()))?;
         self.server = Some(own);
         let addresses = own_addresses(&Root::live(), machine);
-        Ok(Place { rank: self.rank, addresses, port, key: key.to_hex() })
+        Ok(Place { addresses, port, key: key.to_hex() })
     }
 
-    fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
-        let place = match place {
-            Ok(place) => place,
-            Err(why) => return vec![Err(why.clone()); self.prepared.planned.len() + self.over_mpi.len()],
-        };
-        let found = self.over_network(place);
+    fn measure(&mut self, with: usize, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
+        let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
         let mut answers = found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()]);
-        answers.extend(self.with_rank(place.rank));
+        answers.extend(self.with_rank(with));
         answers
     }
 
@@ -264,10 +260,10 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
 }
 
 /// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.
-pub(super) fn measurements(solver: &Solver<'_>, together: &[Planned], ended: &Ended) -> Vec<Measurement> {
-    let (maker, roster) = (solver.maker(), solver.roster);
+pub(super) fn measurements(joint: &Joint<'_>, together: &[Planned], ended: &Ended) -> Vec<Measurement> {
+    let (maker, roster) = (joint.maker(), joint.roster);
     let mut made = Vec::new();
-    let planned = cases(solver.prepared).into_iter().chain(ranks::cases(together, Who::Two));
+    let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
     for (index, planned) in planned.enumerate() {
         for kind in [EACH, AT_ONCE] {
             let of_kind = ended.between.iter().filter(|one| one.kind == kind);
@@ -293,7 +289,7 @@ fn without_partner(case: Case) -> Outcome {
     }
 }
 
-fn headline(case: &Case) -> Option<Metric> {
+pub(super) fn headline(case: &Case) -> Option<Metric> {
     crate::bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 

@@ -52,9 +52,13 @@ impl Lead<'_> {
         let far_of = |near: usize| far.iter().find(|(from, _)| *from == near).map(|(_, to)| *to);
         let others: Vec<usize> = far.iter().map(|(from, _)| *from).filter(|from| *from != 0).collect();
         self.answers.clear();
-        self.ask(&others, |near| Some(Message::Measure(self.places.get(&far_of(near)?)?.clone())));
-        if let Some(place) = far_of(0).and_then(|to| self.places.get(&to)) {
-            self.answers.insert(0, actor.measure(place));
+        let place = |with: usize| self.places.get(&with).cloned();
+        self.ask(&others, |near| {
+            let with = far_of(near)?;
+            Some(Message::Measure { with, place: place(with)? })
+        });
+        if let Some((with, place)) = far_of(0).and_then(|with| Some((with, place(with)?))) {
+            self.answers.insert(0, actor.measure(with, &place));
         }
         while far.iter().any(|(from, _)| !self.answers.contains_key(from)) {
             if !self.hear() {
@@ -83,7 +87,8 @@ mod tests {
     use crate::fixture;
     use crate::sample::CannotMeasure;
 
-    /// Serves at the port of its rank, and measures its rank and that port. The third does not serve if it is told so.
+    /// Serves at the port of its rank, and measures its rank and that port, and its rank and the other. The third does not
+    /// serve if it is told so.
     struct Rank {
         rank: usize,
         serves: bool,
@@ -92,15 +97,15 @@ mod tests {
 
     impl Actor for Rank {
         fn serve(&mut self) -> Result<Place, CannotMeasure> {
-            let place =
-                Place { rank: self.rank, addresses: Vec::new(), port: self.rank as u16, key: String::new() };
+            let place = Place { addresses: Vec::new(), port: self.rank as u16, key: String::new() };
             if self.serves || self.rank != 2 { Ok(place) } else { Err(CannotMeasure::environment("no port")) }
         }
 
-        fn measure(&mut self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
-            let value = |place: &Place| (10 * self.rank + usize::from(place.port)) as f64;
-            let figure = |place| Figure { samples: vec![value(place)], ..Figure::default() };
-            vec![place.as_ref().map(figure).map_err(Clone::clone)]
+        fn measure(&mut self, with: usize, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
+            let figure =
+                |other| Figure { samples: vec![(10 * self.rank + other) as f64], ..Figure::default() };
+            let served = place.as_ref().map(|place| figure(usize::from(place.port)));
+            vec![served.map_err(Clone::clone), Ok(figure(with))]
         }
 
         fn begins(&mut self, _: usize, rounds: usize) {
@@ -153,19 +158,25 @@ mod tests {
         ended
     }
 
+    /// Of each pair.
+    fn figures(ended: &Ended, case: usize) -> Vec<Option<f64>> {
+        ended.between.iter().map(|one| Some(one.answers[case].as_ref().ok()?.samples[0])).collect()
+    }
+
     #[test]
     fn every_pair_is_measured_once_by_the_first_of_it() {
         let ended = led(true);
         assert_eq!((ended.finished.len(), ended.lost.len(), ended.interrupted), (3, 0, false));
-        let figure = |one: &Between| one.answers[0].as_ref().unwrap().samples[0];
-        assert_eq!(ended.between.iter().map(figure).collect::<Vec<_>>(), [1.0, 2.0, 12.0]);
+        for case in [0, 1] {
+            assert_eq!(figures(&ended, case), [Some(1.0), Some(2.0), Some(12.0)]);
+        }
     }
 
     #[test]
-    fn a_machine_that_cannot_serve_is_no_end_of_the_run() {
+    fn a_machine_that_cannot_serve_is_no_end_of_the_run_and_has_what_needs_no_server() {
         let ended = led(false);
         assert!(!ended.interrupted);
-        let served: Vec<bool> = ended.between.iter().map(|one| one.answers[0].is_ok()).collect();
-        assert_eq!(served, [true, false, false]);
+        assert_eq!(figures(&ended, 0), [Some(1.0), None, None]);
+        assert_eq!(figures(&ended, 1), [Some(1.0), Some(2.0), Some(12.0)]);
     }
 }

@@ -4,6 +4,9 @@ use super::super::fabric::Incoming;
 use super::*;
 use crossbeam_channel::{Receiver, unbounded};
 
+/// Longer than any machine stands still.
+const LONG: Duration = Duration::from_secs(600);
+
 struct First {
     pulse: Pulse,
     place: Place,
@@ -26,12 +29,11 @@ impl First {
 
     /// A rank that is connected and does nothing more.
     fn tied(&self, rank: usize) -> TcpStream {
-        let mut stream = reached(rank, &self.place).unwrap();
+        let mut stream = reached(rank, &self.place, LONG).unwrap();
         stream.set_nonblocking(false).unwrap();
         stream.write_all(&[HERE]).unwrap();
-        while !self.watch.is_tied(rank) {
-            std::thread::yield_now();
-        }
+        self.watch.tied_within(rank, LONG);
+        assert!(self.watch.is_tied(rank));
         stream
     }
 }
@@ -70,10 +72,10 @@ struct Both {
 fn both() -> Both {
     let (first, (out, inbox), (alarm, _)) = (first(2), unbounded(), unbounded());
     let watch = Arc::new(Watch::new(2, out, alarm));
-    let pulse = Pulse::follow(1, first.place.clone(), &watch).unwrap();
-    while !(watch.is_tied(0) && first.watch.is_tied(1)) {
-        std::thread::yield_now();
-    }
+    let pulse = Pulse::follow(1, first.place.clone(), LONG, &watch).unwrap();
+    watch.tied_within(0, LONG);
+    first.watch.tied_within(1, LONG);
+    assert!(watch.is_tied(0) && first.watch.is_tied(1));
     Both { first, watch, pulse, inbox }
 }
 
@@ -100,15 +102,15 @@ fn a_follower_whose_rank_0_closes_without_a_word_has_lost_it() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let key = Key::random();
     let addresses = vec![Ipv4Addr::LOCALHOST.into()];
-    let place = Place { rank: 0, addresses, port: listener.local_addr().unwrap().port(), key: key.to_hex() };
+    let place = Place { addresses, port: listener.local_addr().unwrap().port(), key: key.to_hex() };
     let ((out, inbox), (alarm, _)) = (unbounded(), unbounded());
     let watch = Arc::new(Watch::new(2, out, alarm));
-    let _pulse = Pulse::follow(1, place, &watch).unwrap();
+    let _pulse = Pulse::follow(1, place, LONG, &watch).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let mut said = [0; KNOCK];
     stream.read_exact(&mut said).unwrap();
     assert_eq!(said, knock(1, &key));
-    stream.write_all(&answer(&key)).unwrap();
+    stream.write_all(&answer(1, &key)).unwrap();
     let mut here = [9];
     stream.read_exact(&mut here).unwrap();
     assert_eq!(here, [HERE]);
@@ -142,10 +144,30 @@ fn nobody_else_is_let_in() {
 #[test]
 fn no_more_are_let_in_than_there_are_ranks() {
     let first = first(3);
-    let _silent: Vec<TcpStream> = (0..3).map(|_| first.connected()).collect();
-    // The fourth is turned away at once, the others have time to say who they are.
-    closed(first.connected());
+    let _tied = [first.tied(1), first.tied(2)];
+    // One that has proved itself may stay, whatever it does then.
+    let _proved = reached(2, &first.place, LONG).unwrap();
+    let key = Key::from_hex(&first.place.key, "the test").unwrap();
+    let mut more = first.connected();
+    let _ = more.write_all(&knock(1, &key));
+    let mut heard = Vec::new();
+    let _ = more.read_to_end(&mut heard);
+    assert!(heard.is_empty(), "{heard:?}");
     first.pulse.end();
+}
+
+#[test]
+fn neither_says_the_key_or_what_another_could_say() {
+    let key = Key::random();
+    let (said, answered) = (knock(1, &key), answer(1, &key));
+    for told in [&said[..], &answered] {
+        assert!(told.windows(8).all(|part| key.bytes().windows(8).all(|own| own != part)));
+    }
+    assert_eq!(knocked(&said, &(1..3), &key), Some(1));
+    let mut other = said;
+    other[3] = 2;
+    assert_eq!(knocked(&other, &(1..3), &key), None);
+    assert!(knock(2, &key)[4..] != said[4..] && answer(2, &key) != answered);
 }
 
 #[test]
@@ -153,17 +175,20 @@ fn somebody_at_that_address_who_is_not_rank_0_is_not_taken_for_it() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addresses = vec![Ipv4Addr::LOCALHOST.into()];
     let port = listener.local_addr().unwrap().port();
-    let place = Place { rank: 0, addresses, port, key: Key::random().to_hex() };
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut said = [0; KNOCK];
-            stream.read_exact(&mut said).unwrap();
-            stream.write_all(&said[4..]).unwrap();
+    let place = Place { addresses, port, key: Key::random().to_hex() };
+    // What it heard, as it was or turned round.
+    for mask in [0, 0xff] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut said = [0; KNOCK];
+                stream.read_exact(&mut said).unwrap();
+                stream.write_all(&said[4..].iter().map(|byte| byte ^ mask).collect::<Vec<u8>>()).unwrap();
+            });
+            assert!(reached(1, &place, LONG).is_none());
         });
-        assert!(reached(1, &place).is_none());
-    });
+    }
     let nowhere = Place { addresses: Vec::new(), ..place.clone() };
-    assert!(reached(1, &nowhere).is_none());
-    assert!(reached(1, &Place { key: "no key".to_owned(), ..place }).is_none());
+    assert!(reached(1, &nowhere, LONG).is_none());
+    assert!(reached(1, &Place { key: "no key".to_owned(), ..place }, LONG).is_none());
 }

@@ -31,7 +31,7 @@ fn own_addresses_are_those_that_others_may_reach() {
 
 #[test]
 fn machines_with_one_network_stack_are_told_so() {
-    let place = |addresses: Vec<IpAddr>| Place { rank: 1, addresses, port: 1, key: String::new() };
+    let place = |addresses: Vec<IpAddr>| Place { addresses, port: 1, key: String::new() };
     for own in [Vec::new(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]] {
         let why = reached(&place(own)).unwrap_err();
         assert_eq!(why.cause, Cause::NotHere);
