@@ -304,13 +304,7 @@ impl Seat {
         let (plan, machine) = (&prepared.plan, &prepared.machine);
         let now = jiff::Timestamp::now();
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
-        let maker = Maker {
-            machine,
-            node: &node,
-            seed: plan.seed,
-            user_limits: &prepared.user_limits,
-            margin: prepared.margin,
-        };
+        let maker = prepared.maker(&node);
         let mut left = resolve::in_turn(plan, &prepared.planned);
         left.retain(|planned| !resume::measured(&self.document, planned));
         let before = self.document.measurements.iter().map(Measurement::evidence).collect();

@@ -22,14 +22,13 @@ use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, 
 use crate::document::{Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
-use crate::measurement::Measurement;
+use crate::measurement::{Maker, Measurement};
 use crate::output::{self, Begins, Outputs};
 use crate::plan::built_in;
 use crate::resolve::{self, Planned};
 use crate::run::Pace;
 use crate::wire::Key;
 use between::{Neighbour, Own};
-use hpl::Solver;
 pub(super) use late::with_late;
 use ranks::Ranks;
 
@@ -109,6 +108,22 @@ fn hello(prepared: &Result<Prepared, Failure>) -> Hello {
         key: format!("{} {host} {}", read("/etc/machine-id"), namespace.display()),
         host,
         cannot: prepared.as_ref().err().map(|failure| failure.line.clone()),
+    }
+}
+
+/// What rank 0 measures by with all machines.
+struct Joint<'a> {
+    prepared: &'a Prepared,
+    common: &'a Common,
+    roster: &'a Roster,
+    interrupts: Receiver<()>,
+    emit: &'a dyn Fn(Event),
+}
+
+impl Joint<'_> {
+    /// What makes measurements of all machines.
+    fn maker(&self) -> Maker<'_> {
+        self.prepared.maker(self.roster.name(0).unwrap_or_default())
     }
 }
 
@@ -264,7 +279,7 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let mut neighbour = Neighbour::new(prepared, &header, interrupts.clone(), own, &emit);
     let joint = neighbour.is_some() || !together.is_empty();
     let machines = (!joint).then_some(roster.members.len());
-    let solver = Solver { prepared, common, roster: &roster, interrupts: interrupts.clone(), emit: &emit };
+    let measures = Joint { prepared, common, roster: &roster, interrupts: interrupts.clone(), emit: &emit };
     let mut lead = Lead::admit(fabric, interrupts, roster.clone(), &told);
     lead.run(
         |pace: &mut dyn Pace| {
@@ -281,10 +296,10 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
         lead.between(neighbour);
     }
     let tell = |made: &Measurement| emit(Event::Measured { measurement: Box::new(made.clone()) });
-    let mut shared = between::measurements(&solver, &together, lead.ended());
-    shared.extend(ranks.of_all(&together, &solver, &mut lead));
+    let mut shared = between::measurements(&measures, &together, lead.ended());
+    shared.extend(ranks.of_all(&together, &measures, &mut lead));
     shared.iter().for_each(tell);
-    let solved = solver.measurements(&together, &mut lead);
+    let solved = measures.solved(&together, &mut lead);
     solved.iter().for_each(tell);
     shared.extend(solved);
     let ended = lead.end();

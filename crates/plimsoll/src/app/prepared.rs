@@ -12,6 +12,7 @@ use crate::cli::{Common, What};
 use crate::compare::Requirement;
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
+use crate::measurement::Maker;
 use crate::plan::Plan;
 use crate::report;
 use crate::resolve::{self, Planned, UsageError};
@@ -40,6 +41,17 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// What makes measurements of this machine, or of all under this name.
+    pub(super) fn maker<'a>(&'a self, node: &'a str) -> Maker<'a> {
+        Maker {
+            machine: &self.machine,
+            node,
+            seed: self.plan.seed,
+            user_limits: &self.user_limits,
+            margin: self.margin,
+        }
+    }
+
     pub(super) fn new(what: &What, common: &Common) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
         super::peers::against(common)?;

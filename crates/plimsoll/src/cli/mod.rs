@@ -146,7 +146,8 @@ pub struct Common {
     /// Stop when the half-width of the interval is below this share [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision)]
     pub precision: Option<f64>,
-    /// Time for the whole run; reference tools (--against) may take six times as much besides
+    /// Time for the whole run; reference tools (--against) may take six times as much besides, and what is measured between
+    /// machines its own time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<Duration>,
     /// Measure all of it N times, the cases in another random order each time

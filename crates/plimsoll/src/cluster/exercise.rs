@@ -30,6 +30,26 @@ pub enum What {
     Barriers,
 }
 
+impl What {
+    /// Bytes of one of its messages.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Trips { bytes } | Self::Windows { bytes } => bytes,
+            Self::Sums { number, count } => count * number.bytes(),
+            Self::Barriers => 0,
+        }
+    }
+
+    /// The least that is done with messages of so many bytes: a window is trips.
+    pub fn least(self, bytes: usize) -> Self {
+        match self {
+            Self::Trips { .. } | Self::Windows { .. } => Self::Trips { bytes },
+            Self::Sums { number, .. } => Self::Sums { number, count: bytes / number.bytes() },
+            Self::Barriers => self,
+        }
+    }
+}
+
 /// Type of number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -38,6 +58,16 @@ pub enum Number {
     F64,
     /// Single precision.
     F32,
+}
+
+impl Number {
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            Self::F32 => 4,
+        }
+    }
 }
 
 /// An exercise of some ranks.

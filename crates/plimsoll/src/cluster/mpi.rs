@@ -2,6 +2,7 @@
 
 mod exercise;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,9 @@ const ABANDONED: i32 = 4;
 /// A joined world.
 pub(super) struct World {
     world: SimpleCommunicator,
+    /// What was ever sent. MPI reads a message until its receiver has it, which may be never, so none is given back; what is
+    /// said to many, as the amounts of each case are, is kept once.
+    sent: BTreeSet<&'static [u8]>,
     /// What was sent and is not taken yet.
     under_way: Vec<Request<'static, [u8], StaticScope>>,
     /// Where MPI itself is measured.
@@ -40,7 +44,7 @@ impl World {
         let (universe, _) = joined.ok_or_else(|| io::Error::other("MPI was joined before"))?;
         let world = universe.world();
         let yard = Yard::of(&world);
-        Ok(Self { world, under_way: Vec::new(), yard, _universe: universe })
+        Ok(Self { world, sent: BTreeSet::new(), under_way: Vec::new(), yard, _universe: universe })
     }
 
     /// Forgets what has been taken. A receiver that is gone takes nothing, and nobody waits for it here.
@@ -75,9 +79,8 @@ impl Link for World {
 
     fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), String> {
         let rank = i32::try_from(to).map_err(|e| e.to_string())?;
-        // MPI reads it until the receiver has it, which may be never: it is not given back. What a rank sends in a run is
-        // little, its documents aside.
-        let bytes: &'static [u8] = Vec::leak(bytes.to_vec());
+        let bytes = self.sent.get(bytes).copied().unwrap_or_else(|| Box::leak(Box::from(bytes)));
+        self.sent.insert(bytes);
         self.under_way.push(self.world.process_at_rank(rank).immediate_send(StaticScope, bytes));
         self.advance();
         Ok(())

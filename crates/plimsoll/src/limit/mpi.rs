@@ -27,6 +27,11 @@ fn ceiling(question: &Question<'_>) -> Limit {
                 "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
             );
         }
+        (Some(_), None) if question.condition("path_several").is_some() => {
+            return unknown(
+                "several interfaces carried it, each a part; give their rate together by --limits",
+            );
+        }
         (Some(_), None) => {
             return unknown(
                 "no interface of the kernel carried it: shared memory of one host, or a network that passes the kernel by (RDMA); give its rate by --limits",
@@ -92,6 +97,7 @@ mod tests {
         for (conditions, why) in [
             (vec![], "same way"),
             (vec![("path_kernel", 0.0)], "shared memory"),
+            (vec![("path_kernel", 0.0), ("path_several", 1.0)], "several interfaces"),
             (vec![("path_kernel", 1.0)], "software"),
         ] {
             let found = limit(&conditions);

@@ -48,8 +48,8 @@ pub struct Companions {
     pub seconds: f64,
     /// Ends what runs.
     pub interrupts: Receiver<()>,
-    /// What starts them, if not we.
-    pub through: Option<Through>,
+    /// What starts them, if not we; or why nothing can.
+    pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
 }
@@ -152,6 +152,7 @@ impl Companions {
         found: &Found,
         pairing: &Pairing,
     ) -> Result<Runs, String> {
+        let through = self.through.clone().transpose()?;
         if let Some(hung) = self.hung.borrow().get(found.peer.tool().name) {
             return Err(hung.clone());
         }
@@ -170,7 +171,7 @@ impl Companions {
             found: found.clone(),
             making,
             invocation,
-            order: self.through.as_ref().map_or(order.clone(), |through| through.applied(order)),
+            order: through.map_or(order.clone(), |through| through.applied(order)),
             scratch,
             metric: pairing.metric,
             launcher: self.launcher.clone(),

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -131,13 +130,11 @@ fn a_host_that_stands_still_while_mpi_is_measured_is_named() {
         victim.first().is_some_and(|pid| computed(*pid) > 200)
     });
     signal(victim[0], Signal::STOP);
-    let begun = Instant::now();
     let output = run.wait_with_output().unwrap();
     let (code, last) = said(&output);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?} {told}", begun.elapsed());
     assert_eq!(code, Some(4), "{told}");
-    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): "), "{told}");
+    assert!(last.starts_with("plimsoll: lost: n3 (rank 2): nothing was heard of it for 12 s"), "{told}");
     assert_eq!(hosts.stored()["status"], "partial", "{told}");
     hosts.empty();
 }

@@ -3,20 +3,17 @@
 
 use std::path::PathBuf;
 
-use crossbeam_channel::Receiver;
-
 use super::super::peers;
-use super::super::prepared::Prepared;
+use super::Joint;
 use crate::bench::cpu::operations;
 use crate::case::Case;
-use crate::cli::Common;
 use crate::cluster::{Ended, Lead, Roster};
 use crate::event::Event;
 use crate::limit::dense::{MACHINES, MACHINES_PEAK};
 use crate::limit::{Evidence, Source};
 use crate::machine::Machine;
-use crate::measurement::{Maker, Measurement};
-use crate::peer::{Against, Companions, Through};
+use crate::measurement::Measurement;
+use crate::peer::{Against, Companions, Search, Through};
 use crate::resolve::Planned;
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample};
 
@@ -46,18 +43,9 @@ pub(super) fn is_hpl(planned: &Planned) -> bool {
     planned.candidate.case.benchmark() == HPL
 }
 
-/// What solves it.
-pub(super) struct Solver<'a> {
-    pub(super) prepared: &'a Prepared,
-    pub(super) common: &'a Common,
-    pub(super) roster: &'a Roster,
-    pub(super) interrupts: Receiver<()>,
-    pub(super) emit: &'a dyn Fn(Event),
-}
-
-impl Solver<'_> {
-    /// The measurements of those of these cases that are its, unless the run ends before.
-    pub(super) fn measurements(&self, cases: &[Planned], lead: &mut Lead<'_>) -> Vec<Measurement> {
+impl Joint<'_> {
+    /// The measurements of those of these cases that are HPL's, unless the run ends before.
+    pub(super) fn solved(&self, cases: &[Planned], lead: &mut Lead<'_>) -> Vec<Measurement> {
         let maker = self.maker();
         let mut made = Vec::new();
         for planned in cases.iter().filter(|planned| is_hpl(planned)) {
@@ -71,17 +59,6 @@ impl Solver<'_> {
             }
         }
         made
-    }
-
-    /// What makes measurements of all machines.
-    pub(super) fn maker(&self) -> Maker<'_> {
-        Maker {
-            machine: &self.prepared.machine,
-            node: self.roster.name(0).unwrap_or_default(),
-            seed: self.prepared.plan.seed,
-            user_limits: &self.prepared.user_limits,
-            margin: self.prepared.margin,
-        }
     }
 
     fn outcome(&self, planned: &Planned, ended: &Ended) -> Outcome {
@@ -98,27 +75,20 @@ impl Solver<'_> {
         let peak = peak(ended);
         let made = System::of(planned, &machines, peak).and_then(|system| {
             let case = system.case.clone();
-            let solved = self.solved(planned, &system)?;
+            let solved = self.solution(planned, &system)?;
             let samples = solved.samples.into_iter().map(|sample| system.with_peak(sample)).collect();
             Ok(Outcome { case, samples, facts: solved.facts, ..empty.clone() })
         });
         made.unwrap_or_else(|why| Outcome { ended: Some(End::Cannot(why)), ..empty })
     }
 
-    fn solved(&self, planned: &Planned, system: &System) -> Result<Solved, CannotMeasure> {
+    fn solution(&self, planned: &Planned, system: &System) -> Result<Solved, CannotMeasure> {
         let (search, launcher) = peers::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
-        let mpirun = search.find("mpirun", "mpirun", &[]);
-        let mpirun = mpirun.map_err(|why| CannotMeasure::not_here(format!("mpirun: {why}")))?;
-        let through = Through {
-            program: mpirun,
-            arguments: launch(self.roster, std::env::vars())?,
-            export: "-x",
-            limit: PATIENCE * (system.seconds + BESIDE),
-        };
+        let through = through(&search, self.roster, PATIENCE * (system.seconds + BESIDE))?;
         let parent: PathBuf = std::env::temp_dir();
         let interrupts = self.interrupts.clone();
         let mut companions = Companions::new(search, launcher, parent, interrupts);
-        companions.through = Some(through);
+        companions.through = Some(Ok(through));
         let (tools, offer) = (Against::Named(TOOLS.to_vec()), Offer::default());
         let found = companions.beside(&tools, &system.case, &self.prepared.machine, &offer);
         let mut why = Vec::new();
@@ -255,8 +225,15 @@ fn peak(ended: &Ended) -> Option<f64> {
     ended.finished.values().map(|finished| of(&finished.run)).sum()
 }
 
+/// What starts a tool on all machines of the run; it may take so many seconds.
+pub(super) fn through(search: &Search, roster: &Roster, limit: f64) -> Result<Through, CannotMeasure> {
+    let program = search.find("mpirun", "mpirun", &[]);
+    let program = program.map_err(|why| CannotMeasure::not_here(format!("mpirun: {why}")))?;
+    Ok(Through { program, arguments: launch(roster, std::env::vars())?, export: "-x", limit })
+}
+
 /// The launcher's words before the tool: one process on each machine of the run, this one first.
-pub(super) fn launch(
+fn launch(
     roster: &Roster,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Vec<String>, CannotMeasure> {

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, after, select};
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, own_program, peers};
-use super::hpl::{self, Solver};
+use super::{Joint, between, hpl};
 use crate::bench::mpi::{SUBSYSTEM, WINDOW};
 use crate::bench::{self, Metric};
 use crate::case::Case;
@@ -18,7 +18,7 @@ use crate::clock::SystemClock;
 use crate::cluster::{Exercise, Lead, Number, Roster, Timed, Voice, What, library};
 use crate::event::Event;
 use crate::machine::{Machine, Nic, Root};
-use crate::measurement::{Maker, Measurement};
+use crate::measurement::Measurement;
 use crate::peer::{Companion, Companions, Through};
 use crate::plan::Sampling;
 use crate::resolve::Planned;
@@ -29,9 +29,13 @@ use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Facts, Offer, Samp
 const SAMPLES: u32 = 5;
 /// The longest of them, in seconds: there are many sizes and pairs.
 const SAMPLE_TIME: f64 = 0.05;
-/// The longest window of messages that is waited for, in seconds.
+/// The longest trip, window or sum that is waited for, in seconds.
 const LONGEST: f64 = 4.0;
-/// How long an exercise may take before one of its ranks is taken for lost.
+/// Bytes of the messages that are tried before larger ones.
+const SMALL: usize = 64 << 10;
+/// How much larger the next may be.
+const STEP: usize = 16;
+/// How long an exercise is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The most of anything in one sample.
 const MOST: u64 = 1 << 24;
@@ -73,10 +77,10 @@ fn what(case: &Case) -> Option<What> {
     match case.benchmark() {
         "mpi.latency" => Some(What::Trips { bytes: bytes()? }),
         "mpi.bandwidth" => Some(What::Windows { bytes: bytes()? }),
-        "mpi.allreduce" if case.word("type") == Some("f32") => {
-            Some(What::Sums { number: Number::F32, count: bytes()? / 4 })
+        "mpi.allreduce" => {
+            let number = if case.word("type") == Some("f32") { Number::F32 } else { Number::F64 };
+            Some(What::Sums { number, count: bytes()? / number.bytes() })
         }
-        "mpi.allreduce" => Some(What::Sums { number: Number::F64, count: bytes()? / 8 }),
         "mpi.barrier" => Some(What::Barriers),
         _ => None,
     }
@@ -89,36 +93,35 @@ pub(super) struct Ranks {
     interrupts: Receiver<()>,
     /// Who takes part, this rank first.
     pub(super) with: Vec<usize>,
-    tools: Tools,
+    tools: Option<Tools>,
 }
 
 /// Where a tool stands beside a pair of machines, there are no more.
 const ONE_PAIR: usize = 2;
 
 /// The tools beside the cases.
-#[derive(Default)]
 struct Tools {
-    companions: Option<Companions>,
+    companions: Companions,
     /// Machines that they are started on.
     machines: usize,
-    /// Why none of them can be started.
-    cannot: Option<String>,
+    /// What starts them there, or why nothing can.
+    through: Result<Through, String>,
 }
 
 impl Tools {
-    /// Why none can stand beside this case.
-    fn cannot(&self, case: &Case) -> Option<String> {
-        let too_many = Who::of(case) == Some(Who::Two) && self.machines > ONE_PAIR;
-        let why = too_many
-            .then(|| "it would stand beside one pair of all: start the run on two machines".to_owned());
-        why.or(self.cannot.clone())
+    /// What starts them beside this case.
+    fn through(&self, case: &Case) -> Result<Through, String> {
+        if Who::of(case) == Some(Who::Two) && self.machines > ONE_PAIR {
+            return Err("it would stand beside one pair of all: start the run on two machines".to_owned());
+        }
+        self.through.clone()
     }
 }
 
 impl Ranks {
     pub(super) fn new(prepared: &Prepared, voice: Voice, interrupts: Receiver<()>) -> Self {
         let machine = prepared.machine.clone();
-        Self { machine, voice, interrupts, with: Vec::new(), tools: Tools::default() }
+        Self { machine, voice, interrupts, with: Vec::new(), tools: None }
     }
 
     /// With the tools that were asked for beside these cases, started on all machines of the run.
@@ -135,16 +138,10 @@ impl Ranks {
         let planned = together.iter().filter(|planned| is_mpi(planned)).cloned().collect();
         let prepared = Prepared { planned, ..prepared.clone() };
         let found = peers::companions(common, &own_program()?, self.interrupts.clone(), &prepared)?;
-        let Some(mut companions) = found else { return Ok(self) };
-        let arguments = hpl::launch(roster, std::env::vars()).map_err(|why| why.reason);
-        let program = companions.search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"));
-        match arguments
-            .and_then(|arguments| Ok(Through { program: program?, arguments, export: "-x", limit: TOOL }))
-        {
-            Ok(through) => companions.through = Some(through),
-            Err(why) => self.tools.cannot = Some(why),
-        }
-        (self.tools.companions, self.tools.machines) = (Some(companions), roster.members.len());
+        self.tools = found.map(|companions| {
+            let through = hpl::through(&companions.search, roster, TOOL).map_err(|why| why.reason);
+            Tools { companions, machines: roster.members.len(), through }
+        });
         Ok(self)
     }
 
@@ -152,30 +149,23 @@ impl Ranks {
     pub(super) fn of_all(
         &mut self,
         together: &[Planned],
-        solver: &Solver<'_>,
+        joint: &Joint<'_>,
         lead: &mut Lead<'_>,
     ) -> Vec<Measurement> {
         let planned = cases(together, Who::All);
         if planned.is_empty() || lead.ended().interrupted {
             return Vec::new();
         }
-        self.with = solver.roster.members.iter().map(|member| member.rank).collect();
-        let ran = self.measured(&planned, solver.prepared, solver.emit);
+        self.with = joint.roster.members.iter().map(|member| member.rank).collect();
+        let ran = self.measured(&planned, joint.prepared, joint.emit);
         if ran.interrupted {
             lead.stop();
         }
-        ran.measurements(solver.maker())
+        ran.measurements(joint.maker())
     }
 
     /// Measures these cases.
     pub(super) fn measured(&mut self, planned: &[Planned], prepared: &Prepared, emit: &dyn Fn(Event)) -> Ran {
-        let maker = Maker {
-            machine: &prepared.machine,
-            node: "",
-            seed: prepared.plan.seed,
-            user_limits: &prepared.user_limits,
-            margin: prepared.margin,
-        };
         Harness {
             station: self,
             clock: &mut SystemClock::new(&Root::live(), &prepared.machine.cpu.allowed),
@@ -186,7 +176,7 @@ impl Ranks {
                     emit(event);
                 }
             },
-            maker,
+            maker: prepared.maker(""),
             budget: None,
             beside_s: 0.0,
         }
@@ -199,8 +189,7 @@ impl Station for Ranks {
         if self.with.len() < 2 {
             return Err(no_partner());
         }
-        let metric = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
-        let (Some(what), Some(metric)) = (what(case), metric) else {
+        let (Some(what), Some(metric)) = (what(case), between::headline(case)) else {
             return Err(CannotMeasure::not_here("no case of MPI"));
         };
         let mut exercised = Exercised {
@@ -218,14 +207,9 @@ impl Station for Ranks {
 
     fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
         let case = &planned.candidate.case;
-        let cannot = self.tools.cannot(case);
-        let Some(companions) = &mut self.tools.companions else { return Vec::new() };
-        let mut beside = companions.beside(&planned.against, case, &self.machine, offer);
-        for one in beside.iter_mut().filter(|_| cannot.is_some()) {
-            one.prepared = None;
-            one.about.unavailable = one.about.unavailable.take().or(cannot.clone());
-        }
-        beside
+        let Some(tools) = &mut self.tools else { return Vec::new() };
+        tools.companions.through = Some(tools.through(case));
+        tools.companions.beside(&planned.against, case, &self.machine, offer)
     }
 }
 
@@ -241,33 +225,35 @@ struct Exercised {
 }
 
 impl Exercised {
-    /// Refuses windows that would take longer than anybody waits for: a rank that is busy says nothing meanwhile.
+    /// Refuses what would take longer than anybody waits for: a rank that is busy says nothing meanwhile. Smaller messages
+    /// than its own are tried first, and each tells whether the next can be.
     fn is_quick_enough(&mut self) -> Result<(), CannotMeasure> {
-        let What::Windows { bytes } = self.exercise.what else { return Ok(()) };
-        let what = std::mem::replace(&mut self.exercise.what, What::Trips { bytes });
-        let trip = self.done(1);
-        self.exercise.what = what;
-        let seconds = trip?.seconds / 2.0 * WINDOW as f64;
-        if seconds <= LONGEST {
-            return Ok(());
+        let what = self.exercise.what;
+        // A window has none of a trip's ways back.
+        let trips = if matches!(what, What::Windows { .. }) { WINDOW as f64 / 2.0 } else { 1.0 };
+        let bytes = what.bytes().max(1);
+        let mut tried = bytes.min(SMALL);
+        loop {
+            self.exercise.what = what.least(tried);
+            let took = self.done(1)?.seconds;
+            let next = bytes.min(STEP * tried);
+            let more = if tried < bytes { next as f64 / tried as f64 } else { trips };
+            if took * more > LONGEST {
+                return Err(too_long(what, took * trips * bytes as f64 / tried as f64));
+            }
+            if tried == bytes {
+                self.exercise.what = what;
+                return Ok(());
+            }
+            tried = next;
         }
-        let size = crate::quantity::format_size(bytes as u64);
-        Err(CannotMeasure::not_here(format!(
-            "{WINDOW} messages of {size} would take about {seconds:.0} s on this way; name a smaller --message"
-        )))
     }
 
     fn done(&mut self, times: u64) -> Result<Timed, CannotMeasure> {
         self.exercise.times = times;
         self.exercise.seed += 1;
         let timed = self.voice.exercise(self.exercise.clone());
-        let interrupted =
-            || CannotMeasure { cause: Cause::Interrupted, reason: "the cluster run ends".to_owned() };
-        select! {
-            recv(timed) -> timed => timed.map_err(|_| interrupted())?.map_err(CannotMeasure::environment),
-            recv(self.interrupts) -> _ => Err(interrupted()),
-            recv(after(PATIENCE)) -> _ => Err(interrupted()),
-        }
+        awaited(&timed, &self.interrupts, PATIENCE)
     }
 
     /// A sample of so many.
@@ -361,6 +347,8 @@ fn sent_by(line: &str) -> Option<Sent> {
 struct Way {
     /// Whether there were bytes to see.
     seen: bool,
+    /// Whether interfaces carried them together, each too little of it to be the way.
+    several: bool,
     interface: Option<String>,
     speed: Option<u64>,
     mtu: Option<u64>,
@@ -373,13 +361,16 @@ impl Way {
             let then = before.iter().find(|then| then.interface == now.interface)?;
             Some(Sent { interface: now.interface.clone(), bytes: now.bytes.saturating_sub(then.bytes) })
         };
-        let most = after.iter().filter_map(grown).max_by_key(|sent| sent.bytes);
-        let carried = most.filter(|sent| payload > 0.0 && sent.bytes as f64 >= CARRIED * payload);
-        let interface = carried.map(|sent| sent.interface);
+        let grown: Vec<Sent> = after.iter().filter_map(grown).collect();
+        let enough = |bytes: f64| payload > 0.0 && bytes >= CARRIED * payload;
+        let all = enough(grown.iter().map(|sent| sent.bytes as f64).sum());
+        let most = grown.into_iter().max_by_key(|sent| sent.bytes);
+        let interface = most.filter(|sent| enough(sent.bytes as f64)).map(|sent| sent.interface);
         let line = |nic: &&Nic| Some(&nic.name) == interface.as_ref() && nic.has_line();
         let nic = machine.network.iter().find(line);
         Self {
             seen: payload > 0.0,
+            several: all && interface.is_none(),
             speed: nic.and_then(|nic| nic.speed_bit_per_s),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
             interface,
@@ -390,12 +381,45 @@ impl Way {
         let kernel = self.seen.then(|| f64::from(u8::from(self.interface.is_some())));
         let known = [
             ("path_kernel", kernel),
+            ("path_several", self.several.then_some(1.0)),
             ("path_speed", self.speed.map(|bits| bits as f64)),
             ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
         ];
         let more = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         Conditions { more, ..Conditions::default() }
     }
+}
+
+/// What an exercise took, if it is over in time.
+fn awaited(
+    timed: &Receiver<Result<Timed, String>>,
+    interrupts: &Receiver<()>,
+    patience: Duration,
+) -> Result<Timed, CannotMeasure> {
+    let interrupted =
+        || CannotMeasure { cause: Cause::Interrupted, reason: "the cluster run ends".to_owned() };
+    select! {
+        recv(timed) -> timed => timed.map_err(|_| interrupted())?.map_err(CannotMeasure::environment),
+        recv(interrupts) -> _ => Err(interrupted()),
+        recv(after(patience)) -> _ => Err(CannotMeasure::environment(format!(
+            "it took longer than {} s: a machine or the network between them stands still, or is very slow",
+            patience.as_secs()
+        ))),
+    }
+}
+
+/// Why something is not measured that would take so many seconds.
+fn too_long(what: What, seconds: f64) -> CannotMeasure {
+    let size = crate::quantity::format_size(what.bytes() as u64);
+    let what = match what {
+        What::Trips { .. } => format!("a message of {size} and its answer"),
+        What::Windows { .. } => format!("{WINDOW} messages of {size}"),
+        What::Sums { .. } => format!("a sum of {size}"),
+        What::Barriers => "a barrier".to_owned(),
+    };
+    CannotMeasure::not_here(format!(
+        "{what} would take about {seconds:.0} s on this way; name a smaller --message"
+    ))
 }
 
 /// Why it is not measured on one machine.

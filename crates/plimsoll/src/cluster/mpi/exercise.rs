@@ -3,11 +3,12 @@
 //! They have a communicator of their own, so that no message of the run is taken for one of theirs. The rank that begins
 //! calls the others; who is called says that its buffers are there, and what is timed comes after that.
 
+use std::array;
 use std::time::{Duration, Instant};
 
 use mpi::Rank;
 use mpi::collective::SystemOperation;
-use mpi::request::multiple_scope;
+use mpi::request::{Request, scope};
 use mpi::topology::{Process, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Equivalence, Group, Source};
 
@@ -26,26 +27,19 @@ const ANSWER: [u8; 4] = [1; 4];
 pub(super) struct Yard {
     /// All ranks.
     all: SimpleCommunicator,
-    /// Those of the last exercise of several.
-    circle: Option<Circle>,
-}
-
-struct Circle {
-    ranks: Vec<usize>,
-    communicator: SimpleCommunicator,
 }
 
 impl Yard {
     /// Beside the world's own messages; all ranks must do this.
     pub(super) fn of(world: &SimpleCommunicator) -> Self {
-        Self { all: world.duplicate(), circle: None }
+        Self { all: world.duplicate() }
     }
 
     /// Calls the others and does the first rank's part.
     ///
     /// # Errors
     /// Why it cannot be done.
-    pub(super) fn begin(&mut self, exercise: &Exercise) -> Result<Timed, String> {
+    pub(super) fn begin(&self, exercise: &Exercise) -> Result<Timed, String> {
         let call = serde_json::to_vec(exercise).map_err(|e| e.to_string())?;
         for rank in exercise.ranks.iter().skip(1) {
             self.all.process_at_rank(number(*rank)?).send_with_tag(&call[..], CALL);
@@ -54,7 +48,7 @@ impl Yard {
     }
 
     /// Does this rank's part if it was called; by whom.
-    pub(super) fn attend(&mut self) -> Option<usize> {
+    pub(super) fn attend(&self) -> Option<usize> {
         let called = self.all.any_process().immediate_matched_probe_with_tag(CALL);
         let (message, status) = called?;
         let mut call = vec![0_u8; usize::try_from(status.count(u8::equivalent_datatype())).unwrap_or(0)];
@@ -69,7 +63,7 @@ impl Yard {
         exercise.ranks.first().copied()
     }
 
-    fn part(&mut self, exercise: &Exercise, place: usize) -> Result<Timed, String> {
+    fn part(&self, exercise: &Exercise, place: usize) -> Result<Timed, String> {
         match exercise.what {
             What::Trips { .. } | What::Windows { .. } => {
                 let partner = *exercise.ranks.get(1 - place.min(1)).ok_or("it takes two ranks")?;
@@ -77,28 +71,21 @@ impl Yard {
                 Ok(Pair { partner, exercise, place }.timed())
             }
             What::Sums { number: Number::F64, count } => {
-                Ok(sums(self.circle(exercise)?, exercise, count, f64::from))
+                Ok(sums(&self.circle(exercise)?, exercise, count, f64::from))
             }
             What::Sums { number: Number::F32, count } => {
-                Ok(sums(self.circle(exercise)?, exercise, count, f32::from))
+                Ok(sums(&self.circle(exercise)?, exercise, count, f32::from))
             }
-            What::Barriers => Ok(barriers(self.circle(exercise)?, exercise)),
+            What::Barriers => Ok(barriers(&self.circle(exercise)?, exercise)),
         }
     }
 
-    /// A communicator of these ranks alone.
-    fn circle(&mut self, exercise: &Exercise) -> Result<&SimpleCommunicator, String> {
-        let known = self.circle.take().filter(|circle| circle.ranks == exercise.ranks);
-        let circle = match known {
-            Some(circle) => circle,
-            None => {
-                let ranks = exercise.ranks.iter().map(|rank| number(*rank)).collect::<Result<Vec<_>, _>>()?;
-                let made = self.all.split_by_subgroup(&self.all.group().include(&ranks));
-                let communicator = made.ok_or("MPI made no communicator of the machines")?;
-                Circle { ranks: exercise.ranks.clone(), communicator }
-            }
-        };
-        Ok(&self.circle.insert(circle).communicator)
+    /// A communicator of these ranks alone. It takes all of them to make one, so none is kept: ranks may have taken part in
+    /// other exercises meanwhile.
+    fn circle(&self, exercise: &Exercise) -> Result<SimpleCommunicator, String> {
+        let ranks = exercise.ranks.iter().map(|rank| number(*rank)).collect::<Result<Vec<_>, _>>()?;
+        let made = self.all.split_by_subgroup(&self.all.group().include(&ranks));
+        made.ok_or_else(|| "MPI made no communicator of the machines".to_owned())
     }
 }
 
@@ -176,27 +163,26 @@ impl Pair<'_> {
         }
     }
 
+    /// Each message of a window is awaited by itself: to await them by one call takes memory that is allocated for it.
     fn windows(&self, times: u64, own: &[u8], come: &mut [Vec<u8>]) {
         let mut answer = ANSWER;
         for _ in 0..times {
             if self.place == 0 {
-                multiple_scope(WINDOW, |scope, requests| {
-                    for _ in 0..WINDOW {
-                        requests.add(self.partner.immediate_send_with_tag(scope, own, DATA));
-                    }
-                    requests.wait_all(&mut Vec::with_capacity(WINDOW));
+                scope(|scope| {
+                    let send = |_| self.partner.immediate_send_with_tag(scope, own, DATA);
+                    array::from_fn::<_, WINDOW, _>(send).into_iter().for_each(Request::wait_without_status);
                 });
                 self.partner.receive_into_with_tag(&mut answer[..], DATA);
             } else {
-                multiple_scope(WINDOW, |scope, requests| {
-                    for buffer in come.iter_mut() {
-                        requests.add(self.partner.immediate_receive_into_with_tag(
-                            scope,
-                            &mut buffer[..],
-                            DATA,
-                        ));
+                scope(|scope| {
+                    let mut buffers = come.iter_mut();
+                    let mut receive = |_| {
+                        let buffer = buffers.next()?;
+                        Some(self.partner.immediate_receive_into_with_tag(scope, &mut buffer[..], DATA))
+                    };
+                    for request in array::from_fn::<_, WINDOW, _>(&mut receive).into_iter().flatten() {
+                        request.wait_without_status();
                     }
-                    requests.wait_all(&mut Vec::with_capacity(WINDOW));
                 });
                 self.partner.send_with_tag(&answer[..], DATA);
             }
