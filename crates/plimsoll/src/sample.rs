@@ -68,6 +68,15 @@ pub struct Conditions {
     pub more: BTreeMap<String, f64>,
 }
 
+impl Conditions {
+    /// The share of the time that others took away from the figure. What a quota stops waits as well, and is a cause of its
+    /// own.
+    pub fn disturbed(&self) -> f64 {
+        let waited = self.more.get(WAITED).copied().unwrap_or(0.0) - self.throttled.unwrap_or(0.0);
+        self.steal.unwrap_or(0.0).max(waited).clamp(0.0, 1.0)
+    }
+}
+
 /// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
 pub const WAITED: &str = "waited";
 

@@ -24,7 +24,7 @@ use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CORE_TO_CORE, HAS_MOVED, WAITED};
+use crate::sample::{CORE_TO_CORE, HAS_MOVED};
 
 /// One side.
 #[derive(Clone, Debug)]
@@ -231,14 +231,7 @@ impl<'a> Figures<'a> {
 
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
     fn disturbed(&self) -> f64 {
-        let share = |t: &Taken<'_>| {
-            let conditions = &t.measurement.conditions;
-            let waited = conditions.more.get(WAITED).copied().unwrap_or(0.0);
-            // What a quota stops waits as well, and is a cause of its own.
-            let waited = waited - conditions.throttled.unwrap_or(0.0);
-            conditions.steal.unwrap_or(0.0).max(waited).clamp(0.0, 1.0)
-        };
-        median(self.all.iter().map(share).collect()).unwrap_or(0.0)
+        median(self.all.iter().map(|t| t.measurement.conditions.disturbed()).collect()).unwrap_or(0.0)
     }
 }
 

@@ -12,7 +12,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
-use crate::measurement::Status;
+use crate::measurement::{Measurement, Status};
+use crate::sample::{CORE_TO_CORE, Conditions, HAS_MOVED};
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
 /// much from run to run.
@@ -30,6 +31,12 @@ const LEAST_CASES: usize = 3;
 
 /// Degrees of freedom that what is typical counts as, beside those of a case's own runs.
 const PRIOR_FREEDOM: f64 = 4.0;
+
+/// Share of the time that others took from which on a round says nothing of the machine at rest.
+const DISTURBED: f64 = 0.05;
+
+/// Rounds of a case that must be left when disturbed ones are left out.
+const LEAST_ROUNDS: usize = 4;
 
 /// The noise between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,19 +145,22 @@ pub struct Floors {
     pub made: String,
     /// Runs that were compared.
     pub rounds: usize,
+    /// Measurements in them that were left out: others took of their time, or a hypervisor had the CPUs in other places.
+    #[serde(default)]
+    pub left_out: usize,
     /// Of each metric of a benchmark one for all cases, and one for each.
     pub floors: Vec<Floor>,
 }
 
 impl Floors {
-    /// The noise between these runs of one plan, all on one machine in one state.
+    /// The noise between these runs of one plan, all on one machine in one state. Disturbed rounds are left out as
+    /// [`compare`](super::compare) leaves them undecided or allows for what was taken.
     pub fn of(runs: &[Run]) -> Self {
+        let settled = Settled::of(runs);
         let mut figures: BTreeMap<Named, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
         let mut order: Vec<Named> = Vec::new();
-        for measurement in runs.iter().flat_map(|run| &run.measurements) {
-            if measurement.status != Status::Ok {
-                continue;
-            }
+        let all = || runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok);
+        for measurement in all().filter(|m| settled.has(m)) {
             for metric in &measurement.metrics {
                 let named =
                     Named { benchmark: measurement.case.benchmark().to_owned(), metric: metric.name.clone() };
@@ -166,6 +176,7 @@ impl Floors {
             machine: runs.first().map(|run| run.machine.id.clone()).unwrap_or_default(),
             made: runs.last().map(|run| run.started.clone()).unwrap_or_default(),
             rounds: runs.len(),
+            left_out: all().filter(|m| !settled.has(m)).count(),
             floors: order.iter().flat_map(|named| named.floors(&figures[named])).collect(),
         }
     }
@@ -178,6 +189,48 @@ impl Floors {
             self.floors.iter().find(same).map(|floor| floor.noise)
         };
         of(Some(case.id().as_str())).or_else(|| of(None))
+    }
+}
+
+/// Which measurements tell of the machine at rest: of each case those that nobody disturbed and whose CPUs were where they
+/// mostly were, if enough of them are left.
+struct Settled {
+    /// Seconds from core to core, by case, where they are told; and whether its other measurements are left out.
+    cases: BTreeMap<String, Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    core_to_core: Option<f64>,
+    picks: bool,
+}
+
+impl Place {
+    fn has(&self, conditions: &Conditions) -> bool {
+        let apart = conditions.more.get(CORE_TO_CORE).zip(self.core_to_core.as_ref());
+        let moved = apart.is_some_and(|(here, mostly)| here.max(*mostly) > HAS_MOVED * here.min(*mostly));
+        conditions.disturbed() <= DISTURBED && !moved
+    }
+}
+
+impl Settled {
+    fn of(runs: &[Run]) -> Self {
+        let mut cases: BTreeMap<String, Vec<&Conditions>> = BTreeMap::new();
+        for measurement in runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok) {
+            cases.entry(measurement.case.id().as_str().to_owned()).or_default().push(&measurement.conditions);
+        }
+        let place = |all: Vec<&Conditions>| {
+            let times = all.iter().filter_map(|c| c.more.get(CORE_TO_CORE).copied()).collect();
+            let mut place = Place { core_to_core: median(times), picks: false };
+            place.picks = all.iter().filter(|c| place.has(c)).count() >= LEAST_ROUNDS;
+            place
+        };
+        Self { cases: cases.into_iter().map(|(case, all)| (case, place(all))).collect() }
+    }
+
+    fn has(&self, measurement: &Measurement) -> bool {
+        let place = self.cases.get(measurement.case.id().as_str());
+        place.is_none_or(|place| !place.picks || place.has(&measurement.conditions))
     }
 }
 
@@ -214,6 +267,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::quantity::Unit;
+    use crate::sample::WAITED;
 
     #[test]
     fn groups_are_pooled_about_their_own_means() {
@@ -281,6 +335,30 @@ mod tests {
         assert!(smallest(1) < 0.02, "{}", smallest(1));
         assert!(smallest(4) > 1.0, "{}", smallest(4));
         assert!(smallest(64) > 0.5, "a case that was not repeated has the noise of all: {}", smallest(64));
+    }
+
+    #[test]
+    fn disturbed_rounds_and_other_places_are_left_out_while_enough_are_left() {
+        let round = |value: f64, waited: f64, apart: f64| {
+            let mut made = fixture::measured(
+                "memory.bandwidth/op=read/threads=2",
+                "program",
+                Unit::BytePerSecond,
+                value,
+            );
+            made.conditions.more = [(WAITED.to_owned(), waited), (CORE_TO_CORE.to_owned(), apart)].into();
+            fixture::run_of(vec![made])
+        };
+        let quiet = || [40.0, 40.1, 39.9, 40.0].map(|value| round(value, 0.0, 45e-9)).to_vec();
+        let with = |others: &[Run]| Floors::of(&[quiet(), others.to_vec()].concat());
+        let largest = |floors: &Floors| floors.floors[0].noise.largest;
+        let all = with(&[round(20.0, 0.3, 45e-9), round(78.0, 0.0, 150e-9)]);
+        assert_eq!((all.rounds, all.left_out), (6, 2));
+        assert!(largest(&all) < 0.006, "{all:?}");
+        // A quota is no disturbance, and what differs without one is noise.
+        assert!(largest(&with(&[round(20.0, 0.0, 45e-9)])) > 0.6);
+        let few = Floors::of(&[quiet()[..3].to_vec(), vec![round(20.0, 0.3, 45e-9)]].concat());
+        assert_eq!((few.left_out, largest(&few) > 0.6), (0, true));
     }
 
     #[test]

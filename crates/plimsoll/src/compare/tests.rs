@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::document::RunStatus;
 use crate::fixture;
+use crate::sample::WAITED;
 use crate::stats::{Samples, Seed, Summary};
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";

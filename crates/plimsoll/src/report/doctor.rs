@@ -39,7 +39,11 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
             "no case was measured twice: no noise between runs is known",
         );
     }
-    let title = format!("Noise between {} runs of the same, one after the other", floors.rounds);
+    let without = match floors.left_out {
+        0 => String::new(),
+        n => format!("; {n} disturbed or with CPUs in other places left out"),
+    };
+    let title = format!("Noise between {} runs of the same, one after the other{without}", floors.rounds);
     let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
     let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
     for worst in by_subsystem(&all) {
