@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::{self, Better, Metric};
 use crate::case::Case;
 use crate::limit::user::UserLimits;
-use crate::limit::{self, Evidence, Kind, Limit, Question};
+use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
 use crate::quantity::Unit;
 use crate::sample::{self, Cause, Conditions, End, Outcome, Sample, WAITED};
@@ -335,6 +335,9 @@ fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
         return None;
     }
     let cause = match (metric.unit, limit.kind) {
+        _ if limit.source == Source::User => {
+            "the limit that --limits or the plan gives is not this machine's"
+        }
         (_, Kind::Floor) => "something nearer than the thing measured answered (a cache)",
         (Unit::FlopPerSecond | Unit::OpPerSecond, _) => {
             "the clock probe was disturbed, or the chip does more per cycle than its row in data/microarchitectures.toml says"

@@ -16,7 +16,7 @@ pub(super) fn sample_time(text: &str) -> Result<Duration, String> {
 pub(super) fn precision(text: &str) -> Result<f64, String> {
     match quantity::parse_share(text).map_err(|e| e.to_string())? {
         share if share > 0.0 => Ok(share),
-        _ => Err("above zero, such as 1%; for a fixed number of samples use --samples".to_owned()),
+        _ => Err("above zero, such as 1%".to_owned()),
     }
 }
 

@@ -9,6 +9,10 @@ use crate::stats::holm;
 /// The chance that a comparison of two alike runs calls anything real, over all its metrics.
 pub const FAMILY: f64 = 0.01;
 
+/// A smallest real difference (25 %) beyond which nothing can be called the same either: as much as anybody looks for would
+/// be lost in the noise.
+const LARGEST_FOR_SAME: f64 = 1.25;
+
 /// The two-sided 95 % point of the normal distribution.
 const NORMAL_95: f64 = 1.96;
 
@@ -91,7 +95,8 @@ impl Judged {
         let half = noise.quantile(0.975) * error;
         blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
         let smallest = noise.smallest() + self.disturbed;
-        blank.smallest = Some(smallest.exp_m1());
+        // As far as this in the direction that it went: a fall has another share than the rise of the same factor.
+        blank.smallest = Some(smallest.copysign(difference).exp_m1().abs());
         blank.p = Some(match error > 0.0 {
             true => noise.probability(difference / error),
             false => f64::from(u8::from(difference == 0.0)),
@@ -99,12 +104,18 @@ impl Judged {
         blank.verdict = match () {
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.moved.is_none() => direction(blank.better, difference),
+            () if smallest > LARGEST_FOR_SAME.ln() => Verdict::Undecided,
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
         };
         if blank.verdict == Verdict::Undecided {
-            let noisy = || "the interval reaches beyond the noise between runs: take more samples".to_owned();
-            blank.why = Some(self.moved.unwrap_or_else(noisy));
+            let noisy = || match smallest > LARGEST_FOR_SAME.ln() {
+                true => {
+                    "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
+                }
+                false => "the interval reaches beyond the noise between runs: take more samples",
+            };
+            blank.why = Some(self.moved.unwrap_or_else(|| noisy().to_owned()));
         }
         blank
     }

@@ -80,6 +80,7 @@ impl Requirement {
             "<=" => Relation::AtMost,
             ">" => Relation::Above,
             "<" => Relation::Below,
+            _ if [">=", "<=", ">", "<"].contains(&metric) => return Err(wrong("the metric is missing")),
             _ => return Err(wrong("'>=', '<=', '>' or '<' is missing")),
         };
         let rest: Vec<&str> = words.collect();

@@ -437,12 +437,15 @@ impl Beside {
     fn of(today: &Today<'_>, scale: f64) -> Self {
         let shown = |value: Option<f64>| value.map(|value| significant(value / scale, DIGITS));
         let share = |share: Option<f64>| share.map(|share| percent(share, 3));
-        let limit = today.metric.and_then(|m| m.limit.as_ref()).and_then(|limit| limit.value);
+        let limit = today.metric.and_then(|m| m.limit.as_ref());
+        let value = limit.and_then(|limit| limit.value);
+        // Of the mean, which is what the table shows.
+        let own = limit.zip(value).zip(today.mean()).map(|((limit, value), mean)| limit.share(mean, value));
         let tool = today.tool.as_ref();
         let cells = [
             tool.and_then(|tool| Some(format!("{} {}", shown(Some(tool.figure))?, tool.name))),
-            shown(limit),
-            share(today.metric.and_then(|m| m.of_limit)),
+            shown(value),
+            share(own),
             share(tool.and_then(|tool| tool.of_limit)),
         ];
         Self(cells.map(|cell| cell.unwrap_or_else(|| NOTHING.to_owned())))

@@ -11,6 +11,7 @@ use plimsoll_metal::handover::{Exchange, Pair};
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::{CORE_TO_CORE, HAS_MOVED};
+use crate::stats::Samples;
 use crate::warning::Warning;
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
@@ -43,7 +44,8 @@ impl Apart {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
-            let time = bounced.and_then(|bounced| crate::limit::median(bounced.one_way));
+            let samples = bounced.and_then(|bounced| Samples::new(bounced.one_way).ok());
+            let time = samples.map(|samples| samples.median());
             times.extend(time);
             time.is_some()
         });

@@ -28,6 +28,10 @@ use crate::warning::Warning;
 /// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
 /// not matter.
 const TRIAL_SECONDS: f64 = 1e-3;
+/// The same where threads share CPUs, and waking them all takes milliseconds.
+const SHARED_TRIAL_SECONDS: f64 = 20e-3;
+/// Where such a lap is not reached by so many passes, they take no time.
+const MOST_TRIAL_PASSES: u64 = 1 << 24;
 /// The least that a lap lasts: a hundred times what waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
 
@@ -75,10 +79,19 @@ impl Passes {
     /// Takes the kernel of this name; for `best`, the one with the quickest pass of all that this CPU can run.
     pub(super) fn choose(&mut self, variant: &str) -> Result<(), CannotMeasure> {
         let kernels = choose::named(self.op, variant);
+        let least = if self.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
         let mut passes = 1;
         if let Some(first) = kernels.first() {
-            let one = self.fields.round(&mut self.team, *first, Schedule { passes: 1, per_lap: 1 })?;
-            passes = passes_in(TRIAL_SECONDS, one.seconds());
+            let mut took = |passes| -> Result<f64, CannotMeasure> {
+                let schedule = Schedule { passes, per_lap: passes };
+                Ok(self.fields.round(&mut self.team, *first, schedule)?.seconds())
+            };
+            let mut last = took(passes)?;
+            while last < least && passes < MOST_TRIAL_PASSES {
+                passes *= 4;
+                last = took(passes)?;
+            }
+            passes = passes_in(least, last / passes as f64);
         }
         let (fields, team) = (&mut self.fields, &mut self.team);
         let quickest = choose::quickest(kernels, passes, |kernel| {
@@ -101,7 +114,8 @@ impl Passes {
             Amount::Work(bytes) => (bytes as f64 / program as f64).round().clamp(1.0, 1e12) as u64,
             Amount::Seconds(wanted) => passes_in(wanted, chosen.pass_seconds),
         };
-        let per_lap = passes_in(LAP_SECONDS, chosen.pass_seconds);
+        // Threads that share CPUs come one after the other, and waking them takes longer than a lap: once for a sample.
+        let per_lap = if self.alone { passes_in(LAP_SECONDS, chosen.pass_seconds) } else { passes };
         self.fields.round(&mut self.team, chosen.kernel, Schedule { passes, per_lap })
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wro
 pub(super) fn share(value: &Node<'_>) -> Result<f64, Wrong> {
     match quantity::parse_share(&text(value)?) {
         Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => Err(Wrong::value("above zero, such as \"1%\"; for a fixed number of samples use samples")),
+        Ok(_) => Err(Wrong::value("above zero, such as \"1%\"")),
         Err(e) => Err(Wrong::value(e.to_string())),
     }
 }
