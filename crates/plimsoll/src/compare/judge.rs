@@ -9,8 +9,8 @@ use crate::stats::holm;
 /// The chance that a comparison of two alike runs calls anything real, over all its metrics.
 pub const FAMILY: f64 = 0.01;
 
-/// A smallest real difference (25 %) beyond which nothing can be called the same either: as much as anybody looks for would
-/// be lost in the noise.
+/// A difference (25 %) beyond which two figures are not called the same, whatever the noise: what anybody looks for may be lost
+/// in it.
 const LARGEST_FOR_SAME: f64 = 1.25;
 
 /// The two-sided 95 % point of the normal distribution.
@@ -104,8 +104,9 @@ impl Judged {
         blank.verdict = match () {
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.moved.is_none() => direction(blank.better, difference),
-            () if smallest > LARGEST_FOR_SAME.ln() => Verdict::Undecided,
-            () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
+            () if difference.abs() + NORMAL_95 * within <= smallest.min(LARGEST_FOR_SAME.ln()) => {
+                Verdict::Same
+            }
             () => Verdict::Undecided,
         };
         if blank.verdict == Verdict::Undecided {
