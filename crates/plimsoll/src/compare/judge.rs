@@ -104,9 +104,8 @@ impl Judged {
         blank.verdict = match () {
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.moved.is_none() => direction(blank.better, difference),
-            () if difference.abs() + NORMAL_95 * within <= smallest.min(LARGEST_FOR_SAME.ln()) => {
-                Verdict::Same
-            }
+            () if difference.abs() > LARGEST_FOR_SAME.ln() => Verdict::Undecided,
+            () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
         };
         if blank.verdict == Verdict::Undecided {
