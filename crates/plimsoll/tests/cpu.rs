@@ -39,8 +39,12 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
             measurement["metrics"].as_array().unwrap().iter().map(|m| &m["name"]).collect();
         assert_eq!(metrics, ["rate", "time"]);
     }
-    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling").unwrap();
-    assert!(found["evidence"]["steps"][0]["efficiency"].as_f64().unwrap() > 0.0, "{found}");
+    // So little work, on a busy machine, may be found past its limit: an invalid figure scales to nothing.
+    let all_ok = document["measurements"].as_array().unwrap().iter().all(|m| m["status"] == "ok");
+    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling");
+    assert!(found.is_some() || !all_ok, "{document}");
+    let efficiency = |found: &Value| found["evidence"]["steps"][0]["efficiency"].as_f64().unwrap();
+    assert!(found.is_none_or(|found| efficiency(found) > 0.0), "{document}");
 }
 
 #[test]
