@@ -17,6 +17,7 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
 use crate::wire::Key;
 
+mod apart;
 pub mod cpu;
 pub mod disk;
 pub mod fixed;

@@ -24,7 +24,7 @@ use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CORE_TO_CORE, HAS_MOVED};
+use crate::sample::{CORE_TO_CORE, has_moved};
 
 /// One side.
 #[derive(Clone, Debug)]
@@ -274,10 +274,10 @@ fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r
 }
 
 /// Told where a hypervisor had the CPUs of the two sides in different places.
-fn moved(a: Option<f64>, b: Option<f64>) -> Option<String> {
+fn moved(case: &Case, a: Option<f64>, b: Option<f64>) -> Option<String> {
     let (a, b) = (a?, b?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
-    (a.max(b) > HAS_MOVED * a.min(b)).then(|| {
+    has_moved(case, a, b).then(|| {
         format!(
             "the hypervisor had the CPUs in other places: {} and {} from one to the next",
             time(a),
@@ -299,7 +299,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 b: judge::Evidence::of(&b),
                 noise,
                 disturbed: pair.a.disturbed().max(pair.b.disturbed()),
-                moved: moved(pair.a.core_to_core(), pair.b.core_to_core()),
+                moved: moved(pair.b.case, pair.a.core_to_core(), pair.b.core_to_core()),
             };
             let blank = Compared {
                 case: pair.b.case.clone(),

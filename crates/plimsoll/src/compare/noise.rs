@@ -13,7 +13,7 @@ use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, Status};
-use crate::sample::{CORE_TO_CORE, Conditions, HAS_MOVED};
+use crate::sample::{CORE_TO_CORE, Conditions, has_moved};
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
 /// much from run to run.
@@ -206,31 +206,33 @@ struct Place {
 }
 
 impl Place {
-    fn has(&self, conditions: &Conditions) -> bool {
+    fn has(&self, case: &Case, conditions: &Conditions) -> bool {
         let apart = conditions.more.get(CORE_TO_CORE).zip(self.core_to_core.as_ref());
-        let moved = apart.is_some_and(|(here, mostly)| here.max(*mostly) > HAS_MOVED * here.min(*mostly));
+        let moved = apart.is_some_and(|(here, mostly)| has_moved(case, *here, *mostly));
         conditions.disturbed() <= DISTURBED && !moved
     }
 }
 
 impl Settled {
     fn of(runs: &[Run]) -> Self {
-        let mut cases: BTreeMap<String, Vec<&Conditions>> = BTreeMap::new();
+        let mut cases: BTreeMap<String, (&Case, Vec<&Conditions>)> = BTreeMap::new();
         for measurement in runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok) {
-            cases.entry(measurement.case.id().as_str().to_owned()).or_default().push(&measurement.conditions);
+            let blank = || (&measurement.case, Vec::new());
+            let (_, all) = cases.entry(measurement.case.id().as_str().to_owned()).or_insert_with(blank);
+            all.push(&measurement.conditions);
         }
-        let place = |all: Vec<&Conditions>| {
+        let place = |case: &Case, all: Vec<&Conditions>| {
             let times = all.iter().filter_map(|c| c.more.get(CORE_TO_CORE).copied()).collect();
             let mut place = Place { core_to_core: median(times), picks: false };
-            place.picks = all.iter().filter(|c| place.has(c)).count() >= LEAST_ROUNDS;
+            place.picks = all.iter().filter(|c| place.has(case, c)).count() >= LEAST_ROUNDS;
             place
         };
-        Self { cases: cases.into_iter().map(|(case, all)| (case, place(all))).collect() }
+        Self { cases: cases.into_iter().map(|(id, (case, all))| (id, place(case, all))).collect() }
     }
 
     fn has(&self, measurement: &Measurement) -> bool {
         let place = self.cases.get(measurement.case.id().as_str());
-        place.is_none_or(|place| !place.picks || place.has(&measurement.conditions))
+        place.is_none_or(|place| !place.picks || place.has(&measurement.case, &measurement.conditions))
     }
 }
 

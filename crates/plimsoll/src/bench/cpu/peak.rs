@@ -13,6 +13,7 @@ use plimsoll_metal::team::Team;
 
 use super::how::{hows, siblings, smt};
 use super::matrix::{Pair, one, pairs, row};
+use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
 use crate::case::Case;
@@ -111,6 +112,8 @@ impl Benchmark for Peak {
         Ok(Box::new(Running {
             kernel,
             sliced,
+            // A look would be taken from the quota.
+            apart: quota.is_none().then(|| Apart::of(cx.machine, case, &cpus)),
             quota,
             turns: work.map(|each| each.div_ceil(kernel.operations_per_turn().max(1)).max(1)),
             warm: false,
@@ -126,6 +129,7 @@ struct Running {
     sliced: Sliced<KernelLoad>,
     /// A quota that gives less time than the CPUs have.
     quota: Option<CpuQuota>,
+    apart: Option<Apart>,
     /// Turns of each thread in each sample, where the amount is fixed.
     turns: Option<u64>,
     /// Whether the warm-up is over.
@@ -211,7 +215,11 @@ impl Prepared for Running {
             outcome = self.sliced.measure(until);
         }
         match outcome {
-            Ok(outcome) => Ok(self.sample_of(&outcome)),
+            Ok(outcome) => {
+                let mut sample = self.sample_of(&outcome);
+                sample.conditions.more.extend(self.apart.as_mut().and_then(Apart::look));
+                Ok(sample)
+            }
             Err(error) => Err(CannotMeasure::environment(self.why(&error))),
         }
     }
@@ -229,6 +237,7 @@ impl Prepared for Running {
         let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
         let distinct = cpus.len();
         let mut facts = Facts::default();
+        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning));
         facts.achieved.insert("kernel".to_owned(), self.kernel.name.into());
         facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
         if threads > distinct {

@@ -11,12 +11,12 @@ use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
-use super::apart::Apart;
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::site;
 use super::window::{Span, Window};
 use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
+use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, share};
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
@@ -217,7 +217,7 @@ impl Batches {
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
         let alone = alone(team.cpus());
-        let apart = Apart::of(cx.machine, team.cpus());
+        let apart = Apart::of(cx.machine, case, team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,

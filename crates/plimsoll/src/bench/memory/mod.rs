@@ -2,7 +2,6 @@
 //!
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
-mod apart;
 mod bandwidth;
 mod batches;
 mod block;

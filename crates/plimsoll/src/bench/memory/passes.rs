@@ -9,7 +9,6 @@ use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
-use super::apart::Apart;
 use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, Round, Schedule, passes_in};
@@ -18,6 +17,7 @@ use super::{
     Answers, TIMES_LAST_LEVEL, answers, last_level, least_total, note_caches, note_nodes, note_pages,
     pages_of, seed, team,
 };
+use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -72,7 +72,7 @@ impl Passes {
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         note_level(&mut facts, cx.machine, op, level);
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
-        let apart = Apart::of(cx.machine, team.cpus());
+        let apart = Apart::of(cx.machine, case, team.cpus());
         Ok(Self { team, fields, op, chosen: None, alone, apart, facts })
     }
 

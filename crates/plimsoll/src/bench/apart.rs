@@ -1,16 +1,17 @@
 //! How far apart the CPUs of a case are, where a hypervisor may move them while it is measured.
 //!
-//! Two CPUs of a guest may share a last-level cache now and stand on different chiplets a minute later, and what they get
-//! from memory together doubles or halves with that. The guest is not told; but how long one CPU takes to see what its
-//! neighbour wrote tells it (`cpu.core-to-core`).
+//! Two CPUs of a guest may share a core now, a last-level cache a minute later, and then stand on different chiplets: what they
+//! compute together halves in the first, and what they get from memory doubles in the last. The guest is not told; but how
+//! long one CPU takes to see what its neighbour wrote tells it (`cpu.core-to-core`).
 
 use std::time::Duration;
 
 use plimsoll_metal::handover::{Exchange, Pair};
 
+use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CORE_TO_CORE, HAS_MOVED};
+use crate::sample::{CORE_TO_CORE, has_moved};
 use crate::stats::Samples;
 use crate::warning::Warning;
 
@@ -20,7 +21,8 @@ const LOOK: Duration = Duration::from_micros(500);
 const MOST_PAIRS: usize = 8;
 
 /// Neighbours among the CPUs of a case.
-pub(super) struct Apart {
+pub(in crate::bench) struct Apart {
+    case: Case,
     pairs: Vec<Pair>,
     /// The least and the most that was seen, in seconds.
     seen: Option<[f64; 2]>,
@@ -28,19 +30,19 @@ pub(super) struct Apart {
 
 impl Apart {
     /// Threads for the pairs; none on bare metal, where CPUs stay in their places.
-    pub(super) fn of(machine: &Machine, cpus: &[usize]) -> Self {
+    pub(in crate::bench) fn of(machine: &Machine, case: &Case, cpus: &[usize]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
         cpus.dedup();
         let virtually = machine.virtualisation.is_virtual == Some(true);
         let neighbours = cpus.windows(2).filter(|_| virtually).take(MOST_PAIRS);
         let pairs = neighbours.filter_map(|pair| Pair::new([pair[0], pair[1]]).ok()).collect();
-        Self { pairs, seen: None }
+        Self { case: case.clone(), pairs, seen: None }
     }
 
     /// The mean time from one CPU to its neighbour now, under its name among the conditions. A pair that was kept waiting is
     /// left out from then on: the CPUs are busy, and it would wait again.
-    pub(super) fn look(&mut self) -> Option<(String, f64)> {
+    pub(in crate::bench) fn look(&mut self) -> Option<(String, f64)> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
@@ -56,8 +58,8 @@ impl Apart {
     }
 
     /// Told where the CPUs were moved while the case was measured.
-    pub(super) fn warning(&self) -> Option<Warning> {
-        let [least, most] = self.seen.filter(|[least, most]| most / least > HAS_MOVED)?;
+    pub(in crate::bench) fn warning(&self) -> Option<Warning> {
+        let [least, most] = self.seen.filter(|[least, most]| has_moved(&self.case, *least, *most))?;
         let time = |seconds| Quantity::new(seconds, Unit::Second);
         let text = format!(
             "the hypervisor moved the CPUs while it was measured: {} and then {} from one to the next, so samples of different \
@@ -74,6 +76,10 @@ mod tests {
     use super::*;
     use crate::machine::{Root, Virtualisation};
 
+    fn case() -> Case {
+        Case::of("memory.bandwidth").with_count("threads", 2)
+    }
+
     fn machine(is_virtual: Option<bool>) -> Machine {
         let machine = Machine::discover(&Root::at("/nonexistent"));
         Machine { virtualisation: Virtualisation { is_virtual, ..machine.virtualisation.clone() }, ..machine }
@@ -82,22 +88,26 @@ mod tests {
     #[test]
     fn neighbours_of_a_guest_are_looked_at_and_told_apart() {
         let allowed: Vec<usize> = Machine::discover(&Root::live()).cpu.allowed.iter().take(2).collect();
-        let mut apart = Apart::of(&machine(Some(true)), &allowed);
+        let mut apart = Apart::of(&machine(Some(true)), &case(), &allowed);
         // One CPU has no neighbour; two give a time unless something else holds one of them.
         assert_eq!(apart.pairs.len(), allowed.len() - 1);
         if let Some((name, seconds)) = apart.look() {
             assert!(name == CORE_TO_CORE && seconds > 0.0 && apart.seen == Some([seconds; 2]));
             assert_eq!(apart.warning(), None, "one place is no move");
         }
-        assert!(Apart::of(&machine(Some(false)), &allowed).pairs.is_empty());
-        assert!(Apart::of(&machine(Some(true)), &[0, 0]).pairs.is_empty());
+        assert!(Apart::of(&machine(Some(false)), &case(), &allowed).pairs.is_empty());
+        assert!(Apart::of(&machine(Some(true)), &case(), &[0, 0]).pairs.is_empty());
     }
 
     #[test]
     fn a_move_is_told_with_both_times() {
-        let apart = |seen| Apart { pairs: Vec::new(), seen: Some(seen) };
-        assert_eq!(apart([50e-9, 60e-9]).warning(), None);
-        let told = apart([50e-9, 130e-9]).warning().expect("moved").to_string();
+        let apart = |case: Case, seen| Apart { case, pairs: Vec::new(), seen: Some(seen) };
+        assert_eq!(apart(case(), [50e-9, 60e-9]).warning(), None);
+        // What is computed does not depend on the caches, but on the core.
+        let peak = || Case::of("cpu.peak").with_word("op", "fma");
+        assert_eq!(apart(peak(), [27e-9, 110e-9]).warning(), None);
+        assert!(apart(peak(), [10e-9, 27e-9]).warning().is_some());
+        let told = apart(case(), [50e-9, 130e-9]).warning().expect("moved").to_string();
         assert!(told.contains("50") && told.contains("130"), "{told}");
     }
 }
