@@ -254,10 +254,10 @@ fn what_the_others_have_finished_when_rank_0_is_killed_can_be_imported() {
         .filter(|m| m["case"]["params"]["type"] == "f64")
         .map(|m| m["node"].clone())
         .collect();
-    assert_eq!(
-        (&stored["status"], finished),
-        (&"partial".into(), vec!["n1".into(), "n2".into(), "n3".into()])
-    );
+    assert_eq!(stored["status"], "partial");
+    // Rank 0 may have been killed before it had kept its own.
+    let others: Vec<_> = finished.iter().filter(|node| **node != "n1").collect();
+    assert_eq!(others, ["n2", "n3"], "{finished:?}");
 }
 
 #[test]
