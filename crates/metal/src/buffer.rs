@@ -116,7 +116,7 @@ pub struct Buffer {
     reservation: NonNull<c_void>,
     reserved: usize,
     /// First byte of the accessible part, on an [`ALIGNMENT`] boundary.
-    start: NonNull<u8>,
+    pub(crate) start: NonNull<u8>,
     bytes: usize,
     pages: Pages,
 }
@@ -231,11 +231,6 @@ impl Buffer {
             // SAFETY: as above; volatile, because a store of the value already there would be left out.
             unsafe { byte.write_volatile(value) };
         }
-    }
-
-    /// Its first byte, for what the kernel is let write while nobody holds a reference to it.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
     }
 
     /// Size in bytes, as asked for.

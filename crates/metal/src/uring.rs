@@ -207,7 +207,7 @@ impl<F: AsFd> Ring<F> {
     /// Where byte `start` (at most `block`) of an existing slot's buffer is.
     fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
         let stride = self.block.next_multiple_of(rustix::param::page_size());
-        let base = self.region.as_ref()?.start();
+        let base = self.region.as_ref()?.start;
         // SAFETY: callers have checked that `slot` exists and that `start` lies within its block, so the result is
         // inside the mapping of `depth` × `stride` bytes.
         Some(unsafe { base.add(slot * stride + start) })

@@ -72,7 +72,7 @@ pub(super) fn register_buffers(
     let buffers: Vec<libc::iovec> = (0..depth)
         .map(|slot| {
             // SAFETY: the region has `depth` × `stride` bytes, and `slot` < `depth`.
-            let base = unsafe { region.start().add(slot * stride) };
+            let base = unsafe { region.start.add(slot * stride) };
             libc::iovec { iov_base: base.as_ptr().cast(), iov_len: stride }
         })
         .collect();

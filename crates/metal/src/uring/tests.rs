@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 
 use super::*;
+use crate::buffer::Pages;
 
 /// A temporary file whose byte at `i` is `i` mixed, so that a misplaced read cannot look right.
 fn patterned(len: usize) -> File {
@@ -248,6 +249,20 @@ fn each_refusal_of_the_kernel_is_named() {
     for (errno, sysctl, expected) in cases {
         assert_eq!(Unavailable::classify(errno, sysctl), expected);
     }
+}
+
+#[test]
+fn a_transfer_buffer_is_zeroed_aligned_and_writable_and_in_huge_pages_from_one_on() {
+    for len in [1, 511, 4096, (1 << 20) + 1, 2 << 20, (4 << 20) + 1] {
+        let mut buffer = transfer_buffer(len).expect("memory");
+        assert_eq!(buffer.pages() == Pages::Thp, len >= 2 << 20, "{len}");
+        let bytes = buffer.bytes_mut();
+        assert_eq!(bytes.as_ptr() as usize % rustix::param::page_size(), 0);
+        assert!(bytes.len() == len && bytes.iter().all(|&byte| byte == 0));
+        bytes.fill(9);
+        assert!(bytes.iter().all(|&byte| byte == 9));
+    }
+    assert_eq!(transfer_buffer(0).err(), Some(RingError::Memory { bytes: 0 }));
 }
 
 proptest! {

@@ -51,8 +51,7 @@ pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<
     if fabric.rank() == 0 {
         lead(fabric, prepared, common, Signals { alarm, interrupts })
     } else {
-        follow(fabric, prepared, common, Signals { alarm, interrupts });
-        Ok(ExitCode::SUCCESS)
+        Ok(follow(fabric, prepared, common, Signals { alarm, interrupts }))
     }
 }
 
@@ -350,7 +349,12 @@ fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
 }
 
 /// A rank after 0. It prints nothing: what it has to say, rank 0 says.
-fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, signals: Signals) {
+fn follow(
+    fabric: Fabric,
+    prepared: Result<Prepared, Failure>,
+    common: &Common,
+    signals: Signals,
+) -> ExitCode {
     let voice = fabric.voice();
     let bye = move || voice.say(0, Message::Bye);
     // One that cannot listen to signals is refused, with the reason.
@@ -378,8 +382,12 @@ fn follow(fabric: Fabric, prepared: Result<Prepared, Failure>, common: &Common, 
         (Part::Sleep, _) => follower.wait(),
         _ => {}
     }
-    // Where rank 0 is gone, this rank ends as well.
-    drop(fabric.leave());
+    // Where rank 0 is gone, this rank ends as well, by the code that rank 0 had for it: the launcher tells that of whichever
+    // it sees first.
+    match fabric.leave() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(code::ENVIRONMENT),
+    }
 }
 
 /// The directory of copies that rank 0 has not confirmed: beside the history, none for `--store none`.

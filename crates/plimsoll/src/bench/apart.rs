@@ -12,7 +12,6 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::{CORE_TO_CORE, has_moved};
-use crate::stats::Samples;
 use crate::warning::Warning;
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
@@ -46,8 +45,8 @@ impl Apart {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
-            let samples = bounced.and_then(|bounced| Samples::new(bounced.one_way).ok());
-            let time = samples.map(|samples| samples.median());
+            // The quickest burst: what interrupts one only makes it longer.
+            let time = bounced.and_then(|bounced| bounced.one_way.into_iter().reduce(f64::min));
             times.extend(time);
             time.is_some()
         });

@@ -282,6 +282,15 @@ impl Hosts {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// Whether rank 0 has stored a measurement of its own already.
+    pub(crate) fn keeps_its_own(&self) -> bool {
+        let mut export = self.on(1, env!("CARGO_BIN_EXE_plimsoll"));
+        let output = export.args(["export", "last", "--format", "json"]).output().unwrap();
+        let stored: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let measured = stored["measurements"].as_array().into_iter().flatten();
+        measured.into_iter().any(|measurement| measurement["node"] == "n1")
+    }
+
     /// What a host has measured and rank 0 has not confirmed.
     pub(crate) fn unconfirmed(&self, number: usize) -> Vec<PathBuf> {
         let place = self.dir.path().join(format!("198.18.7.{number}.data/plimsoll/unconfirmed"));
