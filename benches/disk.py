@@ -5,7 +5,9 @@ The steady device is a loop device on a file in memory, held by a blkio throttle
 throttle lets a tenth of a second's worth go at once and then holds everything back until the next tenth (blk-throttle.c,
 throtl_slice), so that above ten times the depth a second most transfers take what the CPU takes. Each job is therefore
 held to less than one queue a tenth: every transfer waits for the throttle, and that is the same for everybody. `bursts`
-has the other case, and `disk` the disk below DIR (the environment's; here: the current directory).
+has the other case, `disk` the disk below DIR (the environment's; here: the current directory), and `pages` what the pages of
+the buffers make of 1 MiB transfers there. PARTS names the parts to run (floor,steady,bursts,disk,pages), SECONDS_EACH the
+seconds of a sample (2).
 """
 
 import json
@@ -26,6 +28,8 @@ SECONDS = float(os.environ.get("SECONDS_EACH", "2"))
 # tenth longer than the others, is then less than a hundredth of all.
 STEADY_SECONDS = float(os.environ.get("STEADY_SECONDS", "20"))
 STEADY_ROUNDS = int(os.environ.get("STEADY_ROUNDS", "3"))
+# The C library's default, said aloud because it may be set around us.
+SMALL = HUGE.replace("=1", "=0")
 SIZE = 256 << 20
 MARGIN = 0.03
 # One-sided 95 % quantiles of Student's t by degrees of freedom.
@@ -105,6 +109,12 @@ class Worker:
         buckets = next(h["buckets"] for h in sample["histograms"] if h["metric"] == "complete")  # fio's clat
         return values["rate"], percentile(buckets, 0.5), percentile(buckets, 0.99), values["cpu"]
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
     def end(self):
         self.process.stdin.close()
         self.process.wait()
@@ -116,23 +126,24 @@ def percentile(buckets, share):
     return next(edge for edge, count in buckets if (seen := seen + count) >= rank)
 
 
-def fio(path, job, seconds):
+def fio(path, job, seconds, malloc=HUGE):
     """One run of fio: rate, p50 and p99 of the completion latency in ns, CPU seconds for each transfer. The percentiles
-    are those of reads and writes together, by the same rule as plimsoll's, from fio's own buckets."""
+    are those of reads and writes together, by the same rule as plimsoll's, from fio's own buckets. `malloc` is the setting
+    of the C library that fio runs with."""
     words = ["--name=job", f"--filename={path}", f"--size={SIZE}", f"--rw={job.rw}", f"--bs={job.block}", f"--iodepth={job.depth}"]
     words += ["--direct=1", "--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--time_based", "--norandommap"]
     words += [f"--runtime={seconds}", "--ramp_time=0.5", "--randrepeat=0", "--refill_buffers", "--group_reporting"]
     words += ["--rwmixread=70", "--output-format=json+", "--allow_file_create=0"]
-    told = json.loads(tool("env", HUGE, "fio", *words, package="fio"))["jobs"][0]
+    told = json.loads(tool("env", malloc, "fio", *words, package="fio"))["jobs"][0]
     sides = [told[side] for side in ("read", "write") if told[side]["total_ios"]]
     merged = Counter()
     for side in sides:
         merged.update({int(edge): count for edge, count in side["clat_ns"]["bins"].items()})
     buckets = sorted(merged.items())
     # `iops` counts the queue that is drained after the time is up; `iops_mean` is of half seconds within it, which hold too
-    # few transfers of one at a time.
+    # few transfers of one at a time, and of which a short run has none.
     done = sum(side["iops"] for side in sides)
-    rate = sum(side["iops_mean"] for side in sides) if job.depth > 1 else done
+    rate = sum(side["iops_mean"] for side in sides) if job.depth > 1 and seconds >= 1 else done
     cpu = (told["usr_cpu"] + told["sys_cpu"]) / 100 / done
     return rate, percentile(buckets, 0.5), percentile(buckets, 0.99), cpu
 
@@ -153,16 +164,15 @@ def compare(title, directory, seconds, rounds=ROUNDS, hold=lambda job: None):
     """All jobs on the file system of `directory`; `hold` has the device throttled once the file is filled."""
     rows = []
     for job in JOBS:
-        worker = Worker(directory, job)
-        try:
-            hold(job)
-            worker.sample(0.5)
-            path = worker.file()
-            ours = lambda: worker.sample(seconds)  # noqa: E731
-            taken = interleave({"plimsoll": ours, "fio": lambda: fio(path, job, seconds), "again": ours}, rounds)
-        finally:
-            worker.end()
-            hold(None)
+        with Worker(directory, job) as worker:
+            try:
+                hold(job)
+                worker.sample(0.5)
+                path = worker.file()
+                ours = lambda: worker.sample(seconds)  # noqa: E731
+                taken = interleave({"plimsoll": ours, "fio": lambda: fio(path, job, seconds), "again": ours}, rounds)
+            finally:
+                hold(None)
         column = lambda side, i: [values[i] for values in taken[side]]  # noqa: E731
         ratio = lambda i: median([a / b for a, b in zip(column("plimsoll", i), column("fio", i))])  # noqa: E731
         interval, verdict = equivalence(column("plimsoll", 0), column("fio", 0))
@@ -171,6 +181,23 @@ def compare(title, directory, seconds, rounds=ROUNDS, hold=lambda job: None):
         rows.append([job.name, *cells, f"{ratio(1):.3f}", f"{ratio(2):.3f}", f"{ratio(3):.2f}"])
     head = ["job", "IO/s", "rate ÷ fio", "90 % interval", "at ± 3 %", "A/A interval", "p50 ÷", "p99 ÷", "CPU per I/O ÷"]
     table(f"{title}, {rounds} rounds of {seconds:g} s", head, rows)
+
+
+def pages(directory):
+    """The 1 MiB jobs: plimsoll, fio whose buffers are in huge pages too, and fio as it comes."""
+    rows = []
+    for job in (job for job in JOBS if job.block == "1m"):
+        with Worker(directory, job) as worker:
+            path = worker.file()
+            sides = {
+                "plimsoll": lambda: worker.sample(SECONDS)[0],  # noqa: B023
+                "fio, huge pages": lambda: fio(path, job, SECONDS)[0],  # noqa: B023
+                "fio": lambda: fio(path, job, SECONDS, SMALL)[0],  # noqa: B023
+            }
+            taken = interleave(sides)
+        rows.append([job.name, *(f"{median(rates):.0f} ({spread(rates, 0)})" for rates in taken.values())])
+    title = f"Pages of the buffers, transfers a second, {ROUNDS} rounds of {SECONDS:g} s: median (range)"
+    table(title, ["job", "plimsoll", "fio, huge pages", "fio, pages of 4 KiB"], rows)
 
 
 @contextmanager
@@ -247,16 +274,29 @@ def floor():
     table(f"The loop without a device, per transfer, {ROUNDS} rounds", ["case", "plimsoll", "range", "fio's null", "range"], rows)
 
 
+def held():
+    with steady() as (mount, hold):
+        title = "disk.io ÷ fio, a loop device whose throttle decides each transfer"
+        compare(title, mount, STEADY_SECONDS, STEADY_ROUNDS, lambda job: hold(job.held if job else {}))
+
+
+def bursts():
+    with steady() as (mount, hold):
+        compare("disk.io ÷ fio, the loop device in bursts", mount, SECONDS, ROUNDS, lambda job: hold(BURSTS if job else {}))
+
+
+DIR = os.environ.get("DIR", ".")
+PARTS = {
+    "floor": floor,
+    "steady": held,
+    "bursts": bursts,
+    "disk": lambda: compare("disk.io ÷ fio, the disk itself", DIR, SECONDS),
+    "pages": lambda: pages(DIR),
+}
+
+
 def bench():
-    wanted = os.environ.get("PARTS", "floor,steady,bursts,disk").split(",")
-    if "floor" in wanted:
-        floor()
-    if "steady" in wanted:
-        with steady() as (mount, hold):
-            title = "disk.io ÷ fio, a loop device whose throttle decides each transfer"
-            compare(title, mount, STEADY_SECONDS, STEADY_ROUNDS, lambda job: hold(job.held if job else {}))
-    if "bursts" in wanted:
-        with steady() as (mount, hold):
-            compare("disk.io ÷ fio, the loop device in bursts", mount, SECONDS, ROUNDS, lambda job: hold(BURSTS if job else {}))
-    if "disk" in wanted:
-        compare("disk.io ÷ fio, the disk itself", os.environ.get("DIR", "."), SECONDS)
+    for name in os.environ.get("PARTS", ",".join(PARTS)).split(","):
+        if name not in PARTS:
+            raise RuntimeError(f"PARTS: no part {name!r}: choose among {', '.join(PARTS)}")
+        PARTS[name]()
