@@ -70,6 +70,12 @@ pub enum Better {
     Lower,
 }
 
+/// Metrics that tell how a figure came about: how full a queue or a device was, what a time is made of, what a search found. More
+/// of them is neither better nor worse, whatever the document's `better` says; they are told and never judged. Every other
+/// metric is judged in the direction that its benchmark gives.
+pub const TOLD: &[&str] =
+    &["busy", "complete", "depth", "latency-stdev", "load", "residual", "submit", "switches", "threads"];
+
 /// A metric that a benchmark reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
@@ -215,5 +221,32 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     match machine.cpu.allowed.len() as u64 {
         0 | 1 => vec![1],
         all => vec![1, all],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::fixture;
+
+    /// All metrics of all benchmarks, and which of them are shares or counts.
+    #[test]
+    fn every_metric_has_a_direction_or_is_told() {
+        let machine = fixture::machine();
+        let mut all = BTreeSet::new();
+        for benchmark in BENCHMARKS {
+            for candidate in benchmark.cases(&machine, &Group::default()).unwrap() {
+                for metric in benchmark.metrics(&candidate.case) {
+                    let told = TOLD.contains(&metric.name);
+                    assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
+                    all.insert(metric.name);
+                }
+            }
+        }
+        let known = |name: &&&str| **name == "load" || all.contains(**name);
+        assert_eq!(TOLD.iter().filter(known).count(), TOLD.len(), "{all:?}");
+        assert!(TOLD.is_sorted());
     }
 }

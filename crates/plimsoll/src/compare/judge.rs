@@ -1,5 +1,6 @@
 //! From two figures, their uncertainty and the noise between runs to a verdict.
 
+use super::noise::DISTURBED;
 use super::{Compared, Noise, Verdict};
 use crate::bench::Better;
 use crate::limit::median;
@@ -70,14 +71,20 @@ pub struct Judged {
     pub(super) noise: Option<Noise>,
     /// Share of the time that something else took on the worse side.
     pub(super) disturbed: f64,
-    /// Why the two sides are not of one place, where they are not: a difference has a cause then, but none that is theirs.
-    pub(super) moved: Option<String>,
+    /// What else came between the two sides, where something did: a difference has a cause then, but none that is theirs.
+    pub(super) foreign: Option<String>,
 }
 
 impl Judged {
     /// Enters difference, interval and the uncorrected probability.
     pub(super) fn enter(self, mut blank: Compared) -> Compared {
-        let (Some(a), Some(b)) = (self.a.centre, self.b.centre) else {
+        let centres = self.a.centre.zip(self.b.centre);
+        let Some(better) = blank.better else {
+            blank.difference = centres.map(|(a, b)| (b - a).exp_m1());
+            blank.verdict = Verdict::Told;
+            return blank;
+        };
+        let Some((a, b)) = centres else {
             let same = blank.a == blank.b;
             blank.verdict = if same { Verdict::Same } else { Verdict::Undecided };
             blank.why = (!same).then(|| "there is no ratio to zero".to_owned());
@@ -94,7 +101,7 @@ impl Judged {
         let error = within.hypot(between);
         let half = noise.quantile(0.975) * error;
         blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
-        let smallest = noise.smallest() + self.disturbed;
+        let smallest = noise.smallest() + self.disturbed.min(DISTURBED);
         // As far as this in the direction that it went: a fall has another share than the rise of the same factor.
         blank.smallest = Some(smallest.copysign(difference).exp_m1().abs());
         blank.p = Some(match error > 0.0 {
@@ -103,7 +110,7 @@ impl Judged {
         });
         blank.verdict = match () {
             // To be confirmed when all are known.
-            () if difference.abs() > smallest && self.moved.is_none() => direction(blank.better, difference),
+            () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
             () if difference.abs() > LARGEST_FOR_SAME.ln() => Verdict::Undecided,
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
@@ -115,7 +122,7 @@ impl Judged {
                 }
                 false => "the interval reaches beyond the noise between runs: take more samples",
             };
-            blank.why = Some(self.moved.unwrap_or_else(|| noisy().to_owned()));
+            blank.why = Some(self.foreign.unwrap_or_else(|| noisy().to_owned()));
         }
         blank
     }

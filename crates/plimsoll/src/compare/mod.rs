@@ -15,6 +15,7 @@ use serde::Serialize;
 pub use alike::{Flag, flags};
 use judge::OfRun;
 pub use judge::{FAMILY, Judged};
+use noise::DISTURBED;
 pub use noise::{Floor, Floors, Noise};
 pub use require::{Holds, Requirement};
 
@@ -23,7 +24,7 @@ use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::{CORE_TO_CORE, has_moved};
 
 /// One side.
@@ -47,6 +48,8 @@ pub enum Verdict {
     Same,
     /// Not known; `why` says why.
     Undecided,
+    /// Not judged: the metric has no direction.
+    Told,
 }
 
 /// One metric of one case on both sides.
@@ -63,8 +66,8 @@ pub struct Compared {
     pub headline: bool,
     /// Unit of both figures.
     pub unit: Unit,
-    /// Direction.
-    pub better: Better,
+    /// Direction; null where neither is good and the metric is only told ([`bench::TOLD`]).
+    pub better: Option<Better>,
     /// The first side's figure: the median over its runs.
     pub a: f64,
     /// The second side's.
@@ -159,9 +162,9 @@ impl Compared {
     /// The share that is lost, whatever direction is good: 0.1 is a tenth less work in the same time.
     pub fn loss(&self) -> f64 {
         match (self.difference, self.better) {
-            (None, _) => 0.0,
-            (Some(difference), Better::Higher) => -difference,
-            (Some(difference), Better::Lower) => difference,
+            (Some(difference), Some(Better::Higher)) => -difference,
+            (Some(difference), Some(Better::Lower)) => difference,
+            _ => 0.0,
         }
     }
 }
@@ -273,9 +276,21 @@ fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r
     pairs
 }
 
-/// Told where a hypervisor had the CPUs of the two sides in different places.
-fn moved(case: &Case, a: Option<f64>, b: Option<f64>) -> Option<String> {
-    let (a, b) = (a?, b?);
+/// What came between the two sides: a hypervisor that had their CPUs in different places, or others that took the time.
+fn foreign(pair: &Pair<'_, '_>) -> Option<String> {
+    let taken = [("A", pair.a.disturbed()), ("B", pair.b.disturbed())];
+    let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
+    let disturbed = || {
+        let share = percent(share, 2);
+        format!(
+            "others took {share} of the time of {side} (steal, or waiting for a CPU): repeat it when they rest"
+        )
+    };
+    moved(pair).or_else(|| (share > DISTURBED).then(disturbed))
+}
+
+fn moved(pair: &Pair<'_, '_>) -> Option<String> {
+    let (case, a, b) = (pair.b.case, pair.a.core_to_core()?, pair.b.core_to_core()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     has_moved(case, a, b).then(|| {
         format!(
@@ -299,7 +314,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 b: judge::Evidence::of(&b),
                 noise,
                 disturbed: pair.a.disturbed().max(pair.b.disturbed()),
-                moved: moved(pair.b.case, pair.a.core_to_core(), pair.b.core_to_core()),
+                foreign: foreign(pair),
             };
             let blank = Compared {
                 case: pair.b.case.clone(),
@@ -307,7 +322,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 metric: metric.name.clone(),
                 headline: index == 0,
                 unit: metric.unit,
-                better: metric.better,
+                better: (!bench::TOLD.contains(&metric.name.as_str())).then_some(metric.better),
                 a: figure(&a)?,
                 b: figure(&b)?,
                 difference: None,

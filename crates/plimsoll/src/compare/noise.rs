@@ -26,14 +26,15 @@ const RESERVE: f64 = 1.5;
 /// Two-sided tail of the smallest real difference of two runs.
 const TAIL: f64 = 0.001;
 
-/// Cases from which on they tell what is typical.
+/// Cases from which on they tell what is typical, and what others of their benchmark are like.
 const LEAST_CASES: usize = 3;
 
 /// Degrees of freedom that what is typical counts as, beside those of a case's own runs.
 const PRIOR_FREEDOM: f64 = 4.0;
 
-/// Share of the time that others took from which on a round says nothing of the machine at rest.
-const DISTURBED: f64 = 0.05;
+/// Share of the time that others took from which on a figure says nothing of the machine at rest: up to it the figure loses that
+/// share, beyond it what took the time is felt in caches and queues as well.
+pub(super) const DISTURBED: f64 = 0.05;
 
 /// Rounds of a case that must be left when disturbed ones are left out.
 const LEAST_ROUNDS: usize = 4;
@@ -148,7 +149,7 @@ pub struct Floors {
     /// Measurements in them that were left out: others took of their time, or a hypervisor had the CPUs in other places.
     #[serde(default)]
     pub left_out: usize,
-    /// Of each metric of a benchmark one for all cases, and one for each.
+    /// Of each metric of a benchmark one for each case, and before them one for all where they are three or more.
     pub floors: Vec<Floor>,
 }
 
@@ -243,7 +244,7 @@ struct Named {
 }
 
 impl Named {
-    /// The floor over all cases, then one for each: a case that was disturbed widens its own alone.
+    /// The floor over all cases, if they are enough, then one for each: a case that was disturbed widens its own alone.
     fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<Floor> {
         let floor = |case: Option<&String>, noise| Floor {
             benchmark: self.benchmark.clone(),
@@ -253,7 +254,9 @@ impl Named {
         };
         let own = |values: &Vec<f64>| Noise::of([values.as_slice()]);
         let typical = Noise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
-        let of_all = Noise::of(cases.values().map(Vec::as_slice)).map(|noise| floor(None, noise));
+        // What few cases have in common need not hold for another.
+        let of_all = typical.and_then(|_| Noise::of(cases.values().map(Vec::as_slice)));
+        let of_all = of_all.map(|noise| floor(None, noise));
         let of_case = |(case, values): (&String, &Vec<f64>)| {
             let noise = own(values)?;
             Some(floor(Some(case), typical.map_or(noise, |typical| noise.moderated(&typical))))
@@ -314,6 +317,8 @@ mod tests {
         assert!(floors.find(&case, "rate").unwrap().deviation > 0.01);
         assert!(floors.find(&case, "latency").unwrap().deviation < 1e-12);
         assert_eq!(floors.find(&case, "submit"), None);
+        let other = case.clone().with_count("depth", 32);
+        assert_eq!(floors.find(&other, "rate"), None, "one case tells nothing of another");
         assert!(Floors::of(&[round(1.0, 1.0)]).floors.is_empty(), "one round shows no noise");
         let text = serde_json::to_string(&floors).unwrap();
         assert_eq!(serde_json::from_str::<Floors>(&text).unwrap(), floors);

@@ -107,10 +107,56 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
         run.measurements[0].conditions.throttled = Some(throttled);
         side(vec![run])
     };
-    let verdict = |b: Side| compare(&side(vec![run(10e9)]), &b, &floors(0.004)).compared[0].verdict;
-    assert_eq!(verdict(disturbed(9e9, 0.12, 0.0)), Verdict::Same);
-    assert_eq!(verdict(disturbed(5e9, 0.12, 0.0)), Verdict::Worse);
+    let compared = |b: Side| compare(&side(vec![run(10e9)]), &b, &floors(0.004)).compared.remove(0);
+    let verdict = |b: Side| compared(b).verdict;
+    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), Verdict::Same, "that share was taken");
+    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Verdict::Worse);
+    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), Verdict::Same, "it made no difference");
     assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Verdict::Worse, "a quota is a cause");
+    for value in [5e9, 9e9, 20e9] {
+        let undecided = compared(disturbed(value, 0.12, 0.0));
+        assert_eq!(undecided.verdict, Verdict::Undecided, "{value}");
+        let why = undecided.why.unwrap();
+        assert!(why.contains("others took 12 % of the time of B"), "{why}");
+    }
+    let steal = |value| {
+        let mut run = run(value);
+        run.measurements[0].conditions.steal = Some(0.3);
+        side(vec![run])
+    };
+    let why = compare(&steal(5e9), &side(vec![run(10e9)]), &floors(0.004)).compared.remove(0).why.unwrap();
+    assert!(why.contains("30 % of the time of A"), "{why}");
+}
+
+#[test]
+fn what_tells_how_a_figure_came_about_is_not_judged() {
+    const READS: &str = "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1";
+    let made = |busy: f64| {
+        let mut made = fixture::measured(READS, "rate", Unit::IoPerSecond, 60e3);
+        made.metrics.push(fixture::metric("busy", Unit::One, busy, 0.002));
+        side(vec![fixture::run_of(vec![made])])
+    };
+    let noise = Noise { deviation: 0.004, freedom: 12.0, largest: 0.01 };
+    let floor = |metric: &str| Floor {
+        benchmark: "disk.io".to_owned(),
+        metric: metric.to_owned(),
+        case: Some(READS.to_owned()),
+        noise,
+    };
+    let floors = [Floors {
+        machine: "m-1".to_owned(),
+        floors: vec![floor("rate"), floor("busy")],
+        ..Floors::default()
+    }];
+    for [a, b] in [[0.927, 0.0537], [0.0537, 1.0], [0.0, 1.0], [0.9, 0.9]] {
+        let found = compare(&made(a), &made(b), &floors);
+        let [rate, busy] = found.compared.as_slice() else { panic!("{:?}", found.compared) };
+        assert_eq!((rate.verdict, rate.better), (Verdict::Same, Some(Better::Higher)));
+        assert_eq!((busy.verdict, busy.better, busy.p), (Verdict::Told, None, None));
+        assert!((busy.a - a).abs() < 1e-9 && (busy.b - b).abs() < 1e-9 && busy.loss() == 0.0);
+        assert_eq!(busy.difference.is_some(), a > 0.0);
+        assert_eq!((found.count(Verdict::Undecided), found.worse_than(0.0).count()), (0, 0));
+    }
 }
 
 #[test]

@@ -178,6 +178,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
         Verdict::Worse => "worse",
         Verdict::Same => "same",
         Verdict::Undecided => "undecided",
+        Verdict::Told => "told",
     }
 }
 
@@ -185,7 +186,7 @@ fn role(verdict: Verdict) -> Role {
     match verdict {
         Verdict::Better => Role::Good,
         Verdict::Worse => Role::Bad,
-        Verdict::Same => Role::Plain,
+        Verdict::Same | Verdict::Told => Role::Plain,
         Verdict::Undecided => Role::Warning,
     }
 }
@@ -228,7 +229,7 @@ pub(super) fn notes(comparison: &Comparison, rows: &[&Compared]) -> Vec<String> 
 
 /// How many of each verdict, over all metrics.
 pub(super) fn tally(comparison: &Comparison) -> String {
-    let kinds = [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided];
+    let kinds = [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided, Verdict::Told];
     let said: Vec<String> = kinds
         .iter()
         .map(|verdict| (comparison.count(*verdict), word(*verdict)))

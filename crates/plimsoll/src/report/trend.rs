@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
-use crate::bench::Better;
+use crate::bench::{Better, TOLD};
 use crate::quantity::{Quantity, percent};
 use crate::stats::{MIN_SEGMENT, Seed, Timed, segments};
 use crate::store::{Began, Trend};
@@ -116,7 +116,12 @@ impl Change<'_> {
             human(self.after),
             percent(ratio.abs(), 2)
         );
-        (if good { Role::Good } else { Role::Bad }, text)
+        let role = match good {
+            _ if TOLD.contains(&of.metric.as_str()) => Role::Plain,
+            true => Role::Good,
+            false => Role::Bad,
+        };
+        (role, text)
     }
 }
 
