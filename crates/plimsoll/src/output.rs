@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::cli::Common;
 use crate::document::Run;
 use crate::event::Event;
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, Status};
 use crate::report::html;
 use crate::report::json::{self, JsonError, Target};
 use crate::report::terminal::{self, Live};
@@ -210,6 +210,7 @@ impl Outputs {
             self.complaints.push(format!("the table could not be written to stdout: {e}"));
             self.lost = true;
         }
+        self.complaints.extend(nothing_measured(run));
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
@@ -264,6 +265,14 @@ impl Outputs {
             None => "and there is no room for the run elsewhere; it is on this screen alone".to_owned(),
         });
     }
+}
+
+/// Why a run has no figure, where every case was skipped: its exit code does not tell.
+fn nothing_measured(run: &Run) -> Option<String> {
+    let skipped = |m: &&Measurement| m.status == Status::Skipped;
+    let first = run.measurements.first().filter(|_| run.measurements.iter().all(|m| skipped(&m)))?;
+    let why = first.reason.as_deref().unwrap_or("its reason is not known");
+    Some(format!("nothing was measured, every case was skipped; the first, {}: {why}", first.case.id()))
 }
 
 /// Writes the report, with the marks of the last run where the history has one.

@@ -28,8 +28,33 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["run", "--samples", "0"], "samples");
     refused(&["run", "--precision", "-1"], "precision");
     refused(&["run", "--budget", "0s"], "budget");
+    refused(
+        &["--budget", "-3s"],
+        "'--budget <TIME>': '-3s' is negative, which a duration cannot be: write 200ms",
+    );
+    refused(&["cpu", "--sample-time", "-1ms"], "'--sample-time <TIME>': '-1ms' is negative");
+    refused(&["network", "--timeout", "-1s"], "timeout: '-1s' is negative");
+    refused(&["disk", "--block", "-4K"], "block: '-4K' is negative");
+    refused(&["run", "--margin", "-3%"], "'--margin <SHARE>': ");
+    refused(&["history", "show", "cpu", "--since", "-30d"], "'--since <TIME>': a time such as 30d");
+    refused(&["serve", "--max-duration", "-60s"], "'--max-duration <TIME>': ");
+    refused(&["memory", "--size", "100"], "write at least 1K, or 4K where there are arrays");
     refused(&["run", "--sample-time", "NaN"], "sample-time");
     refused(&["run", "--seed", "x"], "seed");
+}
+
+#[test]
+fn a_run_in_which_nothing_was_measured_says_so() {
+    let dir = scratch();
+    let words = ["memory", "--only", "memory.bandwidth", "--size", "2K", "--json", "-"];
+    let (out, err) = ended(plimsoll(dir.path()).args(words), 0);
+    assert!(out.contains("\"skipped\"") && !out.contains("\"ok\""), "{out}");
+    let said =
+        "plimsoll: nothing was measured, every case was skipped; the first, memory.bandwidth/op=read/size=2K";
+    let lines: Vec<&str> = err.lines().filter(|line| line.starts_with(said)).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with("give a --size of 4K"), "{err}");
+    let required = ["--require", "memory.bandwidth program >= 1% of limit", "--store", "none"];
+    ended(plimsoll(dir.path()).args(words).args(required), 1);
 }
 
 #[test]

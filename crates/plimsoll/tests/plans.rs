@@ -60,6 +60,33 @@ fn what_cannot_be_shown_or_checked_is_told() {
 }
 
 #[test]
+fn all_mistakes_of_all_plans_are_told() {
+    let dir = scratch();
+    let keys = "smaples = 3\n[[group]]\nbenchmark = \"cpu.peak\"\nthreads = -1\n";
+    let values = "against = \"nobdy\"\n[[group]]\nbenchmark = \"cpu.peak\"\nop = \"fmaa\"\n\
+                  [[group]]\nbenchmark = \"memory.latency\"\nsize = 1\n";
+    for (name, text) in [("keys.toml", keys), ("values.toml", values), ("unclosed.toml", "x = [")] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let plans = ["plan", "check", "keys.toml", "quick", "values.toml", "unclosed.toml", "none.toml"];
+    let (out, err) = ended(plimsoll(dir.path()).args(plans), 2);
+    assert_eq!(out, "");
+    let begins = [
+        "keys.toml, line 1, column 1: unknown key 'smaples'",
+        "keys.toml, line 4, column 11: threads: '-1' is negative",
+        "values.toml, line 4, column 6: cpu.peak: op:",
+        "values.toml, line 1, column 1: against: no tool 'nobdy'",
+        "values.toml, line 7, column 8: memory.latency: size: 1 is too small",
+        "unclosed.toml, line 1, column 6: ",
+        "none.toml: ",
+    ];
+    assert_eq!(err.lines().count(), begins.len(), "{err}");
+    for (line, begin) in err.lines().zip(begins) {
+        assert!(line.starts_with(&format!("plimsoll: plan {begin}")), "{line}");
+    }
+}
+
+#[test]
 fn limits_in_a_plan_stand_beside_the_figures() {
     let dir = scratch();
     let plan = "samples = 2\nsample-time = \"5ms\"\n[[limit]]\nmatch = \"null*\"\nmetric = \"latency\"\nunit = \"s\"\nvalue = 1e-12\nkind = \"floor\"\nsource = \"a guess\"\n[[group]]\nbenchmark = \"null\"\n";

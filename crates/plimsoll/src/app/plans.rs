@@ -1,9 +1,10 @@
 //! `plimsoll plan`, and the limits that a plan brings.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Failure, printed};
+use super::{Failure, complain, printed};
 use crate::cli::{Common, PlanWork, What};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
@@ -25,8 +26,17 @@ pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
         PlanWork::Show { what, common } => printed(&shown(&what, &common)?),
         PlanWork::Check { plans } => {
             let machine = discovered();
-            let lines = plans.iter().map(|plan| checked(plan, &machine));
-            printed(&lines.collect::<Result<String, _>>()?)
+            let checked = plans.iter().map(|plan| checked(plan, &machine));
+            let (right, wrong): (Vec<_>, Vec<_>) = checked.partition(Result::is_ok);
+            let mut mistakes: Vec<String> = wrong.into_iter().filter_map(Result::err).flatten().collect();
+            // What is wrong for the whole of a plan is so for each of its groups.
+            let mut told = HashSet::new();
+            mistakes.retain(|mistake| told.insert(mistake.clone()));
+            let Some(last) = mistakes.pop() else {
+                return printed(&right.into_iter().flatten().collect::<String>());
+            };
+            mistakes.iter().for_each(|mistake| complain(mistake));
+            Err(Failure::usage(last))
         }
     }
 }
@@ -67,11 +77,16 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
     Ok(head + &write::text(&plan.file))
 }
 
-/// One line on a plan that is right.
-fn checked(name: &str, machine: &Machine) -> Result<String, Failure> {
-    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).map_err(usage)?;
-    limits(&plan.file, None)?;
-    let planned = resolve::planned(&plan, machine).map_err(usage)?;
+/// One line on a plan that is right; one on each mistake of a wrong one.
+fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
+    let lines = |e: UsageError| e.lines();
+    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
+    let limits = of_plan(&plan.file).filter_map(Result::err).map(|failure| failure.line);
+    let (limits, planned) = (limits.collect::<Vec<_>>(), resolve::planned(&plan, machine).map_err(lines));
+    let planned = match (limits.is_empty(), planned) {
+        (true, Ok(planned)) => planned,
+        (_, planned) => return Err([limits, planned.err().unwrap_or_default()].concat()),
+    };
     let here = planned.iter().filter(|p| p.candidate.feasible.is_ok()).count();
     let all = planned.len();
     let cases = if all == 1 { "case" } else { "cases" };
@@ -89,7 +104,15 @@ pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
         Some(path) => UserLimits::read(path).map_err(Failure::usage)?,
         None => UserLimits::default(),
     };
-    for (index, text) in single_limits(plan).iter().enumerate() {
+    for own in of_plan(plan) {
+        limits.extend(own?);
+    }
+    Ok(limits)
+}
+
+/// The limits of a plan, one by one, each with its place where it is wrong.
+fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>> {
+    single_limits(plan).into_iter().enumerate().map(|(index, text)| {
         let at = plan.places.of("limit", Some(index));
         let place = |why: String| {
             let why = why.rsplit_once(", line").map_or(why.as_str(), |(_, place)| place);
@@ -97,9 +120,8 @@ pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
             let file = &plan.places.file;
             Failure::usage(format!("plan {file}, line {}, column {}: limit: {why}", at.line, at.column))
         };
-        limits.extend(UserLimits::parse(text).map_err(place)?);
-    }
-    Ok(limits)
+        UserLimits::parse(&text).map_err(place)
+    })
 }
 
 /// What the reader must know of a plan: its notes and those of the groups that are measured, and what was scaled.

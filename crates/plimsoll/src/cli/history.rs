@@ -34,7 +34,7 @@ pub enum Asked {
         #[arg(value_name = "RUN|CASES")]
         what: String,
         /// Figures of runs that began so long ago at most
-        #[arg(long, value_name = "TIME", value_parser = age)]
+        #[arg(long, value_name = "TIME", value_parser = age, allow_hyphen_values = true)]
         since: Option<Duration>,
         /// Of this metric [default: the headline]
         #[arg(long, value_name = "NAME")]

@@ -15,7 +15,7 @@ pub struct Compare {
     #[arg(value_name = "B")]
     pub b: String,
     /// End with exit code 1 if anything is worse by more than this share
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
     /// End with exit code 1 unless B meets this: 'memory.bandwidth/* program >= 80% of limit' (or of baseline, or a
     /// figure such as 10 GB/s)

@@ -141,14 +141,14 @@ pub struct Common {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub samples: Option<u32>,
     /// Time of one sample [default: 200ms]
-    #[arg(long, value_name = "TIME", value_parser = sample_time)]
+    #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
     /// Stop when the half-width of the interval is below this share [default: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = precision)]
+    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub precision: Option<f64>,
     /// Time for the whole run; reference tools (--against) may take six times as much besides, and what is measured between
     /// machines its own time
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure all of it N times, the cases in another random order each time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
@@ -169,7 +169,7 @@ pub struct Common {
     #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
     pub against: Vec<String>,
     /// Within this share two tools are said to see the same [default: 3%]
-    #[arg(long, value_name = "SHARE", value_parser = precision)]
+    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub margin: Option<f64>,
     /// Where a reference tool is, if not on PATH
     #[arg(long, value_name = "NAME=FILE", value_parser = named_path)]
@@ -265,7 +265,8 @@ fn subsystem(name: &'static str) -> Command {
             Kind::Switch => {
                 flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
             }
-            _ => flag.value_name("VALUE,…"),
+            // What is negative is told so by who reads the value.
+            kind => flag.value_name("VALUE,…").allow_hyphen_values(kind != Kind::Word),
         }
     });
     let secret = (name == "network").then(|| {

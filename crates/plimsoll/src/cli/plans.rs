@@ -54,7 +54,7 @@ pub(super) fn command() -> Command {
         .subcommand(Command::new("show").about("Print the TOML of any command line").arg(words))
         .subcommand(
             Command::new("check")
-                .about("Check plan files: mistakes with line, column and nearest key")
+                .about("Check plan files: every mistake with line, column and nearest key")
                 .arg(plans),
         )
 }

@@ -50,10 +50,10 @@ pub struct Serve {
     #[arg(long)]
     pub parallel: bool,
     /// Highest rate of a session, in bit/s
-    #[arg(long, value_name = "RATE", default_value = "100G", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "100G", value_parser = rate, allow_hyphen_values = true)]
     pub max_rate: f64,
     /// Longest transfer
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest, allow_hyphen_values = true)]
     pub max_duration: Duration,
     /// Most streams of a session
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_STREAMS)))]

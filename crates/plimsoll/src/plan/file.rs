@@ -125,10 +125,10 @@ const REFUSED: &[(&[&str], &str)] = &[
 /// Reads a plan file.
 ///
 /// # Errors
-/// [`FileError`], one line.
-pub fn read(path: &Path) -> Result<PlanFile, FileError> {
+/// As of [`parse`].
+pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-    let unreadable = |why: String| FileError::Unreadable { file: file.clone(), why };
+    let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
     let text = crate::text::read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)
 }
@@ -136,29 +136,31 @@ pub fn read(path: &Path) -> Result<PlanFile, FileError> {
 /// Parses the text of a plan file; `file` is only named in errors.
 ///
 /// # Errors
-/// [`FileError::Wrong`], with line and column.
-pub fn parse(file: &str, text: &str) -> Result<PlanFile, FileError> {
+/// All its mistakes, one line each, in the order of the text.
+pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let at = |span: Range<usize>, why: String| {
-        let (line, column) = crate::text::position(text, span.start);
+    let at = |start: usize, why: &str| {
+        let (line, column) = crate::text::position(text, start);
         FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
     };
-    let table =
-        DeTable::parse(text).map_err(|e| at(e.span().unwrap_or(0..0), crate::text::shown(e.message())))?;
+    let table = DeTable::parse(text)
+        .map_err(|e| vec![at(e.span().unwrap_or_default().start, &crate::text::shown(e.message()))])?;
     let mut plan =
         PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
     let source = Source { file, text };
+    let mut wrong = Vec::new();
     for (key, value) in table.get_ref() {
         plan.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
-        top(&mut plan, key.get_ref(), value, source).map_err(|wrong| {
-            at(wrong.span.unwrap_or(if wrong.in_key { key.span() } else { value.span() }), wrong.why)
-        })?;
+        if let Err(own) = top(&mut plan, key.get_ref(), value, source, &mut wrong) {
+            wrong.push(own.at(key.span(), value.span()));
+        }
     }
-    if plan.groups.is_empty() {
-        return Err(at(
-            0..0,
-            "no [[group]]; a plan needs at least one, with benchmark = [\"cpu.peak\"]".to_owned(),
-        ));
+    if plan.groups.is_empty() && wrong.is_empty() {
+        wrong.push(Wrong::value("no [[group]]; a plan needs at least one, with benchmark = [\"cpu.peak\"]"));
+    }
+    if !wrong.is_empty() {
+        wrong.sort_by_key(Wrong::start);
+        return Err(wrong.iter().map(|wrong| at(wrong.start(), &wrong.why)).collect());
     }
     if table.get_ref().get("limit").is_some() {
         plan.limits = limits(text);
@@ -208,6 +210,10 @@ impl Wrong {
         self.span = self.span.or(Some(if self.in_key { key } else { value }));
         self
     }
+
+    fn start(&self) -> usize {
+        self.span.as_ref().map_or(0, |span| span.start)
+    }
 }
 
 type Node<'i> = Spanned<DeValue<'i>>;
@@ -217,7 +223,14 @@ fn spelled(key: &str) -> String {
     key.replace('_', "-")
 }
 
-fn top(plan: &mut PlanFile, key: &str, value: &Node<'_>, source: Source<'_>) -> Result<(), Wrong> {
+/// Reads a key of the plan. What is wrong within its groups is put to `wrong`.
+fn top(
+    plan: &mut PlanFile,
+    key: &str,
+    value: &Node<'_>,
+    source: Source<'_>,
+    wrong: &mut Vec<Wrong>,
+) -> Result<(), Wrong> {
     match spelled(key).as_str() {
         "name" => plan.name = Some(value::name(value)?),
         "note" => plan.note = Some(value::note(value)?),
@@ -245,8 +258,10 @@ fn top(plan: &mut PlanFile, key: &str, value: &Node<'_>, source: Source<'_>) -> 
                 return Err(Wrong::value("a plan has at most 10000 groups"));
             }
             for node in groups.iter() {
-                let group = group::group(node, source).map_err(|w| w.at(node.span(), node.span()))?;
-                plan.groups.push(group);
+                match group::group(node, source, wrong) {
+                    Ok(group) => plan.groups.push(group),
+                    Err(own) => wrong.push(own.at(node.span(), node.span())),
+                }
             }
         }
         other if value::how(&mut plan.how, other, value)? => {}
@@ -261,7 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn error(text: &str) -> String {
-        parse("p.toml", text).unwrap_err().to_string()
+        parse("p.toml", text).unwrap_err()[0].to_string()
     }
 
     #[test]
@@ -290,6 +305,23 @@ mod tests {
             error("sampels = 3\n"),
             "plan p.toml, line 1, column 1: unknown key 'sampels'; did you mean 'samples'?"
         );
+    }
+
+    #[test]
+    fn all_mistakes_are_told_in_the_order_of_the_text() {
+        let text = "samples = 3\nsmaples = 3\nbudgt = \"3s\"\n[[group]]\nbenchmark = \"cpu.peak\"\nthread = 2\nn = \"x\"\n\
+                    [[group]]\nseries = 0\n[[group]]\nname = \"no benchmark\"\n";
+        let told: Vec<String> = parse("p", text).unwrap_err().iter().map(ToString::to_string).collect();
+        let begins = [
+            "plan p, line 2, column 1: unknown key 'smaples'; did you mean 'samples'?",
+            "plan p, line 3, column 1: unknown key 'budgt'; did you mean 'budget'?",
+            "plan p, line 6, column 1: unknown key 'thread'; did you mean 'threads'?",
+            "plan p, line 7, column 5: n: ",
+            "plan p, line 9, column 10: series is between",
+            "plan p, line 10, column 1: a group names what it measures",
+        ];
+        assert_eq!(told.len(), begins.len(), "{told:?}");
+        assert!(told.iter().zip(begins).all(|(told, begin)| told.starts_with(begin)), "{told:?}");
     }
 
     #[test]
@@ -383,8 +415,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_gives_a_plan_or_one_line(text in "([a-z]{1,8}|\\[\\[group\\]\\]|=|\"|\\n|[0-9\\[\\]{},.]|\\PC){0,30}") {
-            if let Err(e) = parse("p", &text) {
-                prop_assert!(!e.to_string().contains('\n'));
+            if let Err(all) = parse("p", &text) {
+                prop_assert!(!all.is_empty() && all.iter().all(|e| !e.to_string().contains('\n')));
             }
         }
     }

@@ -128,7 +128,7 @@ impl<'a> Input<'a> {
         if body.is_empty() {
             return Err(ParseError::Empty { what });
         }
-        if body.starts_with(['-', '−']) {
+        if body.strip_prefix(['-', '−']).is_some_and(|rest| !rest.starts_with('-')) {
             return Err(ParseError::Negative { what, text: shown(text) });
         }
         let end = number_end(body);

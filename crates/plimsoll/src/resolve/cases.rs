@@ -2,7 +2,7 @@
 
 use rand::seq::SliceRandom;
 
-use super::{UsageError, in_group, other, scale, subsystem_of};
+use super::{UsageError, in_group, none_of, other, scale, subsystem_of};
 use crate::bench::{self, Benchmark, Candidate};
 use crate::case::{Pattern, SWEEP};
 use crate::machine::Machine;
@@ -37,15 +37,21 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     let filters = only.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let mut all: Vec<Planned> = Vec::new();
     let mut seen = std::collections::HashSet::new();
+    let mut mistakes = Vec::new();
     for (index, group) in plan.groups.iter().enumerate() {
-        let mut cases = Vec::new();
-        for part in scale::scaled(group, plan.scale) {
-            cases.extend(of_group(&part, machine, &filters)?);
-        }
+        let parts = scale::scaled(group, plan.scale).into_iter();
+        let cases: Result<Vec<_>, _> = parts.map(|part| of_group(&part, machine, &filters)).collect();
+        let (cases, against) = match (cases, against(plan, group)) {
+            (Ok(cases), Ok(against)) => (cases, against),
+            (cases, against) => {
+                mistakes.extend(cases.err().into_iter().chain(against.err()));
+                continue;
+            }
+        };
+        let mut cases = cases.concat();
         cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
         let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
         let sampling = sampling(plan, group);
-        let against = against(plan, group)?;
         let budget = group.how.budget.map(|budget| budget.as_secs_f64() / feasible as f64);
         all.extend(cases.into_iter().map(|candidate| Planned {
             candidate,
@@ -56,6 +62,7 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
             repeat: 0,
         }));
     }
+    none_of(mistakes)?;
     match all.len().saturating_mul(plan.repeat as usize) {
         0 if only.is_empty() => Err(other("the excludes of the plan leave no case")),
         0 => Err(other(format!(

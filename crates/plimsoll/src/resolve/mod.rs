@@ -39,6 +39,30 @@ pub enum UsageError {
     /// Anything else, in one line.
     #[error("{0}")]
     Other(String),
+    /// More than one mistake; the line is that of the first.
+    #[error("{}", .0.iter().take(1).map(ToString::to_string).collect::<String>())]
+    Several(Vec<UsageError>),
+}
+
+impl UsageError {
+    /// All mistakes, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Several(all) => all.iter().flat_map(Self::lines).collect(),
+            one => vec![one.to_string()],
+        }
+    }
+}
+
+impl From<Vec<FileError>> for UsageError {
+    fn from(all: Vec<FileError>) -> Self {
+        Self::Several(all.into_iter().map(Self::File).collect())
+    }
+}
+
+/// An error where there is a mistake.
+fn none_of(mistakes: Vec<UsageError>) -> Result<(), UsageError> {
+    if mistakes.is_empty() { Ok(()) } else { Err(UsageError::Several(mistakes)) }
 }
 
 fn other(text: impl Into<String>) -> UsageError {
@@ -215,9 +239,9 @@ fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), Usage
 /// Puts the typed lists over the plan's. A benchmark that lacks a typed parameter is dropped where the command
 /// line alone chose the benchmarks (`narrow`), and keeps its own lists where a plan did.
 fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
+    none_of(groups.iter().filter_map(|group| checked(group).err()).collect())?;
     let mut kept = Vec::new();
     for group in &groups {
-        checked(group)?;
         for name in &group.benchmarks {
             let Some(benchmark) = bench::find(name) else { continue };
             let takes = |key: &&str| benchmark.keys().contains(key);

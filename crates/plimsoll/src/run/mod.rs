@@ -39,6 +39,9 @@ const BESIDE: f64 = 6.0;
 /// Share of the sample time that the warm-up takes.
 const WARM_UP: f64 = 0.5;
 
+/// Seconds that a case is expected to take before its first sample.
+const SET_UP: f64 = 0.5;
+
 /// Where cases are prepared: worker processes, or a mock in tests.
 pub trait Station {
     /// Sets a case up.
@@ -129,7 +132,6 @@ impl Ran {
 
 /// Seconds that a case is expected to take, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
-    const SET_UP: f64 = 0.5;
     let samples = sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize);
     SET_UP + sampling.sample_time * (samples as f64 + WARM_UP)
 }
@@ -168,7 +170,7 @@ impl Harness<'_> {
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
             let left = plan.len() - index;
-            let allowed = self.budget.map(|b| (b + self.beside_s - self.clock.now()) / left as f64);
+            let allowed = self.turn(planned, index, plan.len());
             let rest = feasible(&plan[index..]);
             let left_s = allowed.map_or(rest, |a| rest.min(a.max(0.0) * left as f64));
             let case = planned.candidate.case.id();
@@ -189,6 +191,17 @@ impl Harness<'_> {
         Ran { outcomes, before: done, interrupted: false }
     }
 
+    /// Seconds for the case at `index`: its share of what is left. Where that holds no sample, a case whose time is past gives
+    /// way, so that the last cases have as good a chance as the first.
+    fn turn(&self, planned: &Planned, index: usize, cases: usize) -> Option<f64> {
+        let budget = self.budget?;
+        let used = self.clock.now() - self.beside_s;
+        let share = (budget - used) / (cases - index) as f64;
+        let late = used > budget * (index + 1) as f64 / cases as f64;
+        let least = SET_UP + planned.sampling.sample_time * (1.0 + WARM_UP);
+        Some(if late && share < least { 0.0 } else { share })
+    }
+
     fn outcome(&mut self, planned: &Planned, room: Room) -> Outcome {
         let candidate = &planned.candidate;
         let case = candidate.case.clone();
@@ -196,7 +209,7 @@ impl Harness<'_> {
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(End::Cannot(why.clone())),
             (Ok(()), Some(allowed)) if allowed <= 0.0 => Err(End::Cannot(CannotMeasure::not_here(
-                "the budget was used up before its turn; give --budget more room",
+                "the budget is too short for all cases; give --budget more room",
             ))),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };

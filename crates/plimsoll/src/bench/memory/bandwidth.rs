@@ -17,7 +17,7 @@ use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
-const SMALLEST_ARRAYS: u64 = 4 << 10;
+pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
 
 /// The benchmark itself.
 pub struct Bandwidth;

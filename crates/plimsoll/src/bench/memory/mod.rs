@@ -62,9 +62,10 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>,
     }
     match sizes.iter().find(|size| **size < SMALLEST) {
         Some(size) => Err(format!(
-            "size: {} is too small; write at least {}",
+            "size: {} is too small; write at least {}, or {} where there are arrays (memory.bandwidth)",
             format_size(*size),
-            format_size(SMALLEST)
+            format_size(SMALLEST),
+            format_size(bandwidth::SMALLEST_ARRAYS)
         )),
         None => Ok(sizes),
     }

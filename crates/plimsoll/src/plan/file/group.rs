@@ -40,35 +40,44 @@ impl Source<'_> {
     }
 }
 
-pub(super) fn group(node: &Node<'_>, source: Source<'_>) -> Result<Group, Wrong> {
+/// Reads a group. What is wrong with its keys is put to `wrong`.
+pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>) -> Result<Group, Wrong> {
     let DeValue::Table(table) = node.get_ref() else {
         return Err(Wrong::value("a group is a table: write [[group]]"));
     };
     let places =
         Places { file: source.file.to_owned(), group: source.position(&node.span()), ..Places::default() };
     let mut group = Group { places, ..Group::default() };
+    let before = wrong.len();
     for (key, value) in table {
-        let place = |w: Wrong| w.at(key.span(), value.span());
-        let known = spelled(key.get_ref());
-        group.places.keys.insert(known.clone(), source.place(key.span(), value));
-        match known.as_str() {
-            "benchmark" => group.benchmarks = value::texts(value).map_err(place)?,
-            "name" => group.name = Some(value::name(value).map_err(place)?),
-            "note" => group.note = Some(value::note(value).map_err(place)?),
-            "series" => group.how.series = Some(bounded("series", value, 1_000_000).map_err(place)?),
-            "exclude" => group.exclude = exclude(value).map_err(place)?,
-            other if value::how(&mut group.how, other, value).map_err(place)? => {}
-            _ => {
-                let (key, values) = list(key.get_ref(), value).map_err(place)?;
-                group.lists.insert(key, values);
-            }
+        group.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
+        if let Err(own) = keyed(&mut group, key.get_ref(), value) {
+            wrong.push(own.at(key.span(), value.span()));
         }
     }
     match (group.benchmarks.is_empty(), group.how.series.is_some() && group.how.samples.is_some()) {
+        // Its keys may be what is missing.
+        _ if wrong.len() > before => Ok(group),
         (true, _) => Err(Wrong::value("a group names what it measures: benchmark = [\"cpu.peak\"]")),
         (_, true) => Err(Wrong::value("a group has samples or a series of them: give one")),
         _ => Ok(group),
     }
+}
+
+fn keyed(group: &mut Group, key: &str, value: &Node<'_>) -> Result<(), Wrong> {
+    match spelled(key).as_str() {
+        "benchmark" => group.benchmarks = value::texts(value)?,
+        "name" => group.name = Some(value::name(value)?),
+        "note" => group.note = Some(value::note(value)?),
+        "series" => group.how.series = Some(bounded("series", value, 1_000_000)?),
+        "exclude" => group.exclude = exclude(value)?,
+        other if value::how(&mut group.how, other, value)? => {}
+        _ => {
+            let (key, values) = list(key, value)?;
+            group.lists.insert(key, values);
+        }
+    }
+    Ok(())
 }
 
 /// A parameter and its values.
