@@ -186,6 +186,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let outputs = outputs(common)?;
     let interrupts = interrupts()?;
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
+    peers::idle(&prepared).iter().for_each(|line| complain(line));
     run(&prepared, outputs, interrupts, companions, begun)
 }
 
@@ -347,7 +348,7 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
             scale: plan.scale,
             hash: resolve::hash(plan, &prepared.planned),
             text: write::text(&plan.file),
-            notes: plans::notes(plan, &prepared.planned),
+            notes: plans::notes(plan, &prepared.planned).into_iter().chain(peers::idle(prepared)).collect(),
         },
         machine: machine.clone(),
         nodes: vec![Node { name: name.to_owned(), machine: machine.clone() }],

@@ -233,7 +233,7 @@ pub(crate) fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
     }
 }
 
-fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
+pub(crate) fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
     let inputs = vec![Input::new("clock", 3.684e9, "Hz", "measured during the case")];
     Limit::fixed(kind, Source::Derived, value, formula, inputs)
 }

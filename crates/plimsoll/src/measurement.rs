@@ -282,6 +282,17 @@ impl Maker<'_> {
 }
 
 impl Measurement {
+    /// The codes of its warnings, in their order, none twice.
+    pub fn warning_codes(&self) -> Vec<&str> {
+        let mut codes: Vec<&str> = Vec::new();
+        for Note { code, .. } in &self.warnings {
+            if !codes.contains(&code.as_str()) {
+                codes.push(code);
+            }
+        }
+        codes
+    }
+
     /// What a stored measurement says as evidence for the limits of others: its values and the clock held.
     pub fn evidence(&self) -> Outcome {
         let longest = self.metrics.iter().map(|metric| metric.samples.len()).max().unwrap_or(0);

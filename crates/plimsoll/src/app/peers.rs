@@ -11,6 +11,7 @@ use super::prepared::Prepared;
 use super::{Failure, printed};
 use crate::bench::network::Address;
 use crate::cli::{Common, Install};
+use crate::peer;
 use crate::peer::process::{Launcher, become_program};
 use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
@@ -56,6 +57,12 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
 fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Ok(Search::new(&path, named(paths)?, rustix::process::geteuid().is_root()))
+}
+
+/// The tools that were asked for by name and stand beside no case, in a sentence each.
+pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
+    let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
+    peer::idle(asked, &prepared.machine)
 }
 
 /// The tools beside a run; none where none was asked for.

@@ -48,6 +48,23 @@ fn known(name: &str) -> Result<&'static str, String> {
     })
 }
 
+/// The tools that are asked for by name beside these cases and have nothing to say of any of them, in a sentence each.
+pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
+    let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
+    for (against, case) in asked {
+        let Against::Named(names) = against else { continue };
+        for peer in PEERS.iter().filter(|peer| names.contains(&peer.tool().name)) {
+            let says = pairing(*peer, case, machine).is_some() || peer.declines(case).is_some();
+            *speaks.entry(peer.tool().name).or_default() |= says;
+        }
+    }
+    let silent = PEERS.iter().map(|peer| peer.tool()).filter(|tool| speaks.get(tool.name) == Some(&false));
+    let told = |tool: &super::Tool| {
+        format!("--against {}: it stands beside no case of this run; it checks: {}", tool.name, tool.checks)
+    };
+    silent.map(told).collect()
+}
+
 /// A tool that can say something of a case.
 pub(super) struct Choice {
     /// What it says.
@@ -154,6 +171,19 @@ pub fn how_to_get(package: Package) -> String {
 mod tests {
     use super::*;
     use crate::machine::Root;
+
+    #[test]
+    fn a_named_tool_that_fits_no_case_is_told() {
+        let machine = Machine::discover(&Root::live());
+        let case = |id: &str| -> Case { id.parse().unwrap() };
+        let cases = [case("memory.bandwidth/op=triad/size=512M/threads=1"), case("null")];
+        let told = |against: &Against| idle(cases.iter().map(|case| (against, case)), &machine);
+        let lines = told(&Against::Named(vec!["stream", "iozone", "ping"]));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("--against iozone: ") || lines[1].starts_with("--against iozone: "));
+        assert_eq!(told(&Against::All), [""; 0]);
+        assert_eq!(told(&Against::Nobody), [""; 0]);
+    }
 
     #[test]
     fn no_tool_is_paired_with_the_memory_of_a_stated_node() {

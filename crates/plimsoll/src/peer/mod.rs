@@ -23,7 +23,7 @@ mod tools;
 mod version;
 
 pub use beside::{Companion, Companions, Server as FarServer};
-pub use choice::{Against, how_to_get};
+pub use choice::{Against, how_to_get, idle};
 pub use scratch::{Scratch, reap};
 pub use search::Search;
 pub use through::Through;

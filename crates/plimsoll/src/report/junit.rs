@@ -42,11 +42,19 @@ pub fn text(run: &Run, held: &[Holds]) -> String {
 
 fn case(measurement: &Measurement) -> String {
     let reason = escaped(measurement.reason.as_deref().unwrap_or("no reason given"));
-    let inside = match measurement.status {
-        Status::Ok => format!("<system-out>{}</system-out>", escaped(&figure(measurement))),
+    let verdict = match measurement.status {
+        Status::Ok => String::new(),
         Status::Invalid | Status::Failed => format!("<failure message=\"{reason}\"/>"),
         Status::Skipped => format!("<skipped message=\"{reason}\"/>"),
     };
+    let said = (measurement.status == Status::Ok).then(|| figure(measurement));
+    let warned = measurement.warnings.iter().map(|w| format!("warning {}: {}", w.code, w.text));
+    let lines: Vec<String> = said.into_iter().chain(warned).map(|line| escaped(&line)).collect();
+    let out = match lines.is_empty() {
+        true => String::new(),
+        false => format!("<system-out>{}</system-out>", lines.join("\n")),
+    };
+    let inside = verdict + &out;
     let time: f64 = measurement
         .metrics
         .first()
@@ -89,6 +97,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::measurement::Note;
 
     #[test]
     fn measurements_and_requirements_are_cases() {
@@ -106,6 +115,8 @@ mod tests {
         let mut run = fixture::run();
         run.plan.name = "\"/><x>&\u{1b}\u{ffff}".to_owned();
         run.measurements[9].reason = Some("]]></failure><evil/>".to_owned());
+        run.measurements[0].warnings =
+            vec![Note { code: "other".to_owned(), text: "</system-out><evil/>".to_owned() }];
         let text = text(&run, &[]);
         assert!(!text.contains("<x>") && !text.contains("<evil") && !text.contains('\u{1b}'), "{text}");
         assert_eq!(text.matches("<testcase").count(), text.matches("</testcase>").count());

@@ -134,7 +134,7 @@ impl Words<'_> {
     fn rest(&mut self) {
         for (name, value) in self.case.params() {
             let text = human(value);
-            if !self.used.contains(name) && !USUAL.contains(&(*name, text.as_str())) {
+            if !self.used.contains(name) && !is_usual(name, value) {
                 self.said.push(format!("{name} {text}"));
             }
         }
@@ -145,6 +145,11 @@ impl Words<'_> {
         self.used.push(name);
         Some(value)
     }
+}
+
+/// Whether the parameter is not said with this value.
+pub(super) fn is_usual(name: &str, value: &Value) -> bool {
+    USUAL.contains(&(name, human(value).as_str()))
 }
 
 fn human(value: &Value) -> String {

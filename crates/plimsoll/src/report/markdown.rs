@@ -1,6 +1,6 @@
 //! A run as Markdown for an issue or a page; and text that no reader of Markdown takes for markup.
 
-use super::peers::{HEAD, compared};
+use super::peers::{HEAD, RATIO, compared};
 use super::row::Row;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
@@ -23,7 +23,7 @@ pub fn run(run: &Run) -> String {
     text += if run.findings.is_empty() { "" } else { "\n" };
     text += "| case | median | 95 % interval | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
     run.measurements.iter().for_each(|m| text += &row(m));
-    text + &tools(run)
+    text + &warnings(run) + &tools(run)
 }
 
 fn row(measurement: &Measurement) -> String {
@@ -41,6 +41,16 @@ fn row(measurement: &Measurement) -> String {
     format!("| {name} | {} | {} | {} | {share} |\n", figures.value, figures.interval, figures.limit)
 }
 
+/// What is to be known of the figures, a line a case; empty where there is nothing.
+fn warnings(run: &Run) -> String {
+    let line = |m: &Measurement| {
+        let texts: Vec<&str> = m.warnings.iter().map(|w| w.text.as_str()).collect();
+        format!("- {}: {}\n", escaped(&Row::of(m).label), escaped(&texts.join(" · ")))
+    };
+    let lines: String = run.measurements.iter().filter(|m| !m.warnings.is_empty()).map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n### Warnings\n\n{lines}") }
+}
+
 /// The reference tools beside the cases; empty where none was asked for.
 fn tools(run: &Run) -> String {
     let line = |cells: Vec<String>| {
@@ -52,7 +62,7 @@ fn tools(run: &Run) -> String {
         return rows;
     }
     let rule = "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |";
-    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}", HEAD.join(" | "))
+    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n", HEAD.join(" | "), escaped(RATIO))
 }
 
 /// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.

@@ -14,18 +14,24 @@ pub fn text(run: &Run) -> String {
     let mut add = |name: String, unit: &'static str, help: String, line: Line| {
         families.entry(name).or_insert_with(|| Family { unit, help, lines: Vec::new() }).lines.push(line);
     };
-    for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
-        for metric in &measurement.metrics {
+    for measurement in &run.measurements {
+        let case = measurement.case.id();
+        let repeat = measurement.repeat.to_string();
+        let labels = |more: &[(&str, &str)]| {
+            let mut all = vec![("case", case.as_str()), ("node", measurement.node.as_str())];
+            // One series a repeat, or a scraper would see the same series twice.
+            all.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
+            all.extend_from_slice(more);
+            labelled(&all)
+        };
+        for code in measurement.warning_codes() {
+            let help = "1: the case carries this warning".to_owned();
+            let labels = labels(&[("code", code)]);
+            add("plimsoll_case_warning".to_owned(), "", help, Line { labels, value: 1.0 });
+        }
+        let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
+        for metric in believed {
             let unit = unit_name(metric.unit);
-            let case = measurement.case.id();
-            let repeat = measurement.repeat.to_string();
-            let labels = |more: &[(&str, &str)]| {
-                let mut all = vec![("case", case.as_str()), ("node", measurement.node.as_str())];
-                // One series a repeat, or a scraper would see the same series twice.
-                all.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
-                all.extend_from_slice(more);
-                labelled(&all)
-            };
             let stem = format!("plimsoll_{}_{}", word(measurement.case.benchmark()), word(&metric.name));
             let name = if unit.is_empty() { stem.clone() } else { format!("{stem}_{unit}") };
             let help = format!("{} of {}, median of the samples", metric.name, measurement.case.benchmark());

@@ -158,7 +158,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let few = lines.iter().flat_map(|line| &line.peer.warnings).any(|warning| warning.code == FEW_PAIRS);
     let few =
         if few { "; fewer than 5 where the tools' time was used up: give --budget more room" } else { "" };
-    let about = format!("medians of pairs{few}; 95 % interval of the ratio; equivalent: within {margin}");
+    let about = format!("medians of pairs{few}; {RATIO}; equivalent: within {margin}");
     let mut text = format!("\n{title}\n{}", paragraph(style, Role::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.peer.status == Availability::Unavailable);
@@ -167,6 +167,9 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     }
     text + &unavailable(&absent, style)
 }
+
+/// What the ratio is: it is not that of the two figures beside it.
+pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' own ratios, not the ratio of the two medians; [its 95 % interval]";
 
 /// What stands above [`Compared::cells`].
 pub(super) const HEAD: [&str; 9] =

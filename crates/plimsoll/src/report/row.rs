@@ -8,6 +8,9 @@ use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status}
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
 use crate::sample::Point;
 
+/// Share of its limit from which on a figure is that of the cache that the limit is of.
+const NEAR: f64 = 0.5;
+
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
@@ -44,7 +47,7 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = level(measurement).into_iter().collect();
+        let mut details: Vec<String> = block_level(measurement).into_iter().collect();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
@@ -96,16 +99,22 @@ fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
     let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
     // A cache is named; what is measured by default, memory, is not.
-    let level = measurement.achieved.get("level").and_then(|level| level.as_str());
-    let level = level.filter(|level| *level != "memory").map(|level| format!("({level})"));
+    let level = level(measurement).filter(|level| level != "memory").map(|level| format!("({level})"));
     chosen.into_iter().map(str::to_owned).chain(level).collect::<Vec<_>>().join(" ")
 }
 
 /// Where a block's region lives: it decides what was measured.
+fn block_level(measurement: &Measurement) -> Option<String> {
+    let level = (measurement.case.benchmark() == "memory.block").then(|| level(measurement))??;
+    Some(format!("region: {level}"))
+}
+
+/// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
+/// can: a guest may be given a part of it, or share it with others.
 fn level(measurement: &Measurement) -> Option<String> {
-    let level =
-        (measurement.case.benchmark() == "memory.block").then(|| measurement.achieved.get("level"))??;
-    Some(format!("in {}", level.as_str()?))
+    let level = measurement.achieved.get("level")?.as_str()?;
+    let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
+    Some(if level == "memory" || near { level.to_owned() } else { format!("{level}-sized") })
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -235,6 +244,25 @@ mod tests {
         assert_eq!(figures.share(), "99.5 %");
         assert!(figures.interval.starts_with("± 0."), "{}", figures.interval);
         assert!(figures.note.unwrap().contains("clock × cores"));
+    }
+
+    #[test]
+    fn a_cache_is_said_to_answer_only_where_the_figure_is_near_what_it_can() {
+        let made = |size: &str, level: &str, latency: f64| {
+            let id = format!("memory.latency/size={size}/pages=thp");
+            let mut made = fixture::measured(&id, "latency", Unit::Second, latency);
+            made.achieved.insert("level".to_owned(), level.into());
+            made
+        };
+        let limit = |latency| fixture::derived(latency, Kind::Floor, "cycles ÷ clock");
+        let chosen = |made: &Measurement| Row::of(made).chosen;
+        assert_eq!(chosen(&made("512K", "L2", 4.0e-9).limited(limit(3.9e-9))), "(L2)");
+        assert_eq!(chosen(&made("512K", "L2", 40e-9).limited(limit(3.9e-9))), "(L2-sized)");
+        assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
+        assert_eq!(chosen(&made("512M", "memory", 153e-9)), "");
+        let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
+        block.achieved.insert("level".to_owned(), "memory".into());
+        assert!(Row::of(&block).details.contains("region: memory"));
     }
 
     #[test]

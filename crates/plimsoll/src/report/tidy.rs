@@ -50,9 +50,17 @@ pub struct Sample<'a> {
     pub clock_hz: Option<f64>,
     /// Share of the time that the hypervisor took.
     pub steal: Option<f64>,
+    /// Share of the time in slices that were interrupted and are not in the value.
+    pub set_aside: Option<f64>,
+    /// Share of the time that a quota stopped it.
+    pub throttled: Option<f64>,
+    /// Largest share of the time that a thread was ready and had no CPU.
+    pub waited: Option<f64>,
+    /// Names of the case's warnings, with `;` between them.
+    pub warnings: String,
 }
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 21] = [
     "run",
     "started",
     "node",
@@ -70,6 +78,10 @@ const COLUMNS: [&str; 17] = [
     "of_limit",
     "clock_hz",
     "steal",
+    "set_aside",
+    "throttled",
+    "waited",
+    "warnings",
 ];
 
 /// All rows of a run, in its order.
@@ -104,6 +116,10 @@ fn of_metric<'a>(
             of_limit: metric.of_limit,
             clock_hz: point.and_then(|p| p.clock_hz),
             steal: point.and_then(|p| p.steal),
+            set_aside: point.and_then(|p| p.set_aside),
+            throttled: point.and_then(|p| p.throttled),
+            waited: point.and_then(|p| p.waited),
+            warnings: measurement.warning_codes().join(";"),
         }
     })
 }
@@ -302,6 +318,7 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::measurement::Note;
 
     fn text(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
         let mut out = Vec::new();
@@ -336,6 +353,22 @@ mod tests {
         assert_eq!(rows.iter().map(|r| r["value"].as_f64().unwrap()).collect::<Vec<_>>(), wanted);
         let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
         assert_eq!(keys, COLUMNS);
+    }
+
+    #[test]
+    fn conditions_and_warnings_stand_beside_each_sample() {
+        let mut run = fixture::run();
+        let point = &mut run.measurements[0].metrics[0].series[1];
+        (point.set_aside, point.throttled, point.waited) = (Some(0.1), Some(0.0), Some(1.0 / 3.0));
+        let note = |code: &str| Note { code: code.to_owned(), text: "why".to_owned() };
+        run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
+        let wanted = ["0.1", "0", "0.3333333333333333", "disturbed;cpu-quota"];
+        let csv = text(|out| csv(&run, Rows::Samples, out));
+        assert_eq!(split(csv.lines().nth(2).unwrap())[17..], wanted);
+        assert_eq!(split(csv.lines().nth(1).unwrap())[17..], ["", "", "", "disturbed;cpu-quota"]);
+        let ndjson = text(|out| ndjson(&run, Rows::Samples, out));
+        let row: Value = serde_json::from_str(ndjson.lines().nth(1).unwrap()).unwrap();
+        assert_eq!((row["waited"].as_f64(), row["warnings"].as_str()), (Some(1.0 / 3.0), Some(wanted[3])));
     }
 
     #[test]

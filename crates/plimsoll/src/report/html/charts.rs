@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use crate::case::{Case, Value};
+use crate::cluster::between::{AT_ONCE, EACH};
 use crate::document::Run;
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::report::label::label;
+use crate::report::label::{is_usual, label};
 
 /// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
 const AXES: &[Along] = &[
@@ -141,10 +142,15 @@ fn facets<'a>(all: &[&'a Measurement], along: &Along, sizes: Sizes) -> Vec<Facet
     found
 }
 
-/// Parameters that are kept, as text.
+/// Parameters that are kept, as text; what is usual is not said.
 fn others(case: &Case, keep: impl Fn(&str) -> bool) -> Vec<String> {
-    let kept = case.params().iter().filter(|(name, _)| keep(name));
-    kept.map(|(name, value)| format!("{name} {value}")).collect()
+    let kept = case.params().iter().filter(|(name, value)| keep(name) && !is_usual(name, value));
+    let said = |(name, value): &(&'static str, Value)| match (*name, value) {
+        ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
+        ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
+        _ => format!("{name} {value}"),
+    };
+    kept.map(said).collect()
 }
 
 /// The parameter as a place on an axis.
@@ -237,7 +243,10 @@ impl Facet<'_> {
         let work = ["op", "pattern", "type", "protocol", "direction"].iter().filter_map(single);
         let said = work.chain([self.fixed.clone()]).filter(|text| !text.is_empty());
         let said: String = said.map(|text| format!(" · {text}")).collect();
-        format!("{of} {} by {}{said}", self.metric, along.name)
+        // A benchmark that is called after what it measures: memory.latency.
+        let metric =
+            if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
+        format!("{of}{metric} by {}{said}", along.name)
     }
 
     /// The figures themselves, with limits, tools, and for threads what perfect scaling would give.

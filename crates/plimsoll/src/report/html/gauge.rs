@@ -1,13 +1,14 @@
 //! The first picture: every headline as a load line. Full is the limit, for rates and latencies alike; tools, published
-//! figures and the last run are marks on the same line.
+//! figures and the last run are marks on the same line. Without a limit nothing can be full: there our figure is a mark as
+//! well, beside the others.
 
 use maud::{Markup, html};
 
-use super::Reference;
+use super::{Reference, parts};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, percent};
-use crate::report::label::label;
+use crate::report::row::Row;
 
 /// How far beyond the limit the line is drawn.
 const BEYOND: f64 = 1.08;
@@ -46,8 +47,8 @@ pub(super) fn gauges(run: &Run, references: &[Reference]) -> Markup {
 }
 
 fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
-    let name = label(&measurement.case);
-    let Some(metric) = measurement.metrics.first() else {
+    let Row { label: name, figures, .. } = Row::of(measurement);
+    let (Some(metric), Some(figures)) = (measurement.metrics.first(), figures) else {
         let reason = measurement.reason.as_deref().unwrap_or("no reason given");
         let word = if measurement.status == Status::Failed { "failed" } else { "skipped" };
         return html! {
@@ -57,16 +58,22 @@ fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
     let line = Line::new(measurement, metric, references);
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / BEYOND);
-    let own = format!("width:{:.2}%", line.at(metric.summary.median) * 100.0 / BEYOND);
+    let own = metric.summary.median;
     let known = metric.limit.as_ref().and_then(|l| l.value).is_some();
     let limit = limit_text(metric);
+    let conditions = parts::conditions(measurement);
     html! {
-        div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&name)) {
+        div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&name, &figures.interval)) {
             span.what title=(measurement.case.id()) { (name) }
-            span.value { (figure(metric.summary.median)) }
+            span.value title=(conditions) { (figures.value) }
+            span.interval title="95 % interval of the median" { (figures.interval) }
             span.track title=(limit) {
-                span.fill.(grade(metric.of_limit)) style=(own) {}
-                @if known { span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {} }
+                @if known {
+                    span.fill.(grade(metric.of_limit)) style=(format!("width:{:.2}%", line.at(own) * 100.0 / BEYOND)) {}
+                    span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {}
+                } @else if !line.marks.is_empty() {
+                    span.mark.own style=(at(own)) title=(format!("this run: {}", figure(own))) {}
+                }
                 @for mark in &line.marks {
                     span.mark.(mark.kind) style=(at(mark.value)) title=(format!("{}: {}", mark.name, figure(mark.value))) {}
                 }
@@ -75,11 +82,23 @@ fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
                 @match (measurement.status, metric.of_limit) {
                     (Status::Invalid, _) => { "invalid" }
                     (_, Some(share)) => { (percent(share, 3)) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
-                    (_, None) => { span.unknown title=(limit) { "no limit" } }
+                    (_, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
+            }
+            @if !measurement.warnings.is_empty() {
+                span.warned title=(warnings(measurement)) { "! " (names(measurement)) }
             }
         }
     }
+}
+
+/// The names of a measurement's warnings, in words.
+fn names(measurement: &Measurement) -> String {
+    measurement.warning_codes().join(", ").replace('-', " ")
+}
+
+fn warnings(measurement: &Measurement) -> String {
+    measurement.warnings.iter().map(|w| w.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 fn limit_figure(metric: &MetricResult) -> Option<String> {
@@ -122,7 +141,7 @@ impl<'a> Line<'a> {
             crate::bench::Better::Higher => a.max(b),
             crate::bench::Better::Lower => a.min(b),
         };
-        // Without a limit the best of the figures stands at nine tenths, so that no line looks full.
+        // Without a limit the best of the figures stands at nine tenths: only where they are to each other means something.
         let best = marks.iter().map(|m| m.value).fold(own, best);
         let full = limit.unwrap_or(match metric.better {
             crate::bench::Better::Higher => best / 0.9,
@@ -141,13 +160,17 @@ impl<'a> Line<'a> {
     }
 
     /// The line in words, for who cannot see it.
-    fn spoken(&self, name: &str) -> String {
+    fn spoken(&self, name: &str, interval: &str) -> String {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).to_string();
         let share =
             self.metric.of_limit.map(|s| format!(", {} of its limit", percent(s, 3))).unwrap_or_default();
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
         let reason =
             self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();
-        format!("{name}: {}{share}{marks}{reason}", figure(self.metric.summary.median))
+        let warned = match names(self.measurement) {
+            names if names.is_empty() => names,
+            names => format!("; warnings: {names}"),
+        };
+        format!("{name}: {} {interval}{share}{marks}{reason}{warned}", figure(self.metric.summary.median))
     }
 }

@@ -1,12 +1,14 @@
 //! Parts of the page that are text: header, findings, tables, machine.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use crate::document::{Run, RunStatus};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::label::label;
-use crate::report::peers::{HEAD, compared};
+use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
 use crate::sample::WAITED;
 use crate::stats::Verdict;
@@ -131,14 +133,33 @@ fn agreement(run: &Run) -> Markup {
 
 fn counts(run: &Run) -> Markup {
     let counts = Counts::of(&run.measurements);
-    let class = if counts.failed + counts.invalid > 0 { "poor" } else { "good" };
     let warned = run.measurements.iter().filter(|m| !m.warnings.is_empty()).count();
+    let class = match counts.failed + counts.invalid {
+        0 if warned == 0 => "good",
+        0 => "fair",
+        _ => "poor",
+    };
     html! {
         div.verdict.(class) {
-            span.word { (counts.total()) " cases: " (counts.said().join(" · ")) }
-            span.why { (warned) " with warnings" }
+            span.word {
+                (counts.total()) " cases: " (counts.said().join(" · "))
+                @if warned > 0 { ", " (warned) " with warnings" }
+            }
+            span.why { (by_name(run)) }
         }
     }
+}
+
+/// How many cases have each warning, the most frequent first.
+fn by_name(run: &Run) -> String {
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for measurement in &run.measurements {
+        measurement.warning_codes().into_iter().for_each(|code| *names.entry(code).or_default() += 1);
+    }
+    let mut names: Vec<(&str, usize)> = names.into_iter().collect();
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let said = names.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
+    said.collect::<Vec<_>>().join(" · ")
 }
 
 /// What the figures say.
@@ -216,7 +237,8 @@ fn numbers(metric: &MetricResult) -> Markup {
     }
 }
 
-fn conditions(measurement: &Measurement) -> String {
+/// What its case ran under, in a line.
+pub(super) fn conditions(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
     let mut said: Vec<String> = Vec::new();
     said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
@@ -257,6 +279,7 @@ pub(super) fn peers(run: &Run) -> Markup {
                     }
                 } } }
             } }
+            p.note { (RATIO) }
         }
     }
 }

@@ -185,7 +185,7 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
     (!rows.is_empty()).then(|| Chart {
         id: "forest".to_owned(),
         title: "Our figure ÷ the tool's".to_owned(),
-        note: "1 is the same; bars are 95 % intervals of the paired ratios; the shaded band is the margin"
+        note: "1 is the same; points are medians of the pairs' own ratios, bars their 95 % intervals; the shaded band is the margin"
             .to_owned(),
         kind: Kind::Forest,
         x: Axis::linear("ratio", ""),

@@ -60,6 +60,43 @@ fn the_first_screen_answers_the_five_questions() {
 }
 
 #[test]
+fn each_row_tells_its_interval_and_its_warnings() {
+    let mut run = fixture::run();
+    let note = |code: &str| crate::measurement::Note { code: code.to_owned(), text: "<why>".to_owned() };
+    run.measurements.iter_mut().for_each(|m| m.warnings.clear());
+    run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
+    run.measurements[1].warnings = vec![note("disturbed")];
+    let page = markup(&page_of(&run));
+    let rows: Vec<&str> = page.split("class=\"gauge").skip(2).collect();
+    assert_eq!(rows.len(), run.measurements.len());
+    assert!(
+        rows[0].contains("! disturbed, cpu quota<") && rows[0].contains("; warnings: disturbed, cpu quota")
+    );
+    assert!(rows[0].contains("&lt;why&gt;"));
+    for (row, measurement) in rows.iter().zip(&run.measurements) {
+        let has = |text: &str| row.contains(text);
+        assert_eq!(has("class=\"warned\""), !measurement.warnings.is_empty(), "{row}");
+        let Some(metric) = measurement.metrics.first() else { continue };
+        assert!(has("<span class=\"interval\" title=\"95 % interval of the median\">± "), "{row}");
+        // What has no limit fills nothing.
+        let known = metric.limit.as_ref().is_some_and(|limit| limit.value.is_some());
+        assert_eq!((has("class=\"fill"), has("no limit known")), (known, !known), "{row}");
+    }
+    assert!(page.contains("13 cases: 10 ok · 1 invalid · 1 failed · 1 skipped, 2 with warnings"), "{page}");
+    assert!(page.contains("2 disturbed · 1 cpu quota"));
+}
+
+#[test]
+fn charts_between_machines_are_titled_in_words() {
+    let made = |message: &str| {
+        let id = format!("mpi.latency/message={message}/server=nodes");
+        fixture::measured(&id, "latency", crate::quantity::Unit::Second, 1e-6)
+    };
+    let charts = charts::sweeps(&fixture::run_of(["1", "1K", "1M"].map(made).to_vec()), "mpi", &[]);
+    assert_eq!(charts[0].title, "mpi.latency by message · between machines");
+}
+
+#[test]
 fn every_chart_has_a_place_and_data() {
     let mut run = fixture::run();
     let more: Vec<_> = [(4u64 << 10, 1e-9), (512 << 20, 9e-8)]
@@ -79,13 +116,9 @@ fn every_chart_has_a_place_and_data() {
     let (markup, charts) = page::body(&run, &Beside::default(), 0);
     let markup = markup.into_string();
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
-    for wanted in [
-        "memory.latency latency by size",
-        "cpu.peak rate by threads",
-        "over time",
-        "Latency of single",
-        "Roofline",
-    ] {
+    for wanted in
+        ["memory.latency by size", "cpu.peak rate by threads", "over time", "Latency of single", "Roofline"]
+    {
         assert!(titles.iter().any(|t| t.contains(wanted)), "{wanted}: {titles:?}");
     }
     let mut ids: Vec<&str> = charts.iter().map(|c| c.id.as_str()).collect();
