@@ -69,6 +69,8 @@ fn tcp_and_udp_in_both_directions_over_two_streams() {
             let seen = server.measured(&arguments);
             assert_eq!(seen["status"], "ok", "{seen}");
             assert_eq!(seen["achieved"]["far_end_program"], "iperf3");
+            assert_eq!(seen["conditions"]["path_loopback"], 1.0);
+            assert!(seen["metrics"][0]["limit"]["value"].is_number(), "{}", seen["metrics"][0]["limit"]);
             let goodput = median(&seen, "goodput");
             assert!(goodput > 0.0 && goodput.is_finite(), "{benchmark} {direction}: {goodput}");
             if benchmark == "network.udp" {

@@ -153,7 +153,11 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
         figure(row.b),
         row.difference.map_or("–".to_owned(), signed),
         interval.unwrap_or_else(|| "–".to_owned()),
-        row.smallest.map_or("unknown".to_owned(), |share| format!("{} %", digits(share * 100.0))),
+        match row.smallest {
+            Some(share) => format!("{} %", digits(share * 100.0)),
+            None if row.verdict == Verdict::Told => "–".to_owned(),
+            None => "unknown".to_owned(),
+        },
         word(row.verdict).to_owned(),
     ]
 }

@@ -7,6 +7,7 @@
 mod data;
 mod talk;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,12 +17,12 @@ use std::time::{Duration, Instant};
 use data::Moved;
 use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id};
 
+use super::path::Path;
 use super::server::Address;
 use super::{Placement, random_bytes};
 use crate::bench::{Context, Prepared};
 use crate::case::{Case, Value};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
-use crate::traffic::route;
 use crate::traffic::udp::account::{Account, Layout, Tally};
 use crate::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
 use crate::traffic::udp::pace::Pace;
@@ -82,6 +83,7 @@ pub(super) fn check(case: &Case) -> Result<(), String> {
 #[derive(Debug)]
 pub(super) struct Client {
     server: SocketAddr,
+    path: Path,
     from: Option<IpAddr>,
     placement: Placement,
     datagrams: bool,
@@ -115,8 +117,10 @@ impl Client {
         let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
         let addresses = named.resolve()?;
         let none = || CannotMeasure::far_end("the iperf3 server has no address of the family of --bind");
+        let server = addresses.iter().find(family).copied().ok_or_else(none)?;
         Ok(Client {
-            server: addresses.iter().find(family).copied().ok_or_else(none)?,
+            server,
+            path: Path::to(server.ip(), Some(cx.machine)).with_copy_rate(),
             from,
             placement: Placement::apart(cx.machine),
             datagrams: case.benchmark() == "network.udp",
@@ -361,10 +365,12 @@ impl Client {
         more.extend(test.retransmits.map(|count| ("tcp_retransmits", count)));
         let named =
             |list: Vec<(&str, f64)>| list.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut more: BTreeMap<String, f64> = named(more);
+        more.extend(self.path.conditions());
         Ok(Sample {
             elapsed: test.seconds,
             values: named(values),
-            conditions: Conditions { more: named(more), ..Conditions::default() },
+            conditions: Conditions { more, ..Conditions::default() },
             ..Sample::default()
         })
     }
@@ -435,12 +441,7 @@ impl Prepared for Client {
     }
 
     fn facts(&self) -> Facts {
-        let link = match route::is_local(self.server.ip()) {
-            true => "loopback".to_owned(),
-            false => route::interface(&crate::machine::Root::live(), self.server.ip())
-                .unwrap_or_else(|| "unknown".to_owned()),
-        };
-        let mut facts = self.placement.facts(&link, self.server);
+        let mut facts = self.placement.facts(&self.path.name(), self.server);
         facts.achieved.insert("far_end_program".to_owned(), "iperf3".into());
         facts
     }
