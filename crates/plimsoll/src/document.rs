@@ -109,3 +109,23 @@ pub struct Run {
     /// One a case.
     pub measurements: Vec<Measurement>,
 }
+
+impl Run {
+    /// All but the measurements, which may be those of thousands of machines.
+    pub fn header(&self) -> Self {
+        Self {
+            schema: self.schema.clone(),
+            id: self.id.clone(),
+            started: self.started.clone(),
+            elapsed_s: self.elapsed_s,
+            version: self.version.clone(),
+            seed: self.seed,
+            status: self.status,
+            plan: self.plan.clone(),
+            machine: self.machine.clone(),
+            nodes: self.nodes.clone(),
+            findings: self.findings.clone(),
+            measurements: Vec::new(),
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! Each consumes the same events and the same document, and none of them can disturb the run: what cannot be written
 //! is told once, the rest goes on.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Stderr, Stdout, Write};
 use std::path::Path;
@@ -174,22 +175,20 @@ impl Outputs {
             }
         }
         if let Event::Measured { measurement } = event {
-            self.keep(measurement);
+            self.keep(std::slice::from_ref(measurement));
         }
     }
 
     /// Another machine has finished its part: what it measured is kept from now on.
     pub fn arrived(&mut self, part: &Run) {
-        for measurement in &part.measurements {
-            self.keep(measurement);
-        }
+        self.keep(&part.measurements);
     }
 
-    /// Enters a measurement in the history.
-    fn keep(&mut self, measurement: &Measurement) {
+    /// Enters measurements in the history.
+    fn keep(&mut self, measured: &[Measurement]) {
         if let Some(history) = &mut self.history {
-            let added = history.store.add(&history.run, history.next, measurement);
-            history.next += 1;
+            let added = history.store.add(&history.run, history.next, measured);
+            history.next += measured.len();
             self.kept(added);
         }
     }
@@ -220,8 +219,8 @@ impl Outputs {
     /// Writes what leaves the machine; what went wrong with it.
     fn documents(&self, run: &Run) -> Vec<String> {
         let leaving = match self.redact {
-            true => run.redacted(),
-            false => Ok(run.clone()),
+            true => run.redacted().map(Cow::Owned),
+            false => Ok(Cow::Borrowed(run)),
         };
         let leaving = match leaving {
             Ok(leaving) => leaving,

@@ -301,8 +301,8 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let solved = measures.solved(&together, &mut lead);
     solved.iter().for_each(tell);
     shared.extend(solved);
-    let ended = lead.end();
-    let mut document = merged(header, &ended, machines, begun.elapsed());
+    let mut ended = lead.end();
+    let mut document = merged(header, &mut ended, machines, begun.elapsed());
     let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
     let slow = shared.iter().flat_map(|measurement| finding::pairs(measurement, &names));
     // Who is lost comes first, and what each machine shows by itself last.
@@ -324,12 +324,13 @@ fn finished(run: &Run, interrupted: bool) -> Finished {
     Finished { run: run.clone(), code: exit_code(run, interrupted, true), interrupted }
 }
 
-/// One document of all: a row a machine. `machines` is how many there are, where their rows are all of it.
-fn merged(header: Run, ended: &Ended, machines: Option<usize>, elapsed: Duration) -> Run {
+/// One document of all, into which their rows move: a row a machine. `machines` is how many there are, where their rows
+/// are all of it.
+fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Duration) -> Run {
     let mut run = Run { nodes: Vec::new(), ..header };
-    for finished in ended.finished.values() {
-        run.nodes.extend(finished.run.nodes.iter().cloned());
-        run.measurements.extend(finished.run.measurements.iter().cloned());
+    for finished in ended.finished.values_mut() {
+        run.nodes.append(&mut finished.run.nodes);
+        run.measurements.append(&mut finished.run.measurements);
     }
     run.findings = ended.lost.iter().map(|one| late::finding(one, machines)).collect();
     run.findings.extend(finding::findings(&run.measurements));

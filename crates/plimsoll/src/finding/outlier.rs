@@ -24,6 +24,8 @@ pub(super) const DEVIATIONS: f64 = 3.5;
 pub(super) const NORMAL: f64 = 1.4826;
 /// No difference below this share of the median stands out.
 pub(super) const FLOOR: f64 = 0.03;
+/// A figure above the median by this share of it is told as so many times the median.
+const FAR: f64 = 9.0;
 /// A core clock this much below the others' explains a figure.
 const SLOWER: f64 = 0.02;
 
@@ -92,12 +94,11 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
         }
         let cause = cause(figure, away, &usual);
         let text = format!(
-            "{}: {}: {}, {} {} the median of {} machines{}",
+            "{}: {}: {}, {} of {} machines{}",
             figure.measurement.node,
             figure.measurement.case.id(),
             figure.shown(),
-            percent(away.abs(), 2),
-            if away < 0.0 { "below" } else { "above" },
+            from_median(away),
             figures.len(),
             cause.as_ref().map(|c| format!(": {c}")).unwrap_or_default(),
         );
@@ -109,6 +110,16 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
         found.push((away.abs(), finding("outlier", text, evidence)));
     }
     found
+}
+
+/// "60 % below the median", or "223 times the median" where a percentage would say little. `away` is the share of the
+/// median by which a figure is above it.
+pub(super) fn from_median(away: f64) -> String {
+    match away {
+        ..0.0 => format!("{} below the median", percent(-away, 2)),
+        FAR.. => format!("{} times the median", significant(away + 1.0, 2)),
+        _ => format!("{} above the median", percent(away, 2)),
+    }
 }
 
 fn is_worse(figure: &Figure<'_>, away: f64) -> bool {

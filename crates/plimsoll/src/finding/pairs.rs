@@ -4,13 +4,13 @@
 
 use serde_json::json;
 
-use super::outlier::{DEVIATIONS, FLOOR, NORMAL};
+use super::outlier::{DEVIATIONS, FLOOR, NORMAL, from_median};
 use super::{finding, headline};
 use crate::bench::Better;
 use crate::document::Finding;
 use crate::limit::median;
 use crate::measurement::Measurement;
-use crate::quantity::{Quantity, percent};
+use crate::quantity::Quantity;
 
 /// The most that are told of a case: where more pairs are slow than this, a machine or a switch is.
 const TOLD: usize = 8;
@@ -36,11 +36,10 @@ pub fn pairs(measurement: &Measurement, names: &[&str]) -> Vec<Finding> {
         }
         let (from, to) = (name(pair.row), name(pair.column));
         let text = format!(
-            "{from} to {to}: {}: {}, {} {} the median of {} pairs of machines",
+            "{from} to {to}: {}: {}, {} of {} pairs of machines",
             measurement.case.id(),
             Quantity { value: pair.value, unit: metric.unit },
-            percent(worse, 2),
-            if away < 0.0 { "below" } else { "above" },
+            from_median(away),
             values.len(),
         );
         let evidence = json!({
@@ -91,12 +90,18 @@ mod tests {
     fn a_time_is_worse_when_it_is_longer() {
         let mut made = measured([1.0, 1.0, 1.0, 1.0, 0.5, 3.0], 0.01);
         made.metrics[0].better = Better::Lower;
-        let found = pairs(&made, &["a", "b", "c", "d"]);
-        assert_eq!(found.len(), 1);
+        let told = |made: &Measurement| -> Vec<String> {
+            pairs(made, &["a", "b", "c", "d"]).into_iter().map(|found| found.text).collect()
+        };
+        let found = told(&made);
+        assert!(found.len() == 1 && found[0].starts_with("c to d"), "{found:?}");
+        assert!(found[0].ends_with("200 % above the median of 6 pairs of machines"), "{found:?}");
+        // Where a percentage would say little.
+        made.metrics[0].matrix = measured([1.0, 1.0, 1.0, 1.0, 0.5, 222.9], 0.01).metrics.remove(0).matrix;
         assert!(
-            found[0].text.contains("c to d") && found[0].text.contains("200 % above"),
-            "{}",
-            found[0].text
+            told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines"),
+            "{:?}",
+            told(&made)
         );
     }
 

@@ -28,8 +28,9 @@ fn run_with_id(id: &str) -> Run {
 
 fn stored(store: &mut Store, run: &Run) {
     store.begin(run).unwrap();
-    for (index, measurement) in run.measurements.iter().enumerate() {
-        store.add(&run.id, index, measurement).unwrap();
+    // By twos, and what is left.
+    for (index, measured) in run.measurements.chunks(2).enumerate() {
+        store.add(&run.id, 2 * index, measured).unwrap();
     }
     store.finish(run).unwrap();
 }
@@ -94,8 +95,8 @@ fn an_unfinished_run_is_partial_and_holds_what_was_added() {
     let run = fixture::run();
     let mut store = Store::open(&at(&directory)).unwrap();
     store.begin(&run).unwrap();
-    store.add(&run.id, 0, &run.measurements[0]).unwrap();
-    store.add(&run.id, 1, &run.measurements[1]).unwrap();
+    store.add(&run.id, 0, &run.measurements[..1]).unwrap();
+    store.add(&run.id, 1, &run.measurements[1..2]).unwrap();
     let read = store.load("last").unwrap();
     assert_eq!(read.status, RunStatus::Partial);
     assert_eq!(read.measurements, as_read(&run).measurements[..2]);
@@ -109,7 +110,7 @@ fn finishing_replaces_what_was_added() {
     let mut run = fixture::run();
     let mut store = Store::open(&at(&directory)).unwrap();
     store.begin(&run).unwrap();
-    store.add(&run.id, 0, &run.measurements[9]).unwrap();
+    store.add(&run.id, 0, &run.measurements[9..10]).unwrap();
     run.status = RunStatus::Partial;
     store.finish(&run).unwrap();
     assert_eq!(store.load("last").unwrap(), as_read(&run));
@@ -151,7 +152,7 @@ fn a_run_is_entered_once_and_before_its_measurements() {
     let directory = temporary();
     let run = fixture::run();
     let mut store = Store::open(&at(&directory)).unwrap();
-    assert!(matches!(store.add(&run.id, 0, &run.measurements[0]), Err(StoreError::NoSuchRun { .. })));
+    assert!(matches!(store.add(&run.id, 0, &run.measurements[..1]), Err(StoreError::NoSuchRun { .. })));
     assert!(matches!(store.finish(&run), Err(StoreError::NoSuchRun { .. })));
     store.begin(&run).unwrap();
     assert!(matches!(store.begin(&run), Err(StoreError::Failed { .. })));
@@ -397,7 +398,8 @@ fn adds_until_it_is_killed() {
     let run = run_with_id(&uuid::Uuid::now_v7().to_string());
     store.begin(&run).unwrap();
     for index in 0.. {
-        store.add(&run.id, index, &run.measurements[index % run.measurements.len()]).unwrap();
+        let measured = &run.measurements[index % run.measurements.len()];
+        store.add(&run.id, index, std::slice::from_ref(measured)).unwrap();
         writeln!(std::io::stdout(), "added {index}").unwrap();
     }
 }

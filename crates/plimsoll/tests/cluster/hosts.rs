@@ -2,7 +2,7 @@
 //! own. They live in processes that end with this one; what is left of control groups is removed on drop.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -274,6 +274,24 @@ impl Hosts {
         command
     }
 
+    /// Runs a plan on all hosts and kills a process of this kind on one of them as soon as it is there: exit code 4. What
+    /// is stored.
+    pub(crate) fn run_and_kill(&self, plan: &Path, number: usize, kind: Kind) -> Value {
+        let count = self.hosts.len().to_string();
+        let mut run = self.mpirun();
+        let run = run.args(["-n", &count, env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn();
+        let mut run = run.unwrap();
+        let mut victims = Vec::new();
+        in_course_of(&mut run, "what is to be killed begins", || {
+            victims = self.processes(number, kind);
+            !victims.is_empty()
+        });
+        kill(victims[0]);
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+        self.stored()
+    }
+
     /// The last run in the history of the first host.
     pub(crate) fn stored(&self) -> Value {
         let mut export = self.on(1, env!("CARGO_BIN_EXE_plimsoll"));
@@ -358,6 +376,20 @@ impl Kind {
             Kind::Solver => words[0].ends_with(b"/hpcc"),
             Kind::Any => true,
         }
+    }
+}
+
+/// Waits for something in the course of a run; one that ends before that has said why.
+pub(crate) fn in_course_of(run: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
+    let mut ended = false;
+    until(what, || {
+        ended = run.try_wait().unwrap().is_some();
+        ended || holds()
+    });
+    if ended {
+        let mut told = String::new();
+        run.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        panic!("{what}: the run ended before that: {told}");
     }
 }
 

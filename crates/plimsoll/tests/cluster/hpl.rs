@@ -1,10 +1,9 @@
 //! Two hosts solve a system together, by the hpcc that is installed.
 
-use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{skipped, until};
-use crate::hosts::{Hosts, Kind, signal};
+use crate::common::skipped;
+use crate::hosts::{Hosts, Kind};
 
 /// All CPUs, for the limit; two hosts on one machine have them both.
 const PLAN: &str = "name = 'together'\nsamples = 2\nsample-time = '20ms'\n\
@@ -71,23 +70,12 @@ fn a_solver_that_is_killed_is_a_failed_row_and_the_machines_keep_theirs() {
     let test = "a_solver_that_is_killed_is_a_failed_row_and_the_machines_keep_theirs";
     let Some(hosts) = solvers(test, 2) else { return };
     let plan = hosts.file("long.toml", LONG);
-    let mut run = hosts.mpirun();
-    let run = run.args(["-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
-    let mut victim = Vec::new();
-    until("the second host solves", || {
-        victim = hosts.processes(2, Kind::Solver);
-        !victim.is_empty()
-    });
-    signal(victim[0], Signal::KILL);
-    let output = run.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{told}");
-    let stored = hosts.stored();
+    let stored = hosts.run_and_kill(&plan, 2, Kind::Solver);
     let rows = stored["measurements"].as_array().unwrap().iter();
     let row =
         |m: &Value| (m["case"]["benchmark"].as_str().unwrap_or_default().to_owned(), m["status"] == "failed");
     let rows: Vec<_> = rows.map(row).collect();
     let expected = [("cpu.peak", false), ("cpu.peak", false), ("cpu.hpl", true)];
-    assert_eq!(rows, expected.map(|(name, failed)| (name.to_owned(), failed)), "{told}");
+    assert_eq!(rows, expected.map(|(name, failed)| (name.to_owned(), failed)));
     hosts.empty();
 }

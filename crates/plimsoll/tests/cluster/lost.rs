@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{skipped, until};
-use crate::hosts::{Hosts, Kind, said, signal};
+use crate::common::skipped;
+use crate::hosts::{Hosts, Kind, in_course_of, said, signal};
 use crate::hpl;
 
 /// Long enough to be interrupted in.
 const PLAN: &str = "samples = 150\nsample-time = '100ms'\n[[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f64'\nthreads = 1\n";
-/// The first host is soon done with it, the others not: each has the samples that are asked for, of this time.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
 
 /// When it happens.
@@ -64,9 +63,9 @@ fn lose(hosts: &Hosts, phase: Phase, what: Signal) {
     let plan = hosts.file(&format!("{phase:?}.toml"), &phase.plan());
     let order = if phase == Phase::Together { "--together" } else { "--one-by-one" };
     let mut run = hosts.mpirun();
-    let run =
-        run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg(order).spawn().unwrap();
-    until(&format!("{phase:?}"), || phase.has_come(hosts));
+    run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg(order);
+    let mut run = run.spawn().unwrap();
+    in_course_of(&mut run, &format!("{phase:?}"), || phase.has_come(hosts));
     let victim = hosts.processes(3, Kind::Rank);
     assert_eq!(victim.len(), 1, "{phase:?}");
     signal(victim[0], what);
@@ -131,8 +130,10 @@ fn a_rank_that_is_killed_when_it_has_just_joined_is_named() {
     let Some(hosts) = Hosts::new(test, 3) else { return };
     let plan = hosts.file("plan.toml", PLAN);
     let mut run = hosts.mpirun();
-    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
-    until("the third has joined", || hosts.processes(3, Kind::Rank).into_iter().any(connected));
+    let mut run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    in_course_of(&mut run, "the third has joined", || {
+        hosts.processes(3, Kind::Rank).into_iter().any(connected)
+    });
     let last = killed(&hosts, run, 3);
     // Soon after it has joined a rank says who it is, and may or may not have done so.
     let nameless = "plimsoll: nothing was measured: rank 2 is lost: its process ended";
@@ -152,8 +153,8 @@ fn a_rank_that_is_killed_while_pairs_are_measured_is_named_and_what_is_finished_
     let events = hosts.file("events", "");
     let mut run = hosts.mpirun();
     run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg("--events").arg(&events);
-    let run = run.spawn().unwrap();
-    until("pairs are measured", || {
+    let mut run = run.spawn().unwrap();
+    in_course_of(&mut run, "pairs are measured", || {
         std::fs::read_to_string(&events).unwrap_or_default().contains("server=nodes")
     });
     let last = killed(&hosts, run, 3);
@@ -196,17 +197,7 @@ fn a_host_whose_worker_dies_has_a_failed_row_and_the_others_their_figures() {
         return;
     };
     let plan = hosts.file("fails.toml", &PLAN.replace("= 150", "= 30"));
-    let mut run = hosts.mpirun();
-    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
-    let mut worker = Vec::new();
-    until("the second host measures", || {
-        worker = hosts.processes(2, Kind::Worker);
-        !worker.is_empty()
-    });
-    signal(worker[0], Signal::KILL);
-    let output = run.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
-    let stored = hosts.stored();
+    let stored = hosts.run_and_kill(&plan, 2, Kind::Worker);
     // On a busy machine the others' may be unlikely figures.
     let row = |m: &Value| (m["node"].as_str().unwrap_or_default().to_owned(), m["status"] == "failed");
     let rows: Vec<_> = stored["measurements"].as_array().unwrap().iter().map(row).collect();
@@ -225,10 +216,10 @@ fn what_the_others_have_finished_when_rank_0_is_killed_can_be_imported() {
     let Some(hosts) = Hosts::new(test, 3) else { return };
     let plan = hosts.file("two.toml", TWO);
     let mut run = hosts.mpirun();
-    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg("--together");
-    let run = run.spawn().unwrap();
+    run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg("--together");
+    let mut run = run.spawn().unwrap();
     let mut copies: Vec<PathBuf> = Vec::new();
-    until("all have finished and kept their first case", || {
+    in_course_of(&mut run, "all have finished and kept their first case", || {
         copies = [2, 3].into_iter().flat_map(|number| hosts.unconfirmed(number)).collect();
         copies.len() == 2 && hosts.keeps_its_own()
     });
@@ -266,8 +257,8 @@ fn rank_0_that_is_told_to_end_keeps_what_is_finished_and_all_end() {
     let Some(hosts) = Hosts::new(test, 2) else { return };
     let plan = hosts.file("ends.toml", &PLAN.replace("= 150", "= 30"));
     let mut run = hosts.mpirun();
-    let run = run.args(["-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
-    until("the second host measures", || !hosts.processes(2, Kind::Worker).is_empty());
+    let mut run = run.args(["-n", "2", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    in_course_of(&mut run, "the second host measures", || !hosts.processes(2, Kind::Worker).is_empty());
     signal(hosts.processes(1, Kind::Rank)[0], Signal::TERM);
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));

@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::until;
-use crate::hosts::{Hosts, Kind, said, signal};
+use crate::hosts::{Hosts, Kind, in_course_of, said, signal};
 
 const PLAN: &str = "name = 'mpi'\nsamples = 5\nsample-time = '5ms'\n\
     [[group]]\nbenchmark = 'mpi.latency'\nmessage = ['8', '64K']\n\
@@ -122,9 +121,9 @@ fn a_host_that_stands_still_while_mpi_is_measured_is_named() {
     let plan = hosts
         .file("long.toml", "samples = 4000\nsample-time = '50ms'\n[[group]]\nbenchmark = 'mpi.barrier'\n");
     let mut run = hosts.mpirun();
-    let run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
+    let mut run = run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).spawn().unwrap();
     let mut victim = Vec::new();
-    until("the third host computes", || {
+    in_course_of(&mut run, "the third host computes", || {
         victim = hosts.processes(3, Kind::Rank);
         // Two seconds: nothing but an exercise takes so much.
         victim.first().is_some_and(|pid| computed(*pid) > 200)

@@ -1,6 +1,7 @@
 //! Two thousand machines that are made up, through the same gathering, outliers and reports as real ones.
 
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::cluster::message::{decoded, encoded};
@@ -13,6 +14,8 @@ use crate::report::{Style, Wishes, html, terminal};
 const MANY: usize = 2000;
 /// The one that is slow.
 const SLOW: usize = 1234;
+/// Between two of all ranks' words, in a large world whose ranks hold no connection.
+const APART: Duration = Duration::from_millis(1);
 
 fn hello(rank: usize) -> Hello {
     let host = format!("node{rank:04}");
@@ -29,9 +32,14 @@ fn hello(rank: usize) -> Hello {
 
 /// What a machine measures: eight cases that differ a little from machine to machine.
 fn measured(rank: usize) -> Run {
-    let mut run = fixture::run();
+    static LIKE: LazyLock<Run> = LazyLock::new(|| {
+        let mut run = fixture::run();
+        run.measurements.truncate(1);
+        run
+    });
+    let mut run = LIKE.clone();
     let name = hello(rank).host;
-    let like = run.measurements[0].clone();
+    let like = run.measurements.remove(0);
     run.measurements = (0..8_u64)
         .map(|case| {
             let mut own = Measurement { node: name.clone(), ..like.clone() };
@@ -52,13 +60,27 @@ fn measured(rank: usize) -> Run {
 
 /// The other ranks as rank 0 sees them: each says hello, and what it has measured once it is welcome; then it beats.
 struct MadeUp {
+    /// What each will have measured.
+    finished: Vec<Vec<u8>>,
     inbox: VecDeque<Parcel>,
-    beats: usize,
+    /// Who beats next, and since when nobody has.
+    next: usize,
+    beat: Instant,
 }
 
 impl MadeUp {
-    fn say(&mut self, from: usize, message: &Message) {
-        self.inbox.push_back(Parcel { from, bytes: Ok(encoded(message)) });
+    fn new() -> Self {
+        let hello = |rank| Parcel { from: rank, bytes: Ok(encoded(&Message::Hello(Box::new(hello(rank))))) };
+        let finished = |rank| {
+            let finished = Finished { run: measured(rank), code: 0, interrupted: false };
+            encoded(&Message::Finished(Box::new(finished)))
+        };
+        Self {
+            finished: (0..MANY).map(finished).collect(),
+            inbox: (1..MANY).map(hello).collect(),
+            next: 1,
+            beat: Instant::now(),
+        }
     }
 }
 
@@ -73,17 +95,17 @@ impl Link for MadeUp {
 
     fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), String> {
         if matches!(decoded(bytes)?, Message::Welcome(_)) {
-            let finished = Finished { run: measured(to), code: 0, interrupted: false };
-            self.say(to, &Message::Finished(Box::new(finished)));
+            let bytes = std::mem::take(&mut self.finished[to]);
+            self.inbox.push_back(Parcel { from: to, bytes: Ok(bytes) });
         }
         Ok(())
     }
 
     fn receive(&mut self) -> Option<Parcel> {
         self.inbox.pop_front().or_else(|| {
-            self.beats = (self.beats + 1) % MANY;
-            // After the last of them there is nothing for a while.
-            (self.beats > 0).then(|| Parcel { from: self.beats, bytes: Ok(Vec::new()) })
+            let from = (self.beat.elapsed() >= APART).then_some(self.next)?;
+            (self.next, self.beat) = (from % (MANY - 1) + 1, Instant::now());
+            Some(Parcel { from, bytes: Ok(Vec::new()) })
         })
     }
 
@@ -96,11 +118,27 @@ impl Link for MadeUp {
     }
 }
 
+/// Tells how long the stages take, to whoever runs the test with `--nocapture`.
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    #[allow(clippy::print_stderr, reason = "the harness shows it to whoever asks")]
+    fn lap(&mut self, stage: &str) {
+        let took = std::mem::replace(&mut self.0, Instant::now()).elapsed();
+        eprintln!("{:6.2} s  {stage}", took.as_secs_f64());
+    }
+}
+
 #[test]
 fn two_thousand_machines_are_gathered_and_the_slow_one_is_named_in_every_report() {
+    let mut clock = Clock::start();
     let (alarm, _kept) = unbounded();
-    let mut world = MadeUp { inbox: VecDeque::new(), beats: 0 };
-    (1..MANY).for_each(|rank| world.say(rank, &Message::Hello(Box::new(hello(rank)))));
+    let world = MadeUp::new();
+    clock.lap("the machines' messages made up (not rank 0's work)");
     let fabric = Fabric::new(|| Ok(world), alarm, Duration::from_secs(60)).unwrap();
     let (_keep, interrupts) = unbounded();
     let roster = Roster::of(&cluster::introduced(&fabric, hello(0), &interrupts).unwrap()).unwrap();
@@ -108,26 +146,32 @@ fn two_thousand_machines_are_gathered_and_the_slow_one_is_named_in_every_report(
     let own = measured(0);
     let mut lead = Lead::admit(&fabric, interrupts, roster, &told);
     lead.run(|_| Finished { run: own.clone(), code: 0, interrupted: false }, |_, _| ());
-    let ended = lead.end();
+    let mut ended = lead.end();
     assert_eq!((ended.finished.len(), ended.lost.len(), ended.interrupted), (MANY, 0, false));
+    clock.lap("introduced, admitted, gathered");
     let header = Run { measurements: Vec::new(), ..own };
-    let run = merged(header, &ended, Some(MANY), Duration::from_secs(1));
+    let run = merged(header, &mut ended, Some(MANY), Duration::from_secs(1));
     fabric.leave().unwrap();
+    clock.lap("one document of all, with outliers");
     assert_eq!((run.nodes.len(), run.measurements.len(), run.status), (MANY, 8 * MANY, RunStatus::Complete));
     let named: Vec<_> = run.findings.iter().map(|f| f.evidence["node"].as_str().unwrap()).collect();
     assert_eq!(named, ["node1234"], "{:?}", run.findings.iter().take(3).map(|f| &f.text).collect::<Vec<_>>());
     let page = html::page(std::slice::from_ref(&run), &html::Beside::default()).unwrap();
+    clock.lap("page");
     assert!(page.contains("2000 machines") && page.contains("node1234"));
     assert!(page.len() < 16 << 20, "{} bytes", page.len());
     let mut text = Vec::new();
     terminal::print(&run, &mut text, &Style::detect(Wishes { no_color: true, quiet: true })).unwrap();
+    clock.lap("table");
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("2000 measured the same") && text.contains("node1234"), "{text}");
     let mut json = Vec::new();
     crate::report::json::write(&run, &mut json).unwrap();
+    clock.lap("document written");
     // The document is read again, and a machine that is missing from it can be added later.
     let less = without(Run::parse(std::str::from_utf8(&json).unwrap()).unwrap(), &["node1234"]);
     let whole = with_late(less, &measured(SLOW)).unwrap().unwrap();
+    clock.lap("document read, a late machine entered");
     assert_eq!((whole.nodes.len(), whole.measurements.len()), (MANY, 8 * MANY));
     assert!(whole.findings.iter().any(|f| f.code == "outlier"));
     assert_eq!(with_late(whole, &measured(SLOW)), Ok(None));
