@@ -222,14 +222,16 @@ impl<'a> Figures<'a> {
         same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
     }
 
-    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them.
+    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them; of a case that does not tell, of
+    /// the other cases of its runs.
     fn core_to_core(&self) -> Option<f64> {
-        median(
-            self.all
-                .iter()
-                .filter_map(|t| t.measurement.conditions.more.get(CORE_TO_CORE).copied())
-                .collect(),
-        )
+        let told = |m: &Measurement| m.conditions.more.get(CORE_TO_CORE).copied();
+        let beside = |t: &Taken<'a>| {
+            let node = &t.measurement.node;
+            t.run.measurements.iter().filter(move |m| m.node == *node).filter_map(told)
+        };
+        let own = median(self.all.iter().filter_map(|t| told(t.measurement)).collect());
+        own.or_else(|| median(self.all.iter().flat_map(beside).collect()))
     }
 
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
@@ -303,6 +305,7 @@ fn moved(pair: &Pair<'_, '_>) -> Option<String> {
 
 fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
     let Some(first) = pair.b.all.first() else { return Vec::new() };
+    let foreign = foreign(pair);
     let names = first.measurement.metrics.iter().enumerate();
     names
         .filter_map(|(index, metric)| {
@@ -314,7 +317,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
                 b: judge::Evidence::of(&b),
                 noise,
                 disturbed: pair.a.disturbed().max(pair.b.disturbed()),
-                foreign: foreign(pair),
+                foreign: foreign.clone(),
             };
             let blank = Compared {
                 case: pair.b.case.clone(),

@@ -70,6 +70,23 @@ fn what_comes_of_cpus_in_other_places_is_not_called_real() {
 }
 
 #[test]
+fn a_case_that_tells_no_places_has_those_of_its_run() {
+    let run = |value, apart| {
+        let mut run = run(value);
+        let mut beside = of_case("memory.bandwidth/op=copy/size=512M/threads=2", 10e9).measurements.remove(0);
+        beside.conditions.more.insert(CORE_TO_CORE.to_owned(), apart);
+        run.measurements.push(beside);
+        side(vec![run])
+    };
+    let verdict = |a, b| compare(&a, &b, &floors(0.004)).compared.remove(0).verdict;
+    assert_eq!(verdict(run(30e9, 27e-9), run(20e9, 110e-9)), Verdict::Undecided);
+    assert_eq!(verdict(run(30e9, 27e-9), run(20e9, 30e-9)), Verdict::Worse);
+    let mut elsewhere = run(20e9, 110e-9);
+    elsewhere.runs[0].measurements[1].node = "another".to_owned();
+    assert_eq!(verdict(run(30e9, 27e-9), elsewhere), Verdict::Worse, "another machine's");
+}
+
+#[test]
 fn without_a_known_noise_nothing_is_called_real() {
     let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[]);
     let one = &comparison.compared[0];
