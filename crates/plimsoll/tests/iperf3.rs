@@ -36,6 +36,10 @@ impl Server {
     }
 
     fn measured(&self, arguments: &[&str]) -> serde_json::Value {
+        self.all_measured(arguments)[0].clone()
+    }
+
+    fn all_measured(&self, arguments: &[&str]) -> serde_json::Value {
         let dir = scratch();
         let server = format!("iperf3://127.0.0.1:{}", self.port);
         let mut command = plimsoll(dir.path());
@@ -43,7 +47,7 @@ impl Server {
             .args(["network", "--server", &server, "--json", "-", "--store", "none", "--quiet"])
             .args(arguments);
         let (out, _) = ended(&mut command, 0);
-        serde_json::from_str::<serde_json::Value>(&out).unwrap()["measurements"][0].clone()
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()["measurements"].clone()
     }
 }
 
@@ -80,6 +84,18 @@ fn tcp_and_udp_in_both_directions_over_two_streams() {
             }
         }
     }
+}
+
+/// Without `--only`: what it cannot serve is skipped and says why, the rest is measured.
+#[test]
+fn what_an_iperf3_server_cannot_serve_is_skipped() {
+    let Some(server) = Server::start("iperf3's protocol without --only") else { return };
+    let all = server.all_measured(&["--samples", "1", "--sample-time", "100ms"]);
+    let all = all.as_array().unwrap();
+    let of = |name: &str| all.iter().find(|m| m["case"]["id"].as_str().unwrap().starts_with(name)).unwrap();
+    assert_eq!(of("network.tcp")["status"], "ok", "{all:?}");
+    assert_eq!(of("network.latency")["status"], "skipped");
+    assert!(of("network.latency")["reason"].as_str().unwrap().contains("plimsoll serve"), "{all:?}");
 }
 
 #[test]

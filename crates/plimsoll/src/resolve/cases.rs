@@ -69,8 +69,14 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
             "--only {} matches nothing that takes the parameters named; the same command with --list and without --only names the cases",
             crate::text::shown(&only.join(","))
         ))),
-        n if n as u64 <= MOST_CASES => Ok(all),
-        n => Err(too_many(n as u64)),
+        n if n as u64 > MOST_CASES => Err(too_many(n as u64)),
+        _ => {
+            match all.iter().map(|p| bench::network::unserved(&p.candidate.case)).collect::<Option<Vec<_>>>()
+            {
+                Some(whys) => Err(other(format!("--server: {}", whys.join("; ")))),
+                None => Ok(all),
+            }
+        }
     }
 }
 

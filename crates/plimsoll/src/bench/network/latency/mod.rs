@@ -78,9 +78,6 @@ impl Benchmark for Latency {
             }
         }
         let cases = with_options(cases, group, self.keys())?;
-        if let Some(case) = cases.iter().find(|case| super::iperf3::is_for(case)) {
-            return Err(format!("server: iperf3 makes no round trips; measure {case} to plimsoll serve"));
-        }
         if let Some(case) =
             cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
         {
@@ -93,7 +90,11 @@ impl Benchmark for Latency {
                 "load: it lasts for a time; take --sample-time instead of --count in {case}"
             ));
         }
-        Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+        let feasible = |case: &Case| match super::unserved(case) {
+            Some(why) => Err(CannotMeasure::not_here(why)),
+            None => Ok(()),
+        };
+        Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
