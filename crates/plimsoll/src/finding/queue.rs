@@ -87,18 +87,21 @@ fn within(measurement: &Measurement) -> Option<Finding> {
     let (points, chosen) = searched(measurement)?;
     let found = &points[chosen];
     let next = points.iter().filter(|at| at.depth > found.depth).min_by(|a, b| a.depth.total_cmp(&b.depth));
-    let text = match next.and_then(|next| Some((next, next.time(percentile)?))) {
-        Some((next, time)) => format!(
-            "{percentile} stays within {bound} up to {}, at {}; at {} it is {time}",
+    let beyond = match next.and_then(|next| Some((next, next.time(percentile)?))) {
+        Some((next, time)) => {
+            format!("up to {}, at {}; at {} it is {time}", found.place(), found.rate(), next.place())
+        }
+        None => format!("up to the deepest queue that was tried, {}, at {}", found.place(), found.rate()),
+    };
+    let missed = measurement.achieved.get("target_held").and_then(serde_json::Value::as_bool) == Some(false);
+    let share = measurement.achieved.get("within_target").and_then(serde_json::Value::as_f64);
+    let text = match share.filter(|_| missed) {
+        Some(share) => format!(
+            "{percentile} stayed within {bound} in the search {beyond}; in the samples at {} only {} of the transfers did",
             found.place(),
-            found.rate(),
-            next.place()
+            percent(share, 4)
         ),
-        None => format!(
-            "{percentile} stays within {bound} up to the deepest queue that was tried, {}, at {}",
-            found.place(),
-            found.rate()
-        ),
+        None => format!("{percentile} stays within {bound} {beyond}"),
     };
     Some(finding("latency-target", text, evidence(measurement, found, &points)))
 }
@@ -160,6 +163,15 @@ mod tests {
         );
         let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
         assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
+
+        let mut missed = searched(id, &CURVE[..4], (1, 4));
+        missed.achieved.insert("target_held".to_owned(), false.into());
+        missed.achieved.insert("within_target".to_owned(), 0.9812.into());
+        assert_eq!(
+            find(&[missed])[0].text,
+            "p99 stayed within 250us in the search up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs; in the \
+             samples at depth 4 only 98.12 % of the transfers did"
+        );
     }
 
     #[test]

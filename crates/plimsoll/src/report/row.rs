@@ -47,7 +47,8 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = block_level(measurement).into_iter().collect();
+        let mut details: Vec<String> =
+            block_level(measurement).into_iter().chain(deepest(measurement)).collect();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
@@ -117,6 +118,17 @@ fn level(measurement: &Measurement) -> Option<String> {
     Some(if level == "memory" || near { level.to_owned() } else { format!("{level}-sized") })
 }
 
+/// What a search for the deepest queue within a latency found.
+fn deepest(measurement: &Measurement) -> Option<String> {
+    let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
+    let held = measurement.achieved.get("target_held")?.as_bool()?;
+    Some(match measurement.achieved.get("deepest")?.as_u64() {
+        None => format!("{target} at no depth"),
+        Some(depth) if held => format!("{target} up to depth {depth}"),
+        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
+    })
+}
+
 fn human(value: f64, unit: Unit) -> String {
     Quantity::new(value, unit).to_string()
 }
@@ -147,9 +159,10 @@ fn note(limit: &Limit) -> Option<String> {
     }
 }
 
-/// The tail of the headline's distribution.
+/// The headline's distribution. Where there is one, a sample's value is the mean of its operations.
 fn tail(metric: &MetricResult) -> Option<String> {
-    said(metric.percentiles.as_ref()?, metric.unit, &["p99", "p99.9", "max"])
+    let all = said(metric.percentiles.as_ref()?, metric.unit, &["p50", "p99", "p99.9", "max"])?;
+    Some(format!("median of means; {all}"))
 }
 
 /// The medians of a matrix by what the pairs share.
@@ -278,7 +291,7 @@ mod tests {
     fn distributions_and_telling_metrics_are_details() {
         let details: Vec<String> = fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
         assert_eq!(details[3], "with write-allocate 14.9 GB/s");
-        assert_eq!(details[7], "p99 183 µs · p99.9 783 µs · max 3.57 ms");
+        assert_eq!(details[7], "median of means; p50 87.0 µs · p99 183 µs · p99.9 783 µs · max 3.57 ms");
         assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
         assert!(details[0].is_empty() && details[9].is_empty());
     }
@@ -306,6 +319,21 @@ mod tests {
         let mut made = fixture::measured("memory.loaded-latency/op=read", "latency", Unit::Second, 150e-9);
         made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), Point::new()]);
         assert_eq!(Row::of(&made).details, "no load 143 ns · 25.0 GB/s 145 ns");
+    }
+
+    #[test]
+    fn a_search_within_a_latency_tells_its_answer() {
+        let told = |deepest: Option<u64>, held: bool| {
+            let id = "disk.io/op=read/latency-target=p99:2ms";
+            let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
+            assert!(Row::of(&made).details.is_empty());
+            made.achieved.insert("deepest".to_owned(), deepest.into());
+            made.achieved.insert("target_held".to_owned(), held.into());
+            Row::of(&made).details
+        };
+        assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
+        assert_eq!(told(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
+        assert_eq!(told(None, false), "p99 ≤ 2ms at no depth");
     }
 
     #[test]

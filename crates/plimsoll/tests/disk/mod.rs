@@ -11,6 +11,7 @@ mod killed;
 mod racer;
 mod slow;
 mod steady;
+mod target;
 mod verify;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,44 @@
+//! `--latency-target`: the answer of the search, in row, document and finding.
+
+use serde_json::{Value, json};
+
+use crate::support::{ended, plimsoll, scratch};
+
+/// The table and the one measurement of a search up to depth 4 of a small file in the page cache.
+fn searched(target: &str) -> (String, Value) {
+    let dir = scratch();
+    let mut command = plimsoll(dir.path());
+    command.args([
+        "disk",
+        "--op",
+        "read",
+        "--pattern",
+        "random",
+        "--block",
+        "4K",
+        "--depth",
+        "4",
+        "--size",
+        "1M",
+    ]);
+    command.args(["--cache", "buffered", "--samples", "2", "--sample-time", "20ms", "--store", "none"]);
+    command.args(["--latency-target", target, "--json", "run.json"]);
+    let (table, _) = ended(&mut command, 0);
+    let run: Value = serde_json::from_slice(&std::fs::read(dir.path().join("run.json")).unwrap()).unwrap();
+    (table, run["measurements"][0].clone())
+}
+
+#[test]
+fn a_bound_that_always_holds_and_one_that_never_does() {
+    let (table, held) = searched("p90=10s");
+    let achieved = |key: &str, seen: &Value| seen["achieved"][key].clone();
+    assert_eq!((achieved("deepest", &held), achieved("target_held", &held)), (json!(4), json!(true)));
+    assert_eq!(achieved("within_target", &held), json!(1.0));
+    assert!(table.contains("10s up to depth 4"), "{table}");
+
+    let (table, missed) = searched("p90=1ns");
+    assert_eq!((achieved("deepest", &missed), achieved("target_held", &missed)), (Value::Null, json!(false)));
+    assert_eq!(achieved("within_target", &missed), json!(0.0));
+    let warned = missed["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "latency-target-missed");
+    assert!(warned && table.contains("1ns at no depth"), "{table}");
+}
