@@ -63,20 +63,18 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         }));
     }
     none_of(mistakes)?;
+    let unserved = all.iter().map(|p| bench::network::unserved(&p.candidate.case));
+    if let Some(why) = unserved.collect::<Option<Vec<_>>>().and_then(|whys| whys.into_iter().next()) {
+        return Err(other(format!("--server: {why}")));
+    }
     match all.len().saturating_mul(plan.repeat as usize) {
         0 if only.is_empty() => Err(other("the excludes of the plan leave no case")),
         0 => Err(other(format!(
             "--only {} matches nothing that takes the parameters named; the same command with --list and without --only names the cases",
             crate::text::shown(&only.join(","))
         ))),
-        n if n as u64 > MOST_CASES => Err(too_many(n as u64)),
-        _ => {
-            match all.iter().map(|p| bench::network::unserved(&p.candidate.case)).collect::<Option<Vec<_>>>()
-            {
-                Some(whys) => Err(other(format!("--server: {}", whys.join("; ")))),
-                None => Ok(all),
-            }
-        }
+        n if n as u64 <= MOST_CASES => Ok(all),
+        n => Err(too_many(n as u64)),
     }
 }
 
