@@ -258,9 +258,16 @@ impl Outputs {
         let places = [beside.to_owned(), std::env::temp_dir()];
         let put = |place: &std::path::PathBuf| json::spool(run, place).ok();
         self.complaints.push(match places.iter().find_map(put) {
-            Some(file) => {
-                format!("the run is kept in {file}; enter it later with: plimsoll history import {file}")
-            }
+            Some(file) => format!(
+                "the run is kept in {file}; enter it later with: plimsoll history import {file}{}",
+                match &location {
+                    Location::Usual(_) => String::new(),
+                    Location::Named(store) => format!(
+                        " --store {}",
+                        crate::text::shown_bytes(store.as_os_str().as_encoded_bytes())
+                    ),
+                }
+            ),
             None => "and there is no room for the run elsewhere; it is on this screen alone".to_owned(),
         });
     }

@@ -24,27 +24,23 @@ fn measured(words: &[&str]) -> Value {
 #[test]
 fn a_fixed_amount_is_divided_among_the_threads_and_named() {
     let words =
-        ["--type", "f64", "--threads", "1,2", "--work", "1e9", "--scaling", "strong", "--place", "compact"];
+        ["--type", "f64", "--threads", "1,2", "--work", "1e10", "--scaling", "strong", "--place", "compact"];
     let document = measured(&words);
     for (measurement, threads) in document["measurements"].as_array().unwrap().iter().zip([1, 2]) {
         let params = &measurement["case"]["params"];
         assert_eq!(
             (&params["threads"], &params["work"]),
-            (&threads.into(), &1_000_000_000.into()),
+            (&threads.into(), &10_000_000_000_u64.into()),
             "{params}"
         );
         let achieved = measurement["achieved"]["work"].as_u64().unwrap();
-        assert!((1_000_000_000..1_000_010_000).contains(&achieved), "{achieved}");
+        assert!((10_000_000_000..10_000_010_000).contains(&achieved), "{achieved}");
         let metrics: Vec<&Value> =
             measurement["metrics"].as_array().unwrap().iter().map(|m| &m["name"]).collect();
         assert_eq!(metrics, ["rate", "time"]);
     }
-    // So little work, on a busy machine, may be found past its limit: an invalid figure scales to nothing.
-    let all_ok = document["measurements"].as_array().unwrap().iter().all(|m| m["status"] == "ok");
-    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling");
-    assert!(found.is_some() || !all_ok, "{document}");
-    let efficiency = |found: &Value| found["evidence"]["steps"][0]["efficiency"].as_f64().unwrap();
-    assert!(found.is_none_or(|found| efficiency(found) > 0.0), "{document}");
+    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling").unwrap();
+    assert!(found["evidence"]["steps"][0]["efficiency"].as_f64().unwrap() > 0.0, "{found}");
 }
 
 #[test]

@@ -137,6 +137,12 @@ impl<'a> History<'a> {
             )),
             e => store_failure(&e),
         })?;
+        if run.measurements.is_empty() {
+            return Err(Failure::usage(format!(
+                "run {} has no results, it ended before its first case had; name another: last~1 is the one before last",
+                shown(&run.id)
+            )));
+        }
         Ok(Side { name: shown(name), runs: vec![run] })
     }
 

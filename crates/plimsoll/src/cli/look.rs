@@ -7,8 +7,8 @@ use clap::Args;
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug)]
 pub struct Compare {
-    /// What is compared with: a run (its id, the beginning of it, last, last~1), a tag, a file, baseline:lastN,
-    /// published:NAME
+    /// What is compared with: a run (its id, the beginning of it, last, last~1), a tag (all runs that bear it), a
+    /// file, baseline:lastN, published:NAME
     #[arg(value_name = "A")]
     pub a: String,
     /// What is compared: likewise

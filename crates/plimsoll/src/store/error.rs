@@ -46,6 +46,26 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// Nothing of a history is in the file, so that no repair helps. Nothing was changed.
+    #[error(
+        "{file} is no history: {why}; it is left as it is: move it away, and 'plimsoll run' makes a new one, or use --store FILE"
+    )]
+    NoHistory {
+        /// The file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// A journal holds committed rows of a file that is not there.
+    #[error(
+        "history {file} is gone, but its journal {journal} is here and may hold what was stored last: bring {file} back, or move the journal away, or use --store FILE"
+    )]
+    Gone {
+        /// The file.
+        file: String,
+        /// Its journal.
+        journal: String,
+    },
     /// A later plimsoll wrote the file.
     #[error(
         "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll, or --store FILE"
@@ -112,15 +132,33 @@ impl StoreError {
 
     /// What SQLite said about `file`.
     pub(super) fn sqlite(file: &Path, error: &rusqlite::Error) -> Self {
+        use rusqlite::Error::{
+            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+        };
         let why = crate::text::shown(&error.to_string());
-        let file = name(file);
-        match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged { file, why },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { file },
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                Self::NotWritable { file, why }
+        let shown = name(file);
+        match (error.sqlite_error_code(), error) {
+            (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, "it does not begin as one"),
+            (Some(ErrorCode::DatabaseCorrupt), _) => Self::damaged(file, TORN),
+            (
+                None,
+                FromSqlConversionFailure(..)
+                | IntegralValueOutOfRange(..)
+                | InvalidColumnType(..)
+                | Utf8Error(..),
+            ) => Self::damaged(file, "a stored value is damaged"),
+            (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => Self::Busy { file: shown },
+            (Some(ErrorCode::ReadOnly), _) => Self::NotWritable {
+                file: shown,
+                why: "the file or its directory can only be read; allow writing both".to_owned(),
+            },
+            (Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied), _) => {
+                Self::NotWritable { file: shown, why }
             }
-            _ => Self::Failed { file, why },
+            (Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure), _) if is_full(file) => {
+                Self::Failed { file: shown, why: "no space is left on its file system; make room".to_owned() }
+            }
+            _ => Self::Failed { file: shown, why },
         }
     }
 
@@ -138,6 +176,16 @@ impl StoreError {
     pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
         Self::Damaged { file: name(file), why: why.into() }
     }
+}
+
+/// What every check of pages comes to.
+pub(super) const TORN: &str = "its pages do not fit together";
+
+/// Whether the file system has less room than a commit takes. SQLite says "I/O error" where it cannot make its shared memory.
+fn is_full(file: &Path) -> bool {
+    const COMMIT: u64 = 64 << 10;
+    let room = rustix::fs::statvfs(file.parent().unwrap_or(file)).map(|fs| fs.f_bavail * fs.f_frsize);
+    room.is_ok_and(|room| room < COMMIT)
 }
 
 /// A path for people.

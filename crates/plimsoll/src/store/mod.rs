@@ -153,7 +153,10 @@ impl Store {
     }
 
     fn existing(file: PathBuf) -> Result<Self, StoreError> {
-        let found = place::inspect(&file)?.ok_or_else(|| StoreError::Missing { file: error::name(&file) })?;
+        let Some(found) = place::inspect(&file)? else {
+            schema::refuse_leftovers(&file)?;
+            return Err(StoreError::Missing { file: error::name(&file) });
+        };
         let connection = schema::open(&file, found.len())?;
         Ok(Self { file, connection })
     }

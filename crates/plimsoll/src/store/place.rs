@@ -158,7 +158,7 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
         return Err(StoreError::refused(file, why));
     }
     if found.len() == 0 {
-        return Err(StoreError::damaged(file, "it is empty"));
+        return Err(StoreError::NoHistory { file: name(file), why: "it is empty".to_owned() });
     }
     refuse_other_journals(file, &found)?;
     Ok(Some(found))

@@ -51,16 +51,24 @@ pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
     let failed = |e: std::io::Error| StoreError::not_writable(&file, &e);
     let directory = file.parent().unwrap_or(Path::new("/"));
     let work = tempfile::Builder::new().prefix(".history-repair-").tempdir_in(directory).map_err(failed)?;
-    let copy = work.path().join("damaged.db");
-    for suffix in [""].iter().chain(&JOURNALS) {
-        let from = beside(&file, suffix);
-        if from.exists() {
-            fs::copy(&from, beside(&copy, suffix)).map_err(failed)?;
-        }
-    }
     let fresh = work.path().join("history.db");
     schema::create(&fresh)?;
-    let damaged = readable(&copy, &fresh).map_err(|_| nothing(&file))?;
+    let copied = |name: &str, suffixes: &[&str]| -> std::io::Result<PathBuf> {
+        let copy = work.path().join(name);
+        for suffix in suffixes.iter().filter(|suffix| beside(&file, suffix).exists()) {
+            fs::copy(beside(&file, suffix), beside(&copy, suffix))?;
+        }
+        Ok(copy)
+    };
+    let whole = copied("damaged.db", &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
+    let damaged = match readable(&whole, &fresh) {
+        Ok(damaged) => damaged,
+        // A journal of another database hides all of this one.
+        Err(_) => {
+            let alone = copied("alone.db", &[""]).map_err(failed)?;
+            readable(&alone, &fresh).map_err(|_| nothing(&file))?
+        }
+    };
     let mut store = Store::existing(fresh.clone())?;
     let mut repaired = Repaired { file: file.clone(), kept: None, runs: 0, partly: 0, lost: 0 };
     save(&damaged, &mut store, &mut repaired)?;
@@ -74,7 +82,7 @@ pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
 }
 
 fn nothing(file: &Path) -> StoreError {
-    StoreError::damaged(file, "nothing of a history can be read in it")
+    StoreError::NoHistory { file: name(file), why: "nothing of one can be read in it".to_owned() }
 }
 
 /// The number of runs in an undamaged history; `None` where it is damaged.
@@ -85,9 +93,10 @@ fn whole(file: &Path) -> Result<Option<usize>, StoreError> {
         // Opening checks small files only.
         let check = "PRAGMA integrity_check(1)";
         let said: String = store.connection.query_row(check, [], |row| row.get(0)).map_err(sqlite)?;
-        let count = "SELECT count(*) FROM run";
-        let runs: i64 = store.connection.query_row(count, [], |row| row.get(0)).map_err(sqlite)?;
-        Ok((said == "ok").then(|| usize::try_from(runs).unwrap_or(0)))
+        let runs = store.list()?;
+        // Of what stands in a page nobody but its reader knows whether it is damaged.
+        runs.iter().try_for_each(|run| store.load(&run.id).map(drop))?;
+        Ok((said == "ok").then_some(runs.len()))
     };
     match checked() {
         Err(StoreError::Damaged { .. }) => Ok(None),
@@ -277,7 +286,7 @@ fn exchange(file: &Path, fresh: &Path) -> std::io::Result<PathBuf> {
     let kept = beside(file, &format!(".damaged{number}"));
     for suffix in [""].iter().chain(&JOURNALS) {
         let from = beside(file, suffix);
-        if from.exists() {
+        if fs::metadata(&from).is_ok_and(|found| found.len() > 0) {
             fs::hard_link(&from, beside(&kept, suffix))
                 .or_else(|_| fs::copy(&from, beside(&kept, suffix)).map(drop))?;
         }
@@ -402,7 +411,7 @@ mod tests {
                 Ok(repaired) => repaired,
                 // Without the root no run is found: the one page that costs all.
                 Err(e) => {
-                    assert!(page == of_runs && matches!(e, StoreError::Damaged { .. }), "page {page}: {e}");
+                    assert!(page == of_runs && matches!(e, StoreError::NoHistory { .. }), "page {page}: {e}");
                     continue;
                 }
             };
@@ -431,6 +440,41 @@ mod tests {
     }
 
     #[test]
+    fn damage_within_a_document_is_found_and_repaired() {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, runs) = history(directory.path());
+        // No character, in the first measurement of the last run: every page still fits.
+        let raw = Connection::open(location.file()).unwrap();
+        let change = "UPDATE measurement SET document = CAST(x'7bff' AS TEXT)
+                      WHERE position = 0 AND run = (SELECT max(number) FROM run)";
+        assert_eq!(raw.execute(change, []).unwrap(), 1);
+        drop(raw);
+        let read = || Store::read(&location).and_then(|store| store.load("last"));
+        assert!(matches!(read(), Err(StoreError::Damaged { .. })));
+        let repaired = repair(&location).unwrap();
+        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 1, 0));
+        assert_eq!((read().unwrap().status, same(&location, &runs)), (RunStatus::Partial, RUNS));
+    }
+
+    #[test]
+    fn a_journal_of_another_database_costs_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, runs) = history(directory.path());
+        let other = Connection::open(directory.path().join("other.db")).unwrap();
+        other
+            .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);")
+            .unwrap();
+        let journal = beside(location.file(), "-wal");
+        fs::copy(directory.path().join("other.db-wal"), &journal).unwrap();
+        let foreign = fs::read(&journal).unwrap();
+        assert!(matches!(Store::read(&location), Err(StoreError::Damaged { .. })));
+        let repaired = repair(&location).unwrap();
+        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
+        assert_eq!(same(&location, &runs), RUNS);
+        assert_eq!(fs::read(beside(&repaired.kept.unwrap(), "-wal")).unwrap(), foreign);
+    }
+
+    #[test]
     fn what_is_no_history_is_not_touched() {
         let foreign = tempfile::tempdir().unwrap();
         let other = foreign.path().join("other.db");
@@ -442,7 +486,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let location = Location::named(&directory.path().join("history.db"));
             fs::write(location.file(), &content).unwrap();
-            assert!(matches!(repair(&location), Err(StoreError::Damaged { .. })));
+            assert!(matches!(repair(&location), Err(StoreError::NoHistory { .. })));
             assert_eq!(fs::read(location.file()).unwrap(), content);
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left");
         }

@@ -172,12 +172,11 @@ fn reap(directory: &Path) {
 }
 
 /// A journal without its database holds committed rows, and SQLite would delete it with the new file's first use.
-fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
+pub(super) fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
     for suffix in ["-wal", "-journal"] {
         let journal = beside(file, suffix);
         if fs::symlink_metadata(&journal).is_ok() {
-            let why = format!("it is gone, but its journal {} is here", name(&journal));
-            return Err(StoreError::damaged(file, why));
+            return Err(StoreError::Gone { file: name(file), journal: name(&journal) });
         }
     }
     Ok(())
@@ -227,7 +226,7 @@ fn verify(connection: &Connection, file: &Path, length: u64) -> Result<(), Store
         let said: String =
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(sqlite)?;
         if said != "ok" {
-            return Err(StoreError::damaged(file, crate::text::shown(&said)));
+            return Err(StoreError::damaged(file, super::error::TORN));
         }
     }
     Ok(())
