@@ -27,7 +27,6 @@ pub struct Clock {
 
 #[derive(Debug, Clone, Copy)]
 struct Counter {
-    ticks: Ticks,
     from_ticks: u64,
     from_ns: u64,
     /// Nanoseconds a tick, times 2^32.
@@ -70,8 +69,8 @@ impl Clock {
     /// As [`Clock::now_ns`], and not before what stands earlier in the program: to compare the readings of several CPUs.
     #[must_use]
     pub fn ordered_now_ns(&self) -> u64 {
-        if let Some(counter) = self.counter {
-            (counter.ticks.fence)();
+        if let (Some(_), Some(ticks)) = (self.counter, native::TICKS) {
+            (ticks.fence)();
         }
         self.now_ns()
     }
@@ -80,13 +79,14 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        match self.counter {
-            None => monotonic_ns(),
-            Some(Counter { ticks, from_ticks, from_ns, scale }) => {
+        // The constant is asked and not a copy of it, so that the reading is made here and not called.
+        match (self.counter, native::TICKS) {
+            (Some(Counter { from_ticks, from_ns, scale }), Some(ticks)) => {
                 let ticks = u128::from((ticks.read)().wrapping_sub(from_ticks));
                 // Shifted, it fits for centuries; the cast could only wrap.
                 from_ns.wrapping_add(((ticks * u128::from(scale)) >> 32) as u64)
             }
+            _ => monotonic_ns(),
         }
     }
 }
@@ -97,7 +97,7 @@ fn calibrated(ticks: Ticks) -> Option<Counter> {
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
     let (to_ticks, to_ns) = both(ticks.read);
     let scale = scale_of(to_ticks.checked_sub(from_ticks)?, to_ns.checked_sub(from_ns)?)?;
-    Some(Counter { ticks, from_ticks, from_ns, scale })
+    Some(Counter { from_ticks, from_ns, scale })
 }
 
 /// Nanoseconds a tick, times 2^32; `None` outside 1 MHz to 100 GHz.

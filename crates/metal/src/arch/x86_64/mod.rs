@@ -53,6 +53,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
 pub(crate) const TICKS: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
 /// Not ordered against the instructions around it: between two readings lie system calls or hundreds of instructions.
+#[inline]
 fn time_stamp_counter() -> u64 {
     // SAFETY: every x86-64 processor has it; where the system forbids it (prctl PR_SET_TSC), the kernel's own
     // `clock_gettime` would not work either.

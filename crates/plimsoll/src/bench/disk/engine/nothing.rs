@@ -1,6 +1,6 @@
 //! The engines that do nothing: what is left is what plimsoll itself costs, clock readings and histograms included.
 
-use super::one::Transfer;
+use super::one::{Transfer, hand_over};
 use super::*;
 use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
@@ -61,10 +61,7 @@ impl Engine for Nothing {
         self.submit()?;
         let completed_ns = self.clock.now_ns();
         self.queued.iter_mut().for_each(|transfer| transfer.completed_ns = completed_ns);
-        match done.is_empty() {
-            true => std::mem::swap(done, &mut self.queued),
-            false => done.append(&mut self.queued),
-        }
+        hand_over(&mut self.queued, done);
         self.begun = 0;
         Ok(())
     }

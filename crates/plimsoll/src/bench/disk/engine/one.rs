@@ -85,19 +85,29 @@ impl Transfer for Mapping {
     }
 }
 
+/// Adds what is finished to `done`; where nothing is there, the lists change hands, and no completion is copied.
+pub(super) fn hand_over(finished: &mut Vec<Completion>, done: &mut Vec<Completion>) {
+    match done.is_empty() {
+        true => std::mem::swap(done, finished),
+        false => done.append(finished),
+    }
+}
+
 /// Synchronous transfers: whatever depth is asked for, one is in flight.
 pub(super) struct OneAtATime<T> {
     transfer: T,
     buffer: Buffer,
     clock: Clock,
-    queued: Option<Request>,
-    done: Option<Completion>,
+    /// The transfer at hand, as it will be handed back; at most one.
+    queued: Vec<Completion>,
+    /// Whether it was carried out.
+    begun: bool,
 }
 
 impl<T: Transfer> OneAtATime<T> {
     pub(super) fn new(transfer: T, block: usize, clock: Clock) -> Result<Self, RingError> {
         let buffer = transfer_buffer(block)?;
-        Ok(OneAtATime { transfer, buffer, clock, queued: None, done: None })
+        Ok(OneAtATime { transfer, buffer, clock, queued: Vec::with_capacity(1), begun: false })
     }
 
     fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
@@ -134,30 +144,38 @@ impl<T: Transfer> Engine for OneAtATime<T> {
 
     fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, start, len, .. } = request;
-        if slot != 0 || self.queued.is_some() || self.done.is_some() {
+        if slot != 0 || !self.queued.is_empty() {
             return Err(RingError::Slot { slot, depth: 1 });
         }
         if start.checked_add(len).is_none_or(|end| end > self.buffer.len()) {
             return Err(RingError::Range { start, len, block: self.buffer.len() });
         }
-        self.queued = Some(request);
+        let outcome = Ok(0);
+        self.queued.push(Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 });
         Ok(())
     }
 
     fn submit(&mut self) -> Result<(), RingError> {
-        let Some(request) = self.queued.take() else { return Ok(()) };
+        let Some(request) = self.queued.first().map(|held| held.request).filter(|_| !self.begun) else {
+            return Ok(());
+        };
+        self.begun = true;
         let submitted_ns = self.clock.now_ns();
         let outcome = self.carry_out(request);
         let completed_ns = self.clock.now_ns();
-        // The call that submits also completes: nothing is left to tell them apart.
-        let accepted_ns = submitted_ns;
-        self.done = Some(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+        for held in &mut self.queued {
+            held.outcome = outcome;
+            // The call that submits also completes: nothing is left to tell them apart.
+            (held.submitted_ns, held.accepted_ns, held.completed_ns) =
+                (submitted_ns, submitted_ns, completed_ns);
+        }
         Ok(())
     }
 
     fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
-        done.extend(self.done.take());
+        hand_over(&mut self.queued, done);
+        self.begun = false;
         Ok(())
     }
 }
