@@ -103,6 +103,24 @@ fn a_history_is_made_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_run_that_ended_before_its_first_case_is_told() {
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+    let mut run = stored(dir.path()).load("last").unwrap();
+    run.id = "ffffffff-2f1b-7c40-9d21-000000000000".to_owned();
+    run.measurements.clear();
+    Store::open(&Location::named(&dir.path().join("history.db"))).unwrap().begin(&run).unwrap();
+    for words in [&["report", "last"][..], &["export", "last"], &["compare", "last~1", "last"]] {
+        let (out, err) = ended(plimsoll(dir.path()).args(words).args(["--store", "history.db"]), 2);
+        assert!(
+            out.is_empty() && err.contains(&format!("run {} has no results", run.id)),
+            "{words:?}: {err}"
+        );
+    }
+    ended(plimsoll(dir.path()).args(["report", "last~1", "--store", "history.db"]), 0);
+}
+
+#[test]
 fn when_the_disk_is_full_the_result_is_shown_and_the_old_runs_stay() {
     if !has_strace("a full disk") {
         return;

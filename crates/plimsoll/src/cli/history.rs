@@ -43,7 +43,9 @@ pub enum Asked {
         #[arg(long, value_name = "MACHINE")]
         machine: Option<String>,
     },
-    /// Give a run a tag, such as before-upgrade; more than one may bear it, and compare and report then take them all
+    /// Give a run a tag, such as before-upgrade
+    ///
+    /// More than one run may bear it: compare and report then take them all.
     Tag {
         /// The run
         #[arg(value_name = "RUN")]
