@@ -1,6 +1,5 @@
 //! From two figures, their uncertainty and the noise between runs to a verdict.
 
-use super::noise::DISTURBED;
 use super::{Compared, Noise, Verdict};
 use crate::bench::Better;
 use crate::limit::median;
@@ -13,6 +12,10 @@ pub const FAMILY: f64 = 0.01;
 /// A difference (25 %) beyond which two figures are not called the same, whatever the noise: what anybody looks for may be lost
 /// in it.
 const LARGEST_FOR_SAME: f64 = 1.25;
+
+/// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
+/// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
+pub(super) const MOST_TAKEN: f64 = 0.1;
 
 /// The two-sided 95 % point of the normal distribution.
 const NORMAL_95: f64 = 1.96;
@@ -101,7 +104,7 @@ impl Judged {
         let error = within.hypot(between);
         let half = noise.quantile(0.975) * error;
         blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
-        let smallest = noise.smallest() + self.disturbed.min(DISTURBED);
+        let smallest = noise.smallest() + self.disturbed.min(MOST_TAKEN);
         // As far as this in the direction that it went: a fall has another share than the rise of the same factor.
         blank.smallest = Some(smallest.copysign(difference).exp_m1().abs());
         blank.p = Some(match error > 0.0 {

@@ -13,9 +13,8 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 pub use alike::{Flag, flags};
-use judge::OfRun;
 pub use judge::{FAMILY, Judged};
-use noise::DISTURBED;
+use judge::{MOST_TAKEN, OfRun};
 pub use noise::{Floor, Floors, Noise};
 pub use require::{Holds, Requirement};
 
@@ -288,7 +287,7 @@ fn foreign(pair: &Pair<'_, '_>) -> Option<String> {
             "others took {share} of the time of {side} (steal, or waiting for a CPU): repeat it when they rest"
         )
     };
-    moved(pair).or_else(|| (share > DISTURBED).then(disturbed))
+    moved(pair).or_else(|| (share > MOST_TAKEN).then(disturbed))
 }
 
 fn moved(pair: &Pair<'_, '_>) -> Option<String> {

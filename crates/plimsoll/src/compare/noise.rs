@@ -32,9 +32,8 @@ const LEAST_CASES: usize = 3;
 /// Degrees of freedom that what is typical counts as, beside those of a case's own runs.
 const PRIOR_FREEDOM: f64 = 4.0;
 
-/// Share of the time that others took from which on a figure says nothing of the machine at rest: up to it the figure loses that
-/// share, beyond it what took the time is felt in caches and queues as well.
-pub(super) const DISTURBED: f64 = 0.05;
+/// Share of the time that others took from which on a round says nothing of the machine at rest.
+const DISTURBED: f64 = 0.05;
 
 /// Rounds of a case that must be left when disturbed ones are left out.
 const LEAST_ROUNDS: usize = 4;
