@@ -8,6 +8,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bench::mpi::SUBSYSTEM;
+use crate::case::Case;
 use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
 
 /// Machines up to which every pair is measured.
@@ -19,6 +21,16 @@ const ROUNDS: usize = 15;
 pub const EACH: &str = "nodes";
 /// What stands there when the pairs of the bisection are meant, all at once.
 pub const AT_ONCE: &str = "bisection";
+
+/// The benchmark that machines solve together.
+pub const HPL: &str = "cpu.hpl";
+
+/// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
+/// solved together.
+pub fn is_of_all(case: &Case) -> bool {
+    let between = matches!(case.word("server"), Some(EACH | AT_ONCE));
+    between || case.subsystem() == SUBSYSTEM || case.benchmark() == HPL
+}
 
 /// Where a machine serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr;
 use super::label::label;
 use super::style::{Role, Style};
 use super::wrap::paragraph;
+use crate::cluster::between::is_of_all;
 use crate::compare::{Compared, Comparison, Holds, Origin, Verdict};
 use crate::quantity::{Quantity, percent};
 
@@ -138,7 +139,8 @@ pub(super) fn chosen(comparison: &Comparison, shown: Shown) -> Vec<&Compared> {
 
 pub(super) fn cells(row: &Compared) -> Vec<String> {
     let figure = |value: f64| Quantity::new(value, row.unit).to_string();
-    let node = row.node.as_deref().map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
+    let of_one = row.node.as_deref().filter(|_| !is_of_all(&row.case));
+    let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
     let mut name = node.unwrap_or_default() + &label(&row.case);
     if !row.headline {
         name += &format!(", {}", row.metric);
@@ -328,6 +330,20 @@ mod tests {
         let nothing = Comparison { compared: Vec::new(), ..comparison() };
         let page = crate::report::html::comparison(&nothing, &[], Shown::All).unwrap();
         assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
+    }
+
+    #[test]
+    fn what_is_of_all_machines_is_named_after_none() {
+        let mut row = comparison().compared.remove(0);
+        row.node = Some("n1".to_owned());
+        let mut of_one = |case: &str| {
+            row.case = case.parse().unwrap();
+            cells(&row)[0].starts_with("n1: ")
+        };
+        assert!(of_one("network.tcp/message=128K"));
+        let shared = ["network.tcp/message=128K/server=nodes", "mpi.barrier", "cpu.hpl/n=500"];
+        assert!(!shared.into_iter().any(&mut of_one));
+        assert!(!of_one("network.tcp/message=128K/server=bisection"));
     }
 
     #[test]

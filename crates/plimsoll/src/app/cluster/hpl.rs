@@ -7,6 +7,7 @@ use super::super::peers;
 use super::Joint;
 use crate::bench::cpu::operations;
 use crate::case::Case;
+use crate::cluster::between::HPL;
 use crate::cluster::{Ended, Lead, Roster};
 use crate::event::Event;
 use crate::limit::dense::{MACHINES, MACHINES_PEAK};
@@ -17,8 +18,6 @@ use crate::peer::{Against, Companions, Search, Through};
 use crate::resolve::Planned;
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample};
 
-/// The benchmark.
-const HPL: &str = "cpu.hpl";
 /// Share of the available memory that the matrix takes.
 const OF_MEMORY: f64 = 0.8;
 /// Share of the limit that is assumed when time is estimated.
