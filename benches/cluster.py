@@ -2,7 +2,8 @@
 
 A plan of eight cases is measured once and its rows copied, with noise of 0.3 %, to MACHINES (2000) made-up machines. One of
 them comes late, as what a lost machine has left: then all outliers are found anew. How long rank 0 takes to gather
-them from messages the test tells: `cargo test --release -p plimsoll --lib two_thousand -- --nocapture`.
+them from messages the test tells: `cargo test -p plimsoll --lib
+--config profile.dev.package.plimsoll.opt-level=2 two_thousand -- --nocapture`.
 """
 
 import copy

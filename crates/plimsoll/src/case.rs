@@ -365,6 +365,13 @@ impl Case {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
+    /// Whether so many CPUs are fewer than the threads at work in it, which then wait for each other. A stream has two ends, and
+    /// both may be here.
+    pub fn crowds(&self, cpus: usize) -> bool {
+        let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        cpus > 0 && self.threads().max(streams.saturating_mul(2)) > cpus
+    }
+
     /// The id as text: the key in history.
     pub fn id(&self) -> CaseId {
         CaseId(self.to_string())

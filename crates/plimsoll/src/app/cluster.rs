@@ -383,8 +383,8 @@ fn follow(
         (Part::Sleep, _) => follower.wait(),
         _ => {}
     }
-    // Where rank 0 is gone, this rank ends as well, by the code that rank 0 had for it: the launcher tells that of whichever
-    // it sees first.
+    // Where rank 0 is gone, this rank ends as well, by the code that rank 0 has for a lost rank: the launcher tells that of
+    // whichever it sees first.
     match fabric.leave() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(code::ENVIRONMENT),

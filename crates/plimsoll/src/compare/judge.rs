@@ -9,9 +9,9 @@ use crate::stats::holm;
 /// The chance that a comparison of two alike runs calls anything real, over all its metrics.
 pub const FAMILY: f64 = 0.01;
 
-/// A difference (25 %) beyond which two figures are not called the same, whatever the noise: what anybody looks for may be lost
+/// A difference (10 %) beyond which two figures are not called the same, whatever the noise: what people look for may be lost
 /// in it.
-const LARGEST_FOR_SAME: f64 = 1.25;
+const LARGEST_FOR_SAME: f64 = 1.1;
 
 /// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
 /// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.

@@ -221,21 +221,17 @@ impl<'a> Figures<'a> {
         same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
     }
 
-    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them; of a case that does not tell, of
-    /// the other cases of its runs.
+    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them.
     fn core_to_core(&self) -> Option<f64> {
-        let told = |m: &Measurement| m.conditions.more.get(CORE_TO_CORE).copied();
-        let beside = |t: &Taken<'a>| {
-            let node = &t.measurement.node;
-            t.run.measurements.iter().filter(move |m| m.node == *node).filter_map(told)
-        };
-        let own = median(self.all.iter().filter_map(|t| told(t.measurement)).collect());
-        own.or_else(|| median(self.all.iter().flat_map(beside).collect()))
+        let told = |t: &Taken<'a>| t.measurement.conditions.more.get(CORE_TO_CORE).copied();
+        median(self.all.iter().filter_map(told).collect())
     }
 
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
     fn disturbed(&self) -> f64 {
-        median(self.all.iter().map(|t| t.measurement.conditions.disturbed()).collect()).unwrap_or(0.0)
+        let share =
+            |t: &Taken<'a>| t.measurement.conditions.disturbed(self.case, t.run.machine.cpu.allowed.len());
+        median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 }
 

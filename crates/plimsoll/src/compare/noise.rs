@@ -197,6 +197,8 @@ impl Floors {
 struct Settled {
     /// Seconds from core to core, by case, where they are told; and whether its other measurements are left out.
     cases: BTreeMap<String, Place>,
+    /// CPUs that the runs may use.
+    cpus: usize,
 }
 
 #[derive(Default)]
@@ -205,11 +207,18 @@ struct Place {
     picks: bool,
 }
 
+/// What a case is measured on.
+#[derive(Clone, Copy)]
+struct On<'a> {
+    case: &'a Case,
+    cpus: usize,
+}
+
 impl Place {
-    fn has(&self, case: &Case, conditions: &Conditions) -> bool {
+    fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
         let apart = conditions.more.get(CORE_TO_CORE).zip(self.core_to_core.as_ref());
-        let moved = apart.is_some_and(|(here, mostly)| has_moved(case, *here, *mostly));
-        conditions.disturbed() <= DISTURBED && !moved
+        let moved = apart.is_some_and(|(here, mostly)| has_moved(on.case, *here, *mostly));
+        conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
     }
 }
 
@@ -221,18 +230,21 @@ impl Settled {
             let (_, all) = cases.entry(measurement.case.id().as_str().to_owned()).or_insert_with(blank);
             all.push(&measurement.conditions);
         }
+        let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
         let place = |case: &Case, all: Vec<&Conditions>| {
             let times = all.iter().filter_map(|c| c.more.get(CORE_TO_CORE).copied()).collect();
             let mut place = Place { core_to_core: median(times), picks: false };
-            place.picks = all.iter().filter(|c| place.has(case, c)).count() >= LEAST_ROUNDS;
+            place.picks = all.iter().filter(|c| place.has(On { case, cpus }, c)).count() >= LEAST_ROUNDS;
             place
         };
-        Self { cases: cases.into_iter().map(|(id, (case, all))| (id, place(case, all))).collect() }
+        let cases = cases.into_iter().map(|(id, (case, all))| (id, place(case, all))).collect();
+        Self { cases, cpus }
     }
 
     fn has(&self, measurement: &Measurement) -> bool {
         let place = self.cases.get(measurement.case.id().as_str());
-        place.is_none_or(|place| !place.picks || place.has(&measurement.case, &measurement.conditions))
+        let on = On { case: &measurement.case, cpus: self.cpus };
+        place.is_none_or(|place| !place.picks || place.has(on, &measurement.conditions))
     }
 }
 

@@ -262,8 +262,7 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        let cpus = self.maker.machine.cpu.allowed.len();
-        taken.remark(ending, sampling.precision, cpus > 0 && case.threads() > cpus);
+        taken.remark(ending, sampling.precision, case.crowds(self.maker.machine.cpu.allowed.len()));
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::hpl;
 
 /// Long enough to be interrupted in.
 const PLAN: &str = "samples = 150\nsample-time = '100ms'\n[[group]]\nbenchmark = 'cpu.peak'\nop = 'fma'\ntype = 'f64'\nthreads = 1\n";
+/// Within this time of its loss a rank is to be named.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
 
 /// When it happens.
