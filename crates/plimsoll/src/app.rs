@@ -371,12 +371,13 @@ fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
             .iter()
             .any(|m| m.status == Status::Failed && m.cause.unwrap_or(Cause::Environment) == cause)
     };
-    let refused = |m: &Measurement| m.status == Status::Skipped && m.cause == Some(Cause::Unsafe);
     match () {
         () if interrupted => code::INTERRUPTED,
         () if failed(Cause::FarEnd) => code::FAR_END,
         () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
-        () if !run.measurements.is_empty() && run.measurements.iter().all(refused) => code::REFUSED,
+        () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
+            code::REFUSED
+        }
         () => 0,
     }
 }

@@ -282,6 +282,11 @@ impl Maker<'_> {
 }
 
 impl Measurement {
+    /// Whether it was not tried because that is not safe.
+    pub fn is_refused(&self) -> bool {
+        self.status == Status::Skipped && self.cause == Some(Cause::Unsafe)
+    }
+
     /// The codes of its warnings, in their order, none twice.
     pub fn warning_codes(&self) -> Vec<&str> {
         let mut codes: Vec<&str> = Vec::new();

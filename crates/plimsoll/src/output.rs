@@ -273,12 +273,14 @@ impl Outputs {
     }
 }
 
-/// Why a run has no figure, where every case was skipped: its exit code does not tell.
+/// Why a run has no figure, where every case was skipped or refused: its exit code does not tell why.
 fn nothing_measured(run: &Run) -> Option<String> {
     let skipped = |m: &&Measurement| m.status == Status::Skipped;
     let first = run.measurements.first().filter(|_| run.measurements.iter().all(|m| skipped(&m)))?;
     let why = first.reason.as_deref().unwrap_or("its reason is not known");
-    Some(format!("nothing was measured, every case was skipped; the first, {}: {why}", first.case.id()))
+    let what =
+        if run.measurements.iter().all(Measurement::is_refused) { "refused for safety" } else { "skipped" };
+    Some(format!("nothing was measured, every case was {what}; the first, {}: {why}", first.case.id()))
 }
 
 /// Writes the report, with the marks of the last run where the history has one.

@@ -110,12 +110,21 @@ fn a_run_that_ended_before_its_first_case_is_told() {
     run.id = "ffffffff-2f1b-7c40-9d21-000000000000".to_owned();
     run.measurements.clear();
     Store::open(&Location::named(&dir.path().join("history.db"))).unwrap().begin(&run).unwrap();
-    for words in [&["report", "last"][..], &["export", "last"], &["compare", "last~1", "last"]] {
+    let tagged = ["history", "tag", "last", "empty", "--store", "history.db"];
+    ended(plimsoll(dir.path()).args(tagged), 0);
+    fs::write(dir.path().join("empty.json"), serde_json::to_string(&run).unwrap()).unwrap();
+    for words in [
+        &["report", "last"][..],
+        &["export", "last"],
+        &["compare", "last~1", "last"],
+        &["report", "ffffffff"],
+        &["compare", "last~1", "empty"],
+        &["compare", "./empty.json", "last~1"],
+    ] {
         let (out, err) = ended(plimsoll(dir.path()).args(words).args(["--store", "history.db"]), 2);
-        assert!(
-            out.is_empty() && err.contains(&format!("run {} has no results", run.id)),
-            "{words:?}: {err}"
-        );
+        let told = out.is_empty() && err.contains(&format!("run {} has no results", run.id));
+        let advised = err.contains("last~1 is the one before last");
+        assert!(told && advised == words.contains(&"last"), "{words:?}: {err}");
     }
     ended(plimsoll(dir.path()).args(["report", "last~1", "--store", "history.db"]), 0);
 }

@@ -118,8 +118,23 @@ impl<'a> History<'a> {
         Ok(Side { name: shown(name), runs })
     }
 
-    /// One side that is no baseline.
+    /// One side that is no baseline, with results.
     fn side(&mut self, name: &str) -> Result<Side, Failure> {
+        let side = self.named(name)?;
+        match side.runs.last() {
+            Some(run) if side.runs.iter().all(|run| run.measurements.is_empty()) => {
+                let another = if name == "last" { ": last~1 is the one before last" } else { "" };
+                Err(Failure::usage(format!(
+                    "run {} has no results, it ended before its first case had; name another{another}",
+                    shown(&run.id)
+                )))
+            }
+            _ => Ok(side),
+        }
+    }
+
+    /// What a name stands for: a file, the runs of a tag, a run.
+    fn named(&mut self, name: &str) -> Result<Side, Failure> {
         if name.contains('/') || name.ends_with(".json") {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
             return Ok(Side { name: shown(name), runs: vec![run] });
@@ -137,12 +152,6 @@ impl<'a> History<'a> {
             )),
             e => store_failure(&e),
         })?;
-        if run.measurements.is_empty() {
-            return Err(Failure::usage(format!(
-                "run {} has no results, it ended before its first case had; name another: last~1 is the one before last",
-                shown(&run.id)
-            )));
-        }
         Ok(Side { name: shown(name), runs: vec![run] })
     }
 

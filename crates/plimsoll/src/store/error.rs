@@ -78,6 +78,16 @@ pub enum StoreError {
         /// The newest that is known here.
         known: usize,
     },
+    /// A stored document is sound and says what this version does not know. Nothing was changed.
+    #[error(
+        "history {file} has a document that this plimsoll does not know ({why}): a newer plimsoll wrote it, or it is damaged; it is left as it is; use the newer plimsoll, or --store FILE"
+    )]
+    Unknown {
+        /// The file.
+        file: String,
+        /// What is not known.
+        why: String,
+    },
     /// Another program kept the file locked.
     #[error(
         "history {file} was locked by another program for more than 10 s; end that one, or use --store FILE"
@@ -138,15 +148,15 @@ impl StoreError {
         let why = crate::text::shown(&error.to_string());
         let shown = name(file);
         match (error.sqlite_error_code(), error) {
-            (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, "it does not begin as one"),
-            (Some(ErrorCode::DatabaseCorrupt), _) => Self::damaged(file, TORN),
+            (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, with("it does not begin as one", &why)),
+            (Some(ErrorCode::DatabaseCorrupt), _) => Self::torn(file, &why),
             (
                 None,
                 FromSqlConversionFailure(..)
                 | IntegralValueOutOfRange(..)
                 | InvalidColumnType(..)
                 | Utf8Error(..),
-            ) => Self::damaged(file, "a stored value is damaged"),
+            ) => Self::damaged(file, with("a stored value is damaged", &why)),
             (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => Self::Busy { file: shown },
             (Some(ErrorCode::ReadOnly), _) => Self::NotWritable {
                 file: shown,
@@ -172,19 +182,37 @@ impl StoreError {
         Self::NotWritable { file: name(file), why: error.to_string() }
     }
 
+    /// A check of pages failed, with what SQLite said.
+    pub(super) fn torn(file: &Path, said: &str) -> Self {
+        Self::damaged(file, with("its pages do not fit together", said))
+    }
+
+    /// A stored document cannot be read: a text that is no JSON is damaged, other content may be a later version's.
+    pub(super) fn document(file: &Path, error: &serde_json::Error) -> Self {
+        let why = crate::text::shown(&error.to_string());
+        match error.is_data() {
+            true => Self::Unknown { file: name(file), why },
+            false => Self::damaged(file, format!("a stored document: {why}")),
+        }
+    }
+
     /// The content makes no sense.
     pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
         Self::Damaged { file: name(file), why: why.into() }
     }
 }
 
-/// What every check of pages comes to.
-pub(super) const TORN: &str = "its pages do not fit together";
+/// With what SQLite said, in one line.
+fn with(why: &str, said: &str) -> String {
+    let said: Vec<&str> = said.split_whitespace().collect();
+    format!("{why} ({})", crate::text::shown_within(&said.join(" "), 80))
+}
 
 /// Whether the file system has less room than a commit takes. SQLite says "I/O error" where it cannot make its shared memory.
 fn is_full(file: &Path) -> bool {
     const COMMIT: u64 = 64 << 10;
-    let room = rustix::fs::statvfs(file.parent().unwrap_or(file)).map(|fs| fs.f_bavail * fs.f_frsize);
+    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let room = rustix::fs::statvfs(directory).map(|fs| fs.f_bavail * fs.f_frsize);
     room.is_ok_and(|room| room < COMMIT)
 }
 

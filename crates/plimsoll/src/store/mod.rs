@@ -153,11 +153,7 @@ impl Store {
     }
 
     fn existing(file: PathBuf) -> Result<Self, StoreError> {
-        let Some(found) = place::inspect(&file)? else {
-            schema::refuse_leftovers(&file)?;
-            return Err(StoreError::Missing { file: error::name(&file) });
-        };
-        let connection = schema::open(&file, found.len())?;
+        let connection = schema::open(&file, length(&file)?)?;
         Ok(Self { file, connection })
     }
 
@@ -324,9 +320,7 @@ impl Store {
     }
 
     fn parsed<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|e| {
-            StoreError::damaged(&self.file, crate::text::shown(&format!("a stored document: {e}")))
-        })
+        serde_json::from_str(text).map_err(|e| StoreError::document(&self.file, &e))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
@@ -336,6 +330,15 @@ impl Store {
     fn no_such(&self, wanted: &str) -> StoreError {
         StoreError::NoSuchRun { wanted: crate::text::shown_within(wanted, 40), file: error::name(&self.file) }
     }
+}
+
+/// Bytes in the file of a history, if it is there and may be used.
+fn length(file: &Path) -> Result<u64, StoreError> {
+    let Some(found) = place::inspect(file)? else {
+        schema::refuse_leftovers(file)?;
+        return Err(StoreError::Missing { file: error::name(file) });
+    };
+    Ok(found.len())
 }
 
 fn unwritable(error: serde_json::Error) -> rusqlite::Error {

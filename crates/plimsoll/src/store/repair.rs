@@ -9,7 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, params};
+use serde::de::DeserializeOwned;
 
 use super::error::{StoreError, name};
 use super::place::{self, Location, beside};
@@ -51,8 +52,6 @@ pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
     let failed = |e: std::io::Error| StoreError::not_writable(&file, &e);
     let directory = file.parent().unwrap_or(Path::new("/"));
     let work = tempfile::Builder::new().prefix(".history-repair-").tempdir_in(directory).map_err(failed)?;
-    let fresh = work.path().join("history.db");
-    schema::create(&fresh)?;
     let copied = |name: &str, suffixes: &[&str]| -> std::io::Result<PathBuf> {
         let copy = work.path().join(name);
         for suffix in suffixes.iter().filter(|suffix| beside(&file, suffix).exists()) {
@@ -60,47 +59,104 @@ pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
         }
         Ok(copy)
     };
-    let whole = copied("damaged.db", &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
-    let damaged = match readable(&whole, &fresh) {
-        Ok(damaged) => damaged,
-        // A journal of another database hides all of this one.
-        Err(_) => {
-            let alone = copied("alone.db", &[""]).map_err(failed)?;
-            readable(&alone, &fresh).map_err(|_| nothing(&file))?
+    let all = copied("damaged.db", &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
+    let mut saved = saved_from(&all, &file, &work.path().join("history.db"))?;
+    // A journal of another database hides some of this one, or all.
+    if JOURNALS.iter().any(|suffix| fs::metadata(beside(&file, suffix)).is_ok_and(|found| found.len() > 0)) {
+        let alone = copied("alone.db", &[""]).map_err(failed)?;
+        let without = saved_from(&alone, &file, &work.path().join("without.db"))?;
+        if !saved.has_all_of(&without)? {
+            saved = without;
         }
-    };
-    let mut store = Store::existing(fresh.clone())?;
-    let mut repaired = Repaired { file: file.clone(), kept: None, runs: 0, partly: 0, lost: 0 };
-    save(&damaged, &mut store, &mut repaired)?;
-    if repaired.runs == 0 {
-        return Err(nothing(&file));
     }
-    let closed = store.connection.close();
-    closed.map_err(|(_, e)| StoreError::sqlite(&fresh, &e))?;
-    repaired.kept = Some(exchange(&file, &fresh).map_err(failed)?);
-    Ok(repaired)
+    if saved.repaired.runs == 0 {
+        return Err(StoreError::NoHistory {
+            file: name(&file),
+            why: "nothing of one can be read in it".to_owned(),
+        });
+    }
+    let kept = Some(exchange(&file, &saved.fresh).map_err(failed)?);
+    Ok(Repaired { kept, ..saved.repaired })
 }
 
-fn nothing(file: &Path) -> StoreError {
-    StoreError::NoHistory { file: name(file), why: "nothing of one can be read in it".to_owned() }
+/// A new history with what could be read.
+struct Saved {
+    fresh: PathBuf,
+    repaired: Repaired,
 }
 
-/// The number of runs in an undamaged history; `None` where it is damaged.
+impl Saved {
+    /// Whether every complete run of the other is in it, and the same: a journal of its own takes none away.
+    fn has_all_of(&self, other: &Self) -> Result<bool, StoreError> {
+        let (mine, others) = (Store::existing(self.fresh.clone())?, Store::existing(other.fresh.clone())?);
+        for line in others.list()?.iter().filter(|line| line.status == RunStatus::Complete) {
+            let run = others.load(&line.id)?;
+            if !mine.load(&line.id).is_ok_and(|same| same == run) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Saves what can be read of a copy of `file` into a new history; that has no run where nothing can.
+fn saved_from(copy: &Path, file: &Path, fresh: &Path) -> Result<Saved, StoreError> {
+    schema::create(fresh)?;
+    let mut repaired = Repaired { file: file.to_owned(), kept: None, runs: 0, partly: 0, lost: 0 };
+    if let Ok(damaged) = readable(copy, fresh) {
+        let mut store = Store::existing(fresh.to_owned())?;
+        save(&damaged, &mut store, &mut repaired)?;
+        store.connection.close().map_err(|(_, e)| StoreError::sqlite(fresh, &e))?;
+    }
+    Ok(Saved { fresh: fresh.to_owned(), repaired })
+}
+
+/// The number of runs in an undamaged history; `None` where it is damaged. The file is not written, not even by closing it.
 fn whole(file: &Path) -> Result<Option<usize>, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let checked = || -> Result<Option<usize>, StoreError> {
-        let store = Store::existing(file.to_owned())?;
+        let history = schema::looked_at(file, super::length(file)?)?;
         // Opening checks small files only.
         let check = "PRAGMA integrity_check(1)";
-        let said: String = store.connection.query_row(check, [], |row| row.get(0)).map_err(sqlite)?;
-        let runs = store.list()?;
+        let said: String = history.query_row(check, [], |row| row.get(0)).map_err(sqlite)?;
+        if said != "ok" {
+            return Ok(None);
+        }
         // Of what stands in a page nobody but its reader knows whether it is damaged.
-        runs.iter().try_for_each(|run| store.load(&run.id).map(drop))?;
-        Ok((said == "ok").then_some(runs.len()))
+        let runs = all_parsed::<Run>(&history, file, "SELECT header FROM run NOT INDEXED")?;
+        all_parsed::<Measurement>(&history, file, "SELECT document FROM measurement NOT INDEXED")?;
+        Ok(Some(runs))
     };
     match checked() {
         Err(StoreError::Damaged { .. }) => Ok(None),
         other => other,
+    }
+}
+
+/// How many documents there are, each of which can be read.
+fn all_parsed<T: DeserializeOwned>(
+    from: &Connection,
+    file: &Path,
+    select: &str,
+) -> Result<usize, StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    let mut statement = from.prepare(select).map_err(sqlite)?;
+    let mut rows = statement.query([]).map_err(sqlite)?;
+    let mut count = 0;
+    while let Some(row) = rows.next().map_err(sqlite)? {
+        let text: String = row.get(0).map_err(sqlite)?;
+        serde_json::from_str::<T>(&text).map_err(|e| StoreError::document(file, &e))?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The document; `None` where it is damaged. One that this version does not know is no damage: it is not given up.
+fn parsed<T: DeserializeOwned>(text: &str, file: &Path) -> Result<Option<T>, StoreError> {
+    match serde_json::from_str(text).map_err(|e| StoreError::document(file, &e)) {
+        Ok(document) => Ok(Some(document)),
+        Err(StoreError::Damaged { .. }) => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
@@ -180,10 +236,11 @@ fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<()
     let mut highest = 0;
     for number in rows(from, "run") {
         highest = highest.max(number);
-        let Some(mut header) = header(from, number) else { continue };
+        let Some(mut header) = header(from, number, &repaired.file)? else { continue };
         let known = measured.get(&number).map(Vec::as_slice).unwrap_or_default();
-        let documents = known.iter().map(|row| document(from, *row));
-        header.run.measurements = documents.flatten().collect();
+        for row in known {
+            header.run.measurements.extend(document(from, *row, &repaired.file)?);
+        }
         let cases = header.run.plan.cases;
         if header.run.measurements.len() < known.len()
             || header.run.status == RunStatus::Complete && header.run.measurements.len() < cases
@@ -200,7 +257,7 @@ fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<()
     let before = from.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'run'", [], |row| row.get(0));
     let begun: i64 = before.unwrap_or(highest).max(highest);
     repaired.lost = usize::try_from(begun).unwrap_or(0).saturating_sub(repaired.runs);
-    floors(from, to)
+    floors(from, to, &repaired.file)
 }
 
 /// The rows of each run's measurements, in their order.
@@ -221,13 +278,12 @@ fn measurements(from: &Connection) -> BTreeMap<i64, Vec<i64>> {
     found.into_iter().map(ordered).collect()
 }
 
-fn header(from: &Connection, number: i64) -> Option<Header> {
+fn header(from: &Connection, number: i64, file: &Path) -> Result<Option<Header>, StoreError> {
     // A history of the first schema has neither origin nor note.
-    let text: String = from
-        .query_row("SELECT header FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| row.get(0))
-        .ok()?;
-    let run: Run = serde_json::from_str(&text).ok()?;
-    uuid::Uuid::try_parse(&run.id).ok()?;
+    let text: rusqlite::Result<String> =
+        from.query_row("SELECT header FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| row.get(0));
+    let run = text.ok().map_or(Ok(None), |text| parsed::<Run>(&text, file))?;
+    let Some(run) = run.filter(|run| uuid::Uuid::try_parse(&run.id).is_ok()) else { return Ok(None) };
     let more = from.query_row("SELECT origin, note FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| {
         Ok((row.get(0)?, row.get(1)?))
     });
@@ -239,14 +295,14 @@ fn header(from: &Connection, number: i64) -> Option<Header> {
         Ok("complete") => RunStatus::Complete,
         _ => RunStatus::Partial,
     };
-    Some(Header { run: Run { status, ..run }, origin, note })
+    Ok(Some(Header { run: Run { status, ..run }, origin, note }))
 }
 
-fn document(from: &Connection, row: i64) -> Option<Measurement> {
+fn document(from: &Connection, row: i64, file: &Path) -> Result<Option<Measurement>, StoreError> {
     let select = "SELECT document FROM measurement NOT INDEXED WHERE rowid = ?1";
-    let text: String =
-        from.prepare_cached(select).ok()?.query_row([row], |row| row.get(0)).optional().ok()??;
-    serde_json::from_str(&text).ok()
+    let text: rusqlite::Result<String> =
+        from.prepare_cached(select).and_then(|mut s| s.query_row([row], |row| row.get(0)));
+    text.ok().map_or(Ok(None), |text| parsed(&text, file))
 }
 
 /// Origin, note and tags of a run.
@@ -268,11 +324,11 @@ fn told(from: &Connection, number: i64, header: &Header, to: &mut Store) -> rusq
     Ok(())
 }
 
-fn floors(from: &Connection, to: &mut Store) -> Result<(), StoreError> {
+fn floors(from: &Connection, to: &mut Store, file: &Path) -> Result<(), StoreError> {
     for row in rows(from, "floor") {
         let text = from
             .query_row("SELECT document FROM floor WHERE rowid = ?1", [row], |row| row.get::<_, String>(0));
-        if let Some(floors) = text.ok().and_then(|text| serde_json::from_str::<Floors>(&text).ok()) {
+        if let Some(floors) = text.ok().map_or(Ok(None), |text| parsed::<Floors>(&text, file))? {
             to.keep_floors(&floors)?;
         }
     }
@@ -311,184 +367,4 @@ impl Repaired {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    const RUNS: usize = 12;
-
-    /// A history of runs with tags and a note; its place, and the runs.
-    fn history(directory: &Path) -> (Location, Vec<Run>) {
-        let location = Location::named(&directory.join("history.db"));
-        let mut store = Store::open(&location).unwrap();
-        let made = |n: usize| {
-            let mut run = fixture::run();
-            run.id = format!("019aa5c3-2f1b-7c40-9d21-{n:012x}");
-            // Documents as long as those of real runs: some pages of the file each.
-            run.findings[0].text = "long ".repeat(2000);
-            // As it is read again: what is not written is not compared.
-            serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap()
-        };
-        let runs: Vec<Run> = (0..RUNS).map(made).collect();
-        for run in &runs {
-            store.begin(run).unwrap();
-            store.finish(run).unwrap();
-        }
-        for run in &runs {
-            store.tag(&run.id, "before").unwrap();
-            store.note(&run.id, "new kernel").unwrap();
-        }
-        (location, runs)
-    }
-
-    /// The runs that are in it now, all of them as they were.
-    fn same(location: &Location, runs: &[Run]) -> usize {
-        let store = Store::read(location).unwrap();
-        let lines = store.list().unwrap();
-        for line in &lines {
-            let run = store.load(&line.id).unwrap();
-            let old = runs.iter().find(|r| r.id == run.id).unwrap();
-            assert!(run.measurements.iter().all(|m| old.measurements.contains(m)));
-            assert_eq!(run.status == RunStatus::Complete, run.measurements.len() == old.measurements.len());
-        }
-        lines.len()
-    }
-
-    fn damage(location: &Location, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-        let mut bytes = fs::read(location.file()).unwrap();
-        change(&mut bytes);
-        fs::write(location.file(), &bytes).unwrap();
-        bytes
-    }
-
-    #[test]
-    fn an_undamaged_history_is_left_as_it_is() {
-        let directory = tempfile::tempdir().unwrap();
-        let (location, _) = history(directory.path());
-        let before = fs::read(location.file()).unwrap();
-        let repaired = repair(&location).unwrap();
-        assert_eq!((repaired.runs, repaired.kept), (RUNS, None));
-        assert_eq!(fs::read(location.file()).unwrap(), before);
-        assert!(matches!(
-            repair(&Location::named(Path::new("/nonexistent/x.db"))),
-            Err(StoreError::Missing { .. })
-        ));
-    }
-
-    #[test]
-    fn a_lost_header_costs_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let (location, runs) = history(directory.path());
-        let damaged = damage(&location, |bytes| bytes[..4096].fill(0));
-        assert!(matches!(Store::open(&location), Err(StoreError::Damaged { .. })));
-        let repaired = repair(&location).unwrap();
-        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
-        assert_eq!(same(&location, &runs), RUNS);
-        assert_eq!(fs::read(repaired.kept.unwrap()).unwrap(), damaged, "the damaged file is kept");
-    }
-
-    #[test]
-    fn every_damaged_page_costs_its_own_runs_alone() {
-        let whole = tempfile::tempdir().unwrap();
-        let (location, runs) = history(whole.path());
-        let bytes = fs::read(location.file()).unwrap();
-        let pages = bytes.len() / 4096;
-        assert!(pages > 60, "{pages}");
-        let root = |table: &str| -> usize {
-            let of = "SELECT rootpage - 1 FROM sqlite_master WHERE name = ?1";
-            let history = Connection::open(location.file()).unwrap();
-            let page: i64 = history.query_row(of, [table], |row| row.get(0)).unwrap();
-            page.try_into().unwrap()
-        };
-        let (of_runs, of_measurements) = (root("run"), root("measurement"));
-        // All of them would take long; the first are the roots of tables and indices, of the rest every seventh is taken.
-        for page in (1..16).chain((16..pages).step_by(7)) {
-            let directory = tempfile::tempdir().unwrap();
-            let location = Location::named(&directory.path().join("history.db"));
-            fs::write(location.file(), &bytes).unwrap();
-            damage(&location, |bytes| bytes[page * 4096..(page + 1) * 4096].fill(0xa5));
-            let repaired = match repair(&location) {
-                Ok(repaired) => repaired,
-                // Without the root no run is found: the one page that costs all.
-                Err(e) => {
-                    assert!(page == of_runs && matches!(e, StoreError::NoHistory { .. }), "page {page}: {e}");
-                    continue;
-                }
-            };
-            assert_eq!(same(&location, &runs), repaired.runs, "page {page}");
-            let few = repaired.runs + 3 >= RUNS && (repaired.partly <= 3 || page == of_measurements);
-            assert!(few, "page {page}: {repaired:?}");
-        }
-    }
-
-    #[test]
-    fn a_truncated_history_keeps_what_is_left_with_tags_and_notes() {
-        let directory = tempfile::tempdir().unwrap();
-        let (location, runs) = history(directory.path());
-        damage(&location, |bytes| bytes.truncate(bytes.len() * 3 / 4));
-        let repaired = repair(&location).unwrap();
-        assert!(repaired.kept.is_some() && repaired.runs >= 4, "{repaired:?}");
-        assert_eq!(same(&location, &runs), repaired.runs);
-        assert!(repair(&location).unwrap().kept.is_none(), "once repaired it is whole");
-        let store = Store::read(&location).unwrap();
-        for line in store.list().unwrap() {
-            assert_eq!(
-                (line.said.tags, line.said.note.as_deref()),
-                (vec!["before".to_owned()], Some("new kernel"))
-            );
-        }
-    }
-
-    #[test]
-    fn damage_within_a_document_is_found_and_repaired() {
-        let directory = tempfile::tempdir().unwrap();
-        let (location, runs) = history(directory.path());
-        // No character, in the first measurement of the last run: every page still fits.
-        let raw = Connection::open(location.file()).unwrap();
-        let change = "UPDATE measurement SET document = CAST(x'7bff' AS TEXT)
-                      WHERE position = 0 AND run = (SELECT max(number) FROM run)";
-        assert_eq!(raw.execute(change, []).unwrap(), 1);
-        drop(raw);
-        let read = || Store::read(&location).and_then(|store| store.load("last"));
-        assert!(matches!(read(), Err(StoreError::Damaged { .. })));
-        let repaired = repair(&location).unwrap();
-        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 1, 0));
-        assert_eq!((read().unwrap().status, same(&location, &runs)), (RunStatus::Partial, RUNS));
-    }
-
-    #[test]
-    fn a_journal_of_another_database_costs_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let (location, runs) = history(directory.path());
-        let other = Connection::open(directory.path().join("other.db")).unwrap();
-        other
-            .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);")
-            .unwrap();
-        let journal = beside(location.file(), "-wal");
-        fs::copy(directory.path().join("other.db-wal"), &journal).unwrap();
-        let foreign = fs::read(&journal).unwrap();
-        assert!(matches!(Store::read(&location), Err(StoreError::Damaged { .. })));
-        let repaired = repair(&location).unwrap();
-        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
-        assert_eq!(same(&location, &runs), RUNS);
-        assert_eq!(fs::read(beside(&repaired.kept.unwrap(), "-wal")).unwrap(), foreign);
-    }
-
-    #[test]
-    fn what_is_no_history_is_not_touched() {
-        let foreign = tempfile::tempdir().unwrap();
-        let other = foreign.path().join("other.db");
-        Connection::open(&other)
-            .unwrap()
-            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);")
-            .unwrap();
-        for content in [Vec::new(), "my notes ".repeat(2000).into_bytes(), fs::read(&other).unwrap()] {
-            let directory = tempfile::tempdir().unwrap();
-            let location = Location::named(&directory.path().join("history.db"));
-            fs::write(location.file(), &content).unwrap();
-            assert!(matches!(repair(&location), Err(StoreError::NoHistory { .. })));
-            assert_eq!(fs::read(location.file()).unwrap(), content);
-            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left");
-        }
-    }
-}
+mod tests;

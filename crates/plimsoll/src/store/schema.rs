@@ -182,10 +182,20 @@ pub(super) fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens an existing history and makes sure that it is one. A file that is not is left as it was.
+/// Opens an existing history for use, and brings it up to date. A file that is none is left as it was.
 pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let mut connection = connect(file).map_err(sqlite)?;
+    let mut connection = looked_at(file, length)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite)?;
+    set_journal(&connection, file.parent().unwrap_or(Path::new("/"))).map_err(sqlite)?;
+    migrate(&mut connection, file, STEPS)?;
+    Ok(connection)
+}
+
+/// Opens an existing file and makes sure that it is a history of a known version; nothing is written.
+pub(super) fn looked_at(file: &Path, length: u64) -> Result<Connection, StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    let connection = connect(file).map_err(sqlite)?;
     // Until the file has proved to be a history, closing must not write a foreign journal into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sqlite)?;
     verify(&connection, file, length)?;
@@ -194,9 +204,6 @@ pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
     if usize::try_from(version).is_ok_and(|v| v > known) {
         return Err(StoreError::Newer { file: name(file), found: version, known });
     }
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite)?;
-    set_journal(&connection, file.parent().unwrap_or(Path::new("/"))).map_err(sqlite)?;
-    migrate(&mut connection, file, STEPS)?;
     Ok(connection)
 }
 
@@ -226,7 +233,7 @@ fn verify(connection: &Connection, file: &Path, length: u64) -> Result<(), Store
         let said: String =
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(sqlite)?;
         if said != "ok" {
-            return Err(StoreError::damaged(file, super::error::TORN));
+            return Err(StoreError::torn(file, &said));
         }
     }
     Ok(())

@@ -1,0 +1,261 @@
+//! Damage is made for real, in the bytes of the file.
+
+use super::*;
+use crate::fixture;
+
+const RUNS: usize = 12;
+
+/// A history of runs with tags and a note; its place, and the runs.
+fn history(directory: &Path) -> (Location, Vec<Run>) {
+    let location = Location::named(&directory.join("history.db"));
+    let mut store = Store::open(&location).unwrap();
+    let made = |n: usize| {
+        let mut run = fixture::run();
+        run.id = format!("019aa5c3-2f1b-7c40-9d21-{n:012x}");
+        // Documents as long as those of real runs: some pages of the file each.
+        run.findings[0].text = "long ".repeat(2000);
+        // As it is read again: what is not written is not compared.
+        serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap()
+    };
+    let runs: Vec<Run> = (0..RUNS).map(made).collect();
+    for run in &runs {
+        store.begin(run).unwrap();
+        store.finish(run).unwrap();
+    }
+    for run in &runs {
+        store.tag(&run.id, "before").unwrap();
+        store.note(&run.id, "new kernel").unwrap();
+    }
+    (location, runs)
+}
+
+/// The runs that are in it now, all of them as they were.
+fn same(location: &Location, runs: &[Run]) -> usize {
+    let store = Store::read(location).unwrap();
+    let lines = store.list().unwrap();
+    for line in &lines {
+        let run = store.load(&line.id).unwrap();
+        let old = runs.iter().find(|r| r.id == run.id).unwrap();
+        assert!(run.measurements.iter().all(|m| old.measurements.contains(m)));
+        assert_eq!(run.status == RunStatus::Complete, run.measurements.len() == old.measurements.len());
+    }
+    lines.len()
+}
+
+fn damage(location: &Location, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = fs::read(location.file()).unwrap();
+    change(&mut bytes);
+    fs::write(location.file(), &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn an_undamaged_history_is_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, _) = history(directory.path());
+    let before = fs::read(location.file()).unwrap();
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.kept), (RUNS, None));
+    assert_eq!(fs::read(location.file()).unwrap(), before);
+    assert!(matches!(
+        repair(&Location::named(Path::new("/nonexistent/x.db"))),
+        Err(StoreError::Missing { .. })
+    ));
+}
+
+#[test]
+fn a_lost_header_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    let damaged = damage(&location, |bytes| bytes[..4096].fill(0));
+    let refused = Store::open(&location).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }));
+    assert!(refused.to_string().contains("begin as one (file is not a database)"), "{refused}");
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
+    assert_eq!(same(&location, &runs), RUNS);
+    assert_eq!(fs::read(repaired.kept.unwrap()).unwrap(), damaged, "the damaged file is kept");
+}
+
+#[test]
+fn every_damaged_page_costs_its_own_runs_alone() {
+    let whole = tempfile::tempdir().unwrap();
+    let (location, runs) = history(whole.path());
+    let bytes = fs::read(location.file()).unwrap();
+    let pages = bytes.len() / 4096;
+    assert!(pages > 60, "{pages}");
+    let root = |table: &str| -> usize {
+        let of = "SELECT rootpage - 1 FROM sqlite_master WHERE name = ?1";
+        let history = Connection::open(location.file()).unwrap();
+        let page: i64 = history.query_row(of, [table], |row| row.get(0)).unwrap();
+        page.try_into().unwrap()
+    };
+    let (of_runs, of_measurements) = (root("run"), root("measurement"));
+    // All of them would take long; the first are the roots of tables and indices, of the rest every seventh is taken.
+    for page in (1..16).chain((16..pages).step_by(7)) {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::named(&directory.path().join("history.db"));
+        fs::write(location.file(), &bytes).unwrap();
+        damage(&location, |bytes| bytes[page * 4096..(page + 1) * 4096].fill(0xa5));
+        let repaired = match repair(&location) {
+            Ok(repaired) => repaired,
+            // Without the root no run is found: the one page that costs all.
+            Err(e) => {
+                assert!(page == of_runs && matches!(e, StoreError::NoHistory { .. }), "page {page}: {e}");
+                continue;
+            }
+        };
+        assert_eq!(same(&location, &runs), repaired.runs, "page {page}");
+        let few = repaired.runs + 3 >= RUNS && (repaired.partly <= 3 || page == of_measurements);
+        assert!(few, "page {page}: {repaired:?}");
+    }
+}
+
+#[test]
+fn a_truncated_history_keeps_what_is_left_with_tags_and_notes() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    damage(&location, |bytes| bytes.truncate(bytes.len() * 3 / 4));
+    let repaired = repair(&location).unwrap();
+    assert!(repaired.kept.is_some() && repaired.runs >= 4, "{repaired:?}");
+    assert_eq!(same(&location, &runs), repaired.runs);
+    assert!(repair(&location).unwrap().kept.is_none(), "once repaired it is whole");
+    let store = Store::read(&location).unwrap();
+    for line in store.list().unwrap() {
+        assert_eq!(
+            (line.said.tags, line.said.note.as_deref()),
+            (vec!["before".to_owned()], Some("new kernel"))
+        );
+    }
+}
+
+#[test]
+fn damage_within_a_document_is_found_and_repaired() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    // No character, in the first measurement of the last run: every page still fits.
+    let raw = Connection::open(location.file()).unwrap();
+    let change = "UPDATE measurement SET document = CAST(x'7bff' AS TEXT)
+                  WHERE position = 0 AND run = (SELECT max(number) FROM run)";
+    assert_eq!(raw.execute(change, []).unwrap(), 1);
+    drop(raw);
+    let read = || Store::read(&location).and_then(|store| store.load("last"));
+    assert!(matches!(read(), Err(StoreError::Damaged { .. })));
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 1, 0));
+    assert_eq!((read().unwrap().status, same(&location, &runs)), (RunStatus::Partial, RUNS));
+}
+
+#[test]
+fn a_journal_of_another_database_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    let other = Connection::open(directory.path().join("other.db")).unwrap();
+    other.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
+    let journal = beside(location.file(), "-wal");
+    fs::copy(directory.path().join("other.db-wal"), &journal).unwrap();
+    let foreign = fs::read(&journal).unwrap();
+    assert!(matches!(Store::read(&location), Err(StoreError::Damaged { .. })));
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
+    assert_eq!(same(&location, &runs), RUNS);
+    assert_eq!(fs::read(beside(&repaired.kept.unwrap(), "-wal")).unwrap(), foreign);
+}
+
+#[test]
+fn a_damaged_id_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    // As it stands in the table itself, before the time: its indices have other neighbours.
+    let stored = format!("{}{}", runs[3].id, runs[3].started).into_bytes();
+    damage(&location, |bytes| {
+        let at = bytes.windows(stored.len()).position(|window| window == stored).unwrap();
+        bytes[at] = b'x';
+    });
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
+    assert_eq!(same(&location, &runs), RUNS);
+}
+
+#[test]
+fn a_journal_of_another_history_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = Location::named(&elsewhere.path().join("history.db"));
+    for n in 100..108 {
+        // Closed each time but the last: the journal holds one run, the pages before it are elsewhere.
+        let mut newer = Store::open(&other).unwrap();
+        let run = Run { id: format!("019aa5c3-2f1b-7c40-9d21-{n:012x}"), ..fixture::run() };
+        newer.begin(&run).unwrap();
+        newer.finish(&run).unwrap();
+        if n == 107 {
+            fs::copy(beside(other.file(), "-wal"), elsewhere.path().join("newer-wal")).unwrap();
+        }
+    }
+    // A backup of fewer runs, beside which the newer journal was left.
+    fs::remove_file(location.file()).unwrap();
+    let mut backup = Store::open(&location).unwrap();
+    for run in &runs[6..] {
+        backup.begin(run).unwrap();
+        backup.finish(run).unwrap();
+    }
+    drop(backup);
+    fs::copy(elsewhere.path().join("newer-wal"), beside(location.file(), "-wal")).unwrap();
+    let before = fs::read(location.file()).unwrap();
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS - 6, 0, 0));
+    assert_eq!(same(&location, &runs), RUNS - 6);
+    assert_eq!(fs::read(repaired.kept.unwrap()).unwrap(), before, "no page of the journal came into it");
+}
+
+#[test]
+fn looking_at_a_history_writes_nothing_into_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, _) = history(directory.path());
+    let mut open = Store::open(&location).unwrap();
+    let run = Run { id: "019aa5c3-2f1b-7c40-9d21-0000000000ff".to_owned(), ..fixture::run() };
+    open.begin(&run).unwrap();
+    // As a writer that was killed leaves it.
+    let copied = tempfile::tempdir().unwrap();
+    let copy = Location::named(&copied.path().join("history.db"));
+    for suffix in ["", "-wal"].iter().filter(|suffix| beside(location.file(), suffix).exists()) {
+        fs::copy(beside(location.file(), suffix), beside(copy.file(), suffix)).unwrap();
+    }
+    let before = fs::read(copy.file()).unwrap();
+    let repaired = repair(&copy).unwrap();
+    assert_eq!((repaired.runs, repaired.kept), (RUNS + 1, None));
+    assert_eq!(fs::read(copy.file()).unwrap(), before);
+}
+
+#[test]
+fn what_a_later_plimsoll_wrote_is_not_given_up() {
+    for table in ["run SET header = json_set(header", "measurement SET document = json_set(document"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, _) = history(directory.path());
+        let raw = Connection::open(location.file()).unwrap();
+        assert!(raw.execute(&format!("UPDATE {table}, '$.status', 'later')"), []).unwrap() >= RUNS);
+        drop(raw);
+        for lost in [0, 4096] {
+            // The second time with damage that is mended elsewhere.
+            let before = damage(&location, |bytes| bytes[..lost].fill(0));
+            assert!(matches!(repair(&location), Err(StoreError::Unknown { .. })), "{table}");
+            assert_eq!(fs::read(location.file()).unwrap(), before);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_history_is_not_touched() {
+    let foreign = tempfile::tempdir().unwrap();
+    let other = foreign.path().join("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
+    for content in [Vec::new(), "my notes ".repeat(2000).into_bytes(), fs::read(&other).unwrap()] {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::named(&directory.path().join("history.db"));
+        fs::write(location.file(), &content).unwrap();
+        assert!(matches!(repair(&location), Err(StoreError::NoHistory { .. })));
+        assert_eq!(fs::read(location.file()).unwrap(), content);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left");
+    }
+}
