@@ -35,6 +35,8 @@ fn wrong_flags_and_values_are_told_in_one_line() {
     refused(&["cpu", "--sample-time", "-1ms"], "'--sample-time <TIME>': '-1ms' is negative");
     refused(&["network", "--timeout", "-1s"], "timeout: '-1s' is negative");
     refused(&["disk", "--block", "-4K"], "block: '-4K' is negative");
+    refused(&["disk", "--depth", "-1"], "depth: '-1' is negative");
+    refused(&["disk", "--depth", "--json", "x"], "a value is required for '--depth <VALUE,…>'");
     refused(&["run", "--margin", "-3%"], "'--margin <SHARE>': ");
     refused(&["history", "show", "cpu", "--since", "-30d"], "'--since <TIME>': a time such as 30d");
     refused(&["serve", "--max-duration", "-60s"], "'--max-duration <TIME>': ");

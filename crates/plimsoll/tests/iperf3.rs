@@ -129,7 +129,6 @@ fn nobody_there_is_a_far_end_failure_and_wishes_that_it_does_not_know_are_refuse
         &["--direction", "both"][..],
         &["--zerocopy"],
         &["--only", "network.udp", "--message", "8"],
-        &["--only", "network.latency"],
         &["--only", "network.udp", "--search", "lossless"],
     ] {
         let mut command = plimsoll(dir.path());
@@ -137,4 +136,16 @@ fn nobody_there_is_a_far_end_failure_and_wishes_that_it_does_not_know_are_refuse
         let (out, err) = ended(&mut command, 2);
         assert!(out.is_empty() && err.lines().count() == 1, "{wrong:?}: {err}");
     }
+    let mut command = plimsoll(dir.path());
+    command.args([
+        "network",
+        "--server",
+        "iperf3://127.0.0.1",
+        "--only",
+        "network.latency",
+        "--store",
+        "none",
+    ]);
+    let (_, err) = ended(&mut command, 0);
+    assert!(err.contains("nothing was measured") && err.contains("plimsoll serve"), "{err}");
 }

@@ -265,8 +265,11 @@ fn subsystem(name: &'static str) -> Command {
             Kind::Switch => {
                 flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
             }
-            // What is negative is told so by who reads the value.
-            kind => flag.value_name("VALUE,…").allow_hyphen_values(kind != Kind::Word),
+            kind => {
+                // What is negative is told so by who reads the value; the command lets numbers without a unit through.
+                let has_unit = !matches!(kind, Kind::Word | Kind::Count);
+                flag.value_name("VALUE,…").allow_hyphen_values(has_unit)
+            }
         }
     });
     let secret = (name == "network").then(|| {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{finding, headline};
 use crate::document::Finding;
 use crate::measurement::Measurement;
-use crate::quantity::{Quantity, Unit, percent};
+use crate::quantity::{Quantity, Unit, percent, percent_below};
 use crate::sample::Point;
 
 /// Points below which there is no curve.
@@ -99,7 +99,7 @@ fn within(measurement: &Measurement) -> Option<Finding> {
         Some(share) => format!(
             "{percentile} stayed within {bound} in the search {beyond}; in the samples at {} only {} of the transfers did",
             found.place(),
-            percent(share, 4)
+            percent_below(share)
         ),
         None => format!("{percentile} stays within {bound} {beyond}"),
     };
@@ -166,11 +166,11 @@ mod tests {
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));
         missed.achieved.insert("target_held".to_owned(), false.into());
-        missed.achieved.insert("within_target".to_owned(), 0.9812.into());
+        missed.achieved.insert("within_target".to_owned(), 0.989_98.into());
         assert_eq!(
             find(&[missed])[0].text,
             "p99 stayed within 250us in the search up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs; in the \
-             samples at depth 4 only 98.12 % of the transfers did"
+             samples at depth 4 only 98.99 % of the transfers did"
         );
     }
 

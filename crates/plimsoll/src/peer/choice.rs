@@ -180,7 +180,10 @@ mod tests {
         let told = |against: &Against| idle(cases.iter().map(|case| (against, case)), &machine);
         let lines = told(&Against::Named(vec!["stream", "iozone", "ping"]));
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("--against iozone: ") || lines[1].starts_with("--against iozone: "));
+        for name in ["iozone", "ping"] {
+            let begin = format!("--against {name}: ");
+            assert_eq!(lines.iter().filter(|line| line.starts_with(&begin)).count(), 1, "{name}: {lines:?}");
+        }
         assert_eq!(told(&Against::All), [""; 0]);
         assert_eq!(told(&Against::Nobody), [""; 0]);
     }

@@ -101,6 +101,12 @@ pub fn percent(share: f64, digits: usize) -> String {
     format!("{} %", significant(share * 100.0, digits))
 }
 
+/// A share as a percentage that is rounded down to hundredths, so that what missed a bound is never shown as that bound:
+/// `0.98998` gives `98.99 %`.
+pub fn percent_below(share: f64) -> String {
+    format!("{:.2} %", (share * 1e4).floor() / 1e2)
+}
+
 /// `value` with `digits` significant digits (taken as 1 to 17). Whole digits are never rounded away below 10⁹;
 /// beyond that, and below 10⁻⁴, it is written with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {

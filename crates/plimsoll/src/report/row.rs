@@ -123,6 +123,7 @@ fn deepest(measurement: &Measurement) -> Option<String> {
     let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
     let held = measurement.achieved.get("target_held")?.as_bool()?;
     Some(match measurement.achieved.get("deepest")?.as_u64() {
+        None if held => format!("{target} at depth 1, the search was disturbed"),
         None => format!("{target} at no depth"),
         Some(depth) if held => format!("{target} up to depth {depth}"),
         Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
@@ -334,6 +335,7 @@ mod tests {
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
         assert_eq!(told(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
         assert_eq!(told(None, false), "p99 ≤ 2ms at no depth");
+        assert_eq!(told(None, true), "p99 ≤ 2ms at depth 1, the search was disturbed");
     }
 
     #[test]

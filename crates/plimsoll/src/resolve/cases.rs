@@ -63,10 +63,6 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         }));
     }
     none_of(mistakes)?;
-    let unserved = all.iter().map(|p| bench::network::unserved(&p.candidate.case));
-    if let Some(why) = unserved.collect::<Option<Vec<_>>>().and_then(|whys| whys.into_iter().next()) {
-        return Err(other(format!("--server: {why}")));
-    }
     match all.len().saturating_mul(plan.repeat as usize) {
         0 if only.is_empty() => Err(other("the excludes of the plan leave no case")),
         0 => Err(other(format!(

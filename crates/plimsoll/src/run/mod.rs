@@ -169,10 +169,9 @@ impl Harness<'_> {
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
-            let left = plan.len() - index;
             let allowed = self.turn(planned, index, plan.len());
             let rest = feasible(&plan[index..]);
-            let left_s = allowed.map_or(rest, |a| rest.min(a.max(0.0) * left as f64));
+            let left_s = self.left().map_or(rest, |left| rest.min(left.max(0.0)));
             let case = planned.candidate.case.id();
             (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
             let beside = self.budget.map(|b| (BESIDE * b - self.beside_s) * share(&beside_s[index..]));
@@ -191,13 +190,17 @@ impl Harness<'_> {
         Ran { outcomes, before: done, interrupted: false }
     }
 
+    /// Seconds of the budget that are left.
+    fn left(&self) -> Option<f64> {
+        Some(self.budget? - (self.clock.now() - self.beside_s))
+    }
+
     /// Seconds for the case at `index`: its share of what is left. Where that holds no sample, a case whose time is past gives
     /// way, so that the last cases have as good a chance as the first.
     fn turn(&self, planned: &Planned, index: usize, cases: usize) -> Option<f64> {
-        let budget = self.budget?;
-        let used = self.clock.now() - self.beside_s;
-        let share = (budget - used) / (cases - index) as f64;
-        let late = used > budget * (index + 1) as f64 / cases as f64;
+        let (budget, left) = (self.budget?, self.left()?);
+        let share = left / (cases - index) as f64;
+        let late = left < budget * (cases - index - 1) as f64 / cases as f64;
         let least = SET_UP + planned.sampling.sample_time * (1.0 + WARM_UP);
         Some(if late && share < least { 0.0 } else { share })
     }

@@ -245,6 +245,19 @@ fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
     assert_eq!(passed_over.status, Status::Skipped);
     assert!(passed_over.reason.as_deref().unwrap().contains("--budget"));
     assert!(done.log.now.get() < 1.0, "{}", done.log.now.get());
+    let left: Vec<f64> = done
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Preparing { left_s, .. } => Some(*left_s),
+            _ => None,
+        })
+        .collect();
+    // Passing a case over takes no time from what is left.
+    assert!(
+        left.is_sorted_by(|a, b| a >= b) && left[0] == 0.5 && left[1] == left[2] && left[2] > 0.0,
+        "{left:?}"
+    );
 }
 
 #[test]

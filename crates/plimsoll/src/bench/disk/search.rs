@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::transfers::{Probe, Transfers};
 use crate::bench::Prepared;
-use crate::quantity::{format_duration, parse_duration, percent};
+use crate::quantity::{format_duration, parse_duration, percent_below};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 use crate::warning::Warning;
 
@@ -76,7 +76,8 @@ fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<
     Ok(if again.percentile_ns < first.percentile_ns { again } else { first })
 }
 
-/// How many transfers of the samples stayed within a bound.
+/// How many transfers of the samples stayed within a bound. What is in the bucket across it did not, as the percentiles have
+/// it, which are upper edges too.
 #[derive(Debug, Default)]
 struct Within {
     held: u64,
@@ -142,7 +143,7 @@ fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
 
 /// What the search and the samples after it say together.
 struct Answer {
-    /// The deepest queue that holds the target.
+    /// The deepest queue that held the target in the search.
     deepest: Option<u64>,
     /// The share of the samples' transfers that stayed within the bound, and whether that is enough.
     within: f64,
@@ -150,17 +151,23 @@ struct Answer {
 }
 
 impl Answer {
-    /// The samples are more than any probe: where they hold at depth 1, the probes that missed there were disturbed.
     fn of(target: &Target, found: Option<u64>, within: f64) -> Self {
-        let held = within >= target.share;
-        Answer { deepest: found.or(held.then_some(1)), within, held }
+        Answer { deepest: found, within, held: within >= target.share }
     }
 
-    /// What is to be known where the target was not held.
+    /// What is to be known where the target was not held, or the search not finished.
     fn warning(&self, target: &Target) -> Option<Warning> {
-        let (wanted, got) = (target.canonical().replace(':', " ≤ "), percent(self.within, 4));
+        let (wanted, got) = (target.canonical().replace(':', " ≤ "), percent_below(self.within));
         let (code, text) = match self.deepest {
-            _ if self.held => return None,
+            Some(_) if self.held => return None,
+            // The samples are more than any probe.
+            None if self.held => (
+                "latency-search-disturbed",
+                format!(
+                    "the search was disturbed: it saw more than {wanted} at depth 1, where the samples hold it; nothing deeper \
+                     was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
+                ),
+            ),
             None => (
                 "latency-target-missed",
                 format!(
@@ -344,6 +351,27 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// The share and the percentile are told side by side: they never contradict each other, wherever the bound lies in
+        /// a bucket.
+        #[test]
+        fn what_stays_within_is_what_the_percentile_says(
+            times in prop::collection::vec(1_u64..5_000_000, 1..300),
+            ns in 1_u64..5_000_000,
+            share in 0.01_f64..0.9999,
+        ) {
+            let mut all = super::super::load::Times::none().expect("a histogram");
+            // The bound itself and its neighbours are where it matters.
+            for time in times.iter().copied().chain([ns, ns + 1, ns - ns / 1000]) {
+                all.record(time, 1);
+            }
+            let mut within = Within::default();
+            let histograms = vec![super::super::distribution("latency", &all)];
+            within.add(&Sample { histograms, ..Sample::default() }, ns);
+            prop_assert_eq!(within.share().expect("samples") >= share, all.at(share) <= ns);
+        }
+    }
+
     fn probe(depth: u64, percentile_ns: u64) -> Probe {
         Probe { depth, rate: 1.0, latency: 1e-9, percentile_ns }
     }
@@ -399,8 +427,12 @@ mod tests {
         );
 
         assert_eq!(code(&answer(None, &[bad])).0, "latency-target-missed");
-        let calm = answer(None, &[good]);
-        assert_eq!((calm.deepest, calm.held), (Some(1), true));
+        // 98.998 % is not 99.00 %.
+        let near = code(&answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]])).1;
+        assert!(near.contains("98.99 % stay"), "{near}");
+        let disturbed = answer(None, &[good]);
+        assert_eq!((disturbed.deepest, disturbed.held), (None, true));
+        assert_eq!(code(&disturbed).0, "latency-search-disturbed");
         assert!(Within::default().share().is_none());
     }
 

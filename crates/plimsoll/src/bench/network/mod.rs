@@ -46,12 +46,6 @@ fn own_program() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// Why the case's far end cannot take part: to an iperf3 server there are no round trips. `None` where it can.
-pub fn unserved(case: &Case) -> Option<String> {
-    let unserved = case.benchmark() == "network.latency" && iperf3::is_for(case);
-    unserved.then(|| "iperf3 answers no round trips; measure them to plimsoll serve".to_owned())
-}
-
 /// The message sizes asked for, or the default.
 fn message_sizes(group: &Group, default: u64) -> Result<Vec<u64>, String> {
     let sizes = group.numbers("message", &[default]);

@@ -102,7 +102,8 @@ struct Facet<'a> {
     /// The benchmark, or the first of those that are laid over each other.
     benchmark: &'a str,
     metric: String,
-    /// What all of them share and others have not.
+    /// What all of them share and others have not: all of it, which is the key, and what the title says of it.
+    shared: Vec<String>,
     fixed: String,
     all: Vec<&'a Measurement>,
 }
@@ -116,22 +117,26 @@ fn facets<'a>(all: &[&'a Measurement], along: &Along, sizes: Sizes) -> Vec<Facet
             BESIDE.iter().filter(|(b, _)| *b == measurement.case.benchmark()).map(|(_, metric)| *metric);
         metrics.extend(beside.filter(|name| measurement.metrics.iter().skip(1).any(|m| m.name == **name)));
         let total = sizes.total(&measurement.case, along);
-        let kept =
-            |key: &str| key != along.key && !OVERLAID.contains(&key) && (total.is_none() || key != "size");
-        let fixed: Vec<String> = others(&measurement.case, kept).into_iter().chain(total.clone()).collect();
-        let fixed = fixed.join(" · ");
+        let kept = |key: &str, _: &Value| {
+            key != along.key && !OVERLAID.contains(&key) && (total.is_none() || key != "size")
+        };
+        let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
+        let shared = text(others(&measurement.case, kept));
+        let unusual = |name: &str, value: &Value| kept(name, value) && !is_usual(name, value);
+        let fixed = text(others(&measurement.case, unusual)).join(" · ");
         for metric in metrics {
             let benchmark = measurement.case.benchmark();
             let alike = |f: &Facet<'a>| {
                 f.benchmark == benchmark || [f.benchmark, benchmark].iter().all(|b| TOGETHER.contains(b))
             };
-            let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.fixed == fixed;
+            let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
             match found.iter_mut().find(same) {
                 Some(facet) => facet.all.push(measurement),
                 None => {
                     found.push(Facet {
                         benchmark,
                         metric: metric.to_owned(),
+                        shared: shared.clone(),
                         fixed: fixed.clone(),
                         all: vec![measurement],
                     });
@@ -142,9 +147,9 @@ fn facets<'a>(all: &[&'a Measurement], along: &Along, sizes: Sizes) -> Vec<Facet
     found
 }
 
-/// Parameters that are kept, as text; what is usual is not said.
-fn others(case: &Case, keep: impl Fn(&str) -> bool) -> Vec<String> {
-    let kept = case.params().iter().filter(|(name, value)| keep(name) && !is_usual(name, value));
+/// Parameters that are kept, as text.
+fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
+    let kept = case.params().iter().filter(|(name, value)| keep(name, value));
     let said = |(name, value): &(&'static str, Value)| match (*name, value) {
         ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),

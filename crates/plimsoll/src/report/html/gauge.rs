@@ -171,6 +171,7 @@ impl<'a> Line<'a> {
             names if names.is_empty() => names,
             names => format!("; warnings: {names}"),
         };
-        format!("{name}: {} {interval}{share}{marks}{reason}{warned}", figure(self.metric.summary.median))
+        let value = format!("{} {interval}", figure(self.metric.summary.median));
+        format!("{name}: {}{share}{marks}{reason}{warned}", value.trim_end())
     }
 }

@@ -216,6 +216,29 @@ fn what_differs_in_one_way_is_laid_over_each_other() {
 }
 
 #[test]
+fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
+    let mut made = fixture::measured("null/threads=1", "rate", crate::quantity::Unit::IoPerSecond, 0.0);
+    made.metrics[0].summary.ci95 = Some([0.0, 0.0]);
+    made.metrics[0].of_limit = Some(0.5);
+    let page = markup(&page_of(&fixture::run_of(vec![made])));
+    assert!(page.contains("IO/s, 50.0 % of its limit"), "{page}");
+}
+
+/// What is usual is not said, but a case that states it is not one that lacks the parameter.
+#[test]
+fn a_stated_usual_value_is_another_chart_with_the_same_title() {
+    let moved = |cache: &str, depth: u32| {
+        let id = format!("disk.io/op=read/pattern=random/block=4K{cache}/depth={depth}");
+        fixture::measured(&id, "rate", crate::quantity::Unit::IoPerSecond, 1e4 * f64::from(depth))
+    };
+    let all = ["", "/cache=direct"].iter().flat_map(|cache| [1, 2, 4].map(|depth| moved(cache, depth)));
+    let charts = charts::sweeps(&fixture::run_of(all.collect()), "disk", &[]);
+    let points: Vec<usize> = charts.iter().map(|c| c.series[0].points.len()).collect();
+    assert_eq!(points, [3, 3]);
+    assert!(charts[0].title == charts[1].title && !charts[0].title.contains("direct"), "{}", charts[0].title);
+}
+
+#[test]
 fn as_much_memory_in_all_is_one_curve_by_threads() {
     let moved = |size: &str, threads: u32| {
         let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");

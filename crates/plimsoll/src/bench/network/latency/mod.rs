@@ -90,9 +90,11 @@ impl Benchmark for Latency {
                 "load: it lasts for a time; take --sample-time instead of --count in {case}"
             ));
         }
-        let feasible = |case: &Case| match super::unserved(case) {
-            Some(why) => Err(CannotMeasure::not_here(why)),
-            None => Ok(()),
+        let feasible = |case: &Case| match super::iperf3::is_for(case) {
+            true => {
+                Err(CannotMeasure::not_here("iperf3 answers no round trips; measure them to plimsoll serve"))
+            }
+            false => Ok(()),
         };
         Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
     }

@@ -26,7 +26,7 @@ class Figure {
     this.cursor = -1;
     this.hidden = new Set();
     // What the arrow keys have come to, in words: for screen readers, and where the hover text has no room.
-    this.told = element("p", "told");
+    this.told = element("p", "at");
     this.told.setAttribute("role", "status");
   }
 
