@@ -365,11 +365,13 @@ impl Case {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
-    /// Whether so many CPUs are fewer than the threads at work in it, which then wait for each other. A stream has two ends, and
-    /// both may be here.
-    pub fn crowds(&self, cpus: usize) -> bool {
+    /// The share of the time that its busy threads wait for each other on so many CPUs: above zero where they are more than
+    /// these. Without a server both ends of a stream are here.
+    pub fn crowding(&self, cpus: usize) -> f64 {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        cpus > 0 && self.threads().max(streams.saturating_mul(2)) > cpus
+        let ends = if self.get("server").is_none() { 2 } else { 1 };
+        let threads = self.threads().max(streams.saturating_mul(ends)).max(1);
+        1.0 - 1.0 / threads.div_ceil(cpus.max(1)) as f64
     }
 
     /// The id as text: the key in history.

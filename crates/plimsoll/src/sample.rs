@@ -72,7 +72,7 @@ impl Conditions {
     /// The share of the time that others took away from the figure of a case on so many CPUs. What a quota stops waits as well,
     /// and is a cause of its own, and so do threads that crowd the CPUs.
     pub fn disturbed(&self, case: &Case, cpus: usize) -> f64 {
-        let waited = self.more.get(WAITED).filter(|_| !case.crowds(cpus)).copied().unwrap_or(0.0);
+        let waited = self.more.get(WAITED).copied().unwrap_or(0.0) - case.crowding(cpus);
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 }

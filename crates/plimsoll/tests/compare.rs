@@ -61,12 +61,16 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     scaled(dir.path(), "1.json", "2.json", 100.0);
     let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%"], 0);
     assert!(err.contains("--fail-on ignores 1 undecided"), "{err}");
-    let mut nothing: Value =
+    let mut other: Value =
         serde_json::from_str(&fs::read_to_string(dir.path().join("1.json")).unwrap()).unwrap();
-    nothing["measurements"] = serde_json::json!([]);
-    fs::write(dir.path().join("3.json"), nothing.to_string()).unwrap();
+    other["measurements"][0]["status"] = "failed".into();
+    fs::write(dir.path().join("3.json"), other.to_string()).unwrap();
     let (_, err) = compare(dir.path(), &["./1.json", "./3.json", "--fail-on", "5%"], 1);
     assert!(err.contains("nothing to compare"), "a gate that compares nothing is not passed: {err}");
+    other["measurements"] = serde_json::json!([]);
+    fs::write(dir.path().join("4.json"), other.to_string()).unwrap();
+    let (_, err) = compare(dir.path(), &["./1.json", "./4.json", "--fail-on", "5%"], 2);
+    assert!(err.contains("has no results"), "{err}");
     let (_, _) = compare(dir.path(), &["./1.json", "./2.json", "--html", "compared.html"], 0);
     let page = fs::read_to_string(dir.path().join("compared.html")).unwrap();
     assert!(page.contains("null") && page.contains("Content-Security-Policy"), "{}", page.len());

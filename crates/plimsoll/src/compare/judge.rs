@@ -11,7 +11,7 @@ pub const FAMILY: f64 = 0.01;
 
 /// A difference (10 %) beyond which two figures are not called the same, whatever the noise: what people look for may be lost
 /// in it.
-const LARGEST_FOR_SAME: f64 = 1.1;
+const LARGEST_FOR_SAME: f64 = 0.1;
 
 /// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
 /// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
@@ -114,16 +114,19 @@ impl Judged {
         blank.verdict = match () {
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
-            () if difference.abs() > LARGEST_FOR_SAME.ln() => Verdict::Undecided,
+            () if difference.exp_m1().abs() > LARGEST_FOR_SAME => Verdict::Undecided,
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
         };
         if blank.verdict == Verdict::Undecided {
-            let noisy = || match smallest > LARGEST_FOR_SAME.ln() {
-                true => {
+            let noisy = || match () {
+                () if noise.smallest() > LARGEST_FOR_SAME.ln_1p() => {
                     "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
                 }
-                false => "the interval reaches beyond the noise between runs: take more samples",
+                () if difference.abs() <= smallest && difference.exp_m1().abs() > LARGEST_FOR_SAME => {
+                    "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
+                }
+                () => "the interval reaches beyond the noise between runs: take more samples",
             };
             blank.why = Some(self.foreign.unwrap_or_else(|| noisy().to_owned()));
         }

@@ -22,6 +22,7 @@ use crate::bench::{self, Better};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
+use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::{CORE_TO_CORE, has_moved};
@@ -180,6 +181,8 @@ struct Figures<'a> {
 struct Taken<'a> {
     run: &'a Run,
     measurement: &'a Measurement,
+    /// CPUs that its machine has for it.
+    cpus: usize,
 }
 
 impl<'a> Figures<'a> {
@@ -188,6 +191,9 @@ impl<'a> Figures<'a> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
         for run in &side.runs {
+            let cpus = |machine: &Machine| machine.cpu.allowed.len();
+            let nodes: HashMap<&str, usize> =
+                run.nodes.iter().map(|node| (node.name.as_str(), cpus(&node.machine))).collect();
             for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
                 let id = measurement.case.id().as_str().to_owned();
                 let node = many.then_some(measurement.node.as_str());
@@ -195,7 +201,8 @@ impl<'a> Figures<'a> {
                     found.push(Self { case: &measurement.case, node, all: Vec::new() });
                     found.len() - 1
                 });
-                found[place].all.push(Taken { run, measurement });
+                let cpus = nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
+                found[place].all.push(Taken { run, measurement, cpus });
             }
         }
         found
@@ -229,8 +236,7 @@ impl<'a> Figures<'a> {
 
     /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
     fn disturbed(&self) -> f64 {
-        let share =
-            |t: &Taken<'a>| t.measurement.conditions.disturbed(self.case, t.run.machine.cpu.allowed.len());
+        let share = |t: &Taken<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 }

@@ -104,7 +104,9 @@ pub fn percent(share: f64, digits: usize) -> String {
 /// A share as a percentage that is rounded down to hundredths, so that what missed a bound is never shown as that bound:
 /// `0.98998` gives `98.99 %`.
 pub fn percent_below(share: f64) -> String {
-    format!("{:.2} %", (share * 1e4).floor() / 1e2)
+    // 0.57 × 10⁴ falls short of 5700 by less than this.
+    const ROUNDING: f64 = 1e-9;
+    format!("{:.2} %", (share * 1e4 + ROUNDING).floor() / 1e2)
 }
 
 /// `value` with `digits` significant digits (taken as 1 to 17). Whole digits are never rounded away below 10⁹;
@@ -272,6 +274,7 @@ mod tests {
     #[test]
     fn shares_read_as_percent() {
         assert_eq!(percent(0.998, 3), "99.8 %");
+        assert_eq!([0.57, 0.98998, 0.5799].map(percent_below), ["57.00 %", "98.99 %", "57.99 %"]);
         assert_eq!(percent(0.9996, 3), "100 %");
         assert_eq!(percent(0.38, 2), "38 %");
         assert_eq!(percent(0.0, 3), "0 %");

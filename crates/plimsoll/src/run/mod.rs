@@ -265,7 +265,8 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        taken.remark(ending, sampling.precision, case.crowds(self.maker.machine.cpu.allowed.len()));
+        let cpus = self.maker.machine.cpu.allowed.len();
+        taken.remark(ending, sampling.precision, cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
 

@@ -105,6 +105,8 @@ impl Within {
 pub(super) struct Deepest {
     transfers: Transfers,
     target: Target,
+    /// The deepest that is tried.
+    most: u64,
     /// What the search found; `None` before it.
     found: Option<Option<u64>>,
     curve: Vec<Point>,
@@ -114,7 +116,8 @@ pub(super) struct Deepest {
 impl Deepest {
     /// A search with `transfers`, whose depth is the deepest that is tried.
     pub(super) fn new(transfers: Transfers, target: Target) -> Self {
-        Deepest { transfers, target, found: None, curve: Vec::new(), within: Within::default() }
+        let most = transfers.depth();
+        Deepest { transfers, target, most, found: None, curve: Vec::new(), within: Within::default() }
     }
 
     fn search(&mut self, amount: Amount) -> Result<(), CannotMeasure> {
@@ -151,8 +154,10 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(target: &Target, found: Option<u64>, within: f64) -> Self {
-        Answer { deepest: found, within, held: within >= target.share }
+    fn of(target: &Target, most: u64, found: Option<u64>, within: f64) -> Self {
+        let held = within >= target.share;
+        // Where nothing deeper was asked for the samples say all.
+        Answer { deepest: found.or((held && most == 1).then_some(1)), within, held }
     }
 
     /// What is to be known where the target was not held, or the search not finished.
@@ -164,14 +169,14 @@ impl Answer {
             None if self.held => (
                 "latency-search-disturbed",
                 format!(
-                    "the search was disturbed: it saw more than {wanted} at depth 1, where the samples hold it; nothing deeper \
+                    "the search was disturbed: at depth 1 it did not hold {wanted}, as the samples do; nothing deeper \
                      was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
                 ),
             ),
             None => (
                 "latency-target-missed",
                 format!(
-                    "no queue holds {wanted}: with one transfer in flight {got} stay within it; the figures are those of depth 1"
+                    "no queue holds {wanted}: at depth 1 {got} stay within it; the figures are those of depth 1"
                 ),
             ),
             Some(depth) => (
@@ -212,7 +217,7 @@ impl Prepared for Deepest {
         let mut facts = self.transfers.facts();
         facts.achieved.insert("threads".to_owned(), self.transfers.threads().into());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
-            let answer = Answer::of(&self.target, found, within);
+            let answer = Answer::of(&self.target, self.most, found, within);
             facts.achieved.insert("deepest".to_owned(), answer.deepest.into());
             facts.achieved.insert("within_target".to_owned(), answer.within.into());
             facts.achieved.insert("target_held".to_owned(), answer.held.into());
@@ -406,7 +411,7 @@ mod tests {
         let answer = |found, samples: &[&[(u64, u64)]]| {
             let mut within = Within::default();
             samples.iter().for_each(|buckets| within.add(&latency(buckets), target.ns));
-            Answer::of(&target, found, within.share().expect("samples"))
+            Answer::of(&target, 32, found, within.share().expect("samples"))
         };
         let (good, bad): (&[_], &[_]) = (&[(2_000_000, 99), (2_000_001, 1)], &[(1_000, 98), (9_000_000, 2)]);
         let held = answer(Some(24), &[good, good]);
@@ -433,6 +438,7 @@ mod tests {
         let disturbed = answer(None, &[good]);
         assert_eq!((disturbed.deepest, disturbed.held), (None, true));
         assert_eq!(code(&disturbed).0, "latency-search-disturbed");
+        assert_eq!(Answer::of(&target, 1, None, 0.99).deepest, Some(1), "nothing deeper was asked for");
         assert!(Within::default().share().is_none());
     }
 
