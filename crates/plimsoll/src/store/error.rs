@@ -78,9 +78,9 @@ pub enum StoreError {
         /// The newest that is known here.
         known: usize,
     },
-    /// A stored document is sound and says what this version does not know. Nothing was changed.
+    /// A stored document is sound JSON and says what this version does not know. Nothing was changed.
     #[error(
-        "history {file} has a document that this plimsoll does not know ({why}): a newer plimsoll wrote it, or it is damaged; it is left as it is; use the newer plimsoll, or --store FILE"
+        "history {file} has a document that this plimsoll does not know ({why}); it is left as it is: use the newer plimsoll that wrote it, or, if none did, 'plimsoll history repair', or --store FILE"
     )]
     Unknown {
         /// The file.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
@@ -16,7 +17,7 @@ use super::error::{StoreError, name};
 use super::place::{self, Location, beside};
 use super::{Store, schema};
 use crate::compare::Floors;
-use crate::document::{Run, RunStatus};
+use crate::document::{Run, RunStatus, SCHEMA};
 use crate::measurement::Measurement;
 
 /// What became of a history.
@@ -43,12 +44,11 @@ const MOST_SINGLE: i64 = 1_000_000;
 /// Saves what can be read. A history without damage is left as it is.
 ///
 /// # Errors
-/// There is no file, it is refused, newer or another program's, nothing of it can be read, or there is no room for a copy.
+/// There is no file, it is refused, newer or another program's, nothing of it can be read, there is no room for a copy, or
+/// another program wrote it meanwhile.
 pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
     let file = location.resolved(place::Make::Nothing)?;
-    if let Some(runs) = whole(&file)? {
-        return Ok(Repaired { file, kept: None, runs, partly: 0, lost: 0 });
-    }
+    let length = super::length(&file)?;
     let failed = |e: std::io::Error| StoreError::not_writable(&file, &e);
     let directory = file.parent().unwrap_or(Path::new("/"));
     let work = tempfile::Builder::new().prefix(".history-repair-").tempdir_in(directory).map_err(failed)?;
@@ -59,24 +59,42 @@ pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
         }
         Ok(copy)
     };
+    let before = written(&file);
     let all = copied("damaged.db", &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
-    let mut saved = saved_from(&all, &file, &work.path().join("history.db"))?;
+    if let Some(runs) = whole(&all, &file, length)? {
+        return Ok(Repaired { file, kept: None, runs, partly: 0, lost: 0 });
+    }
+    let mut saved = saved_from(&all, &file, &work.path().join("history.db"));
     // A journal of another database hides some of this one, or all.
     if JOURNALS.iter().any(|suffix| fs::metadata(beside(&file, suffix)).is_ok_and(|found| found.len() > 0)) {
         let alone = copied("alone.db", &[""]).map_err(failed)?;
-        let without = saved_from(&alone, &file, &work.path().join("without.db"))?;
-        if !saved.has_all_of(&without)? {
-            saved = without;
-        }
+        saved = better(saved, saved_from(&alone, &file, &work.path().join("without.db")));
     }
+    let saved = saved?;
     if saved.repaired.runs == 0 {
         return Err(StoreError::NoHistory {
             file: name(&file),
             why: "nothing of one can be read in it".to_owned(),
         });
     }
+    // A copy of what was written meanwhile fits together as little as a damaged one.
+    if written(&file) != before {
+        return Err(StoreError::refused(
+            &file,
+            "another program writes it now; end that one and repair again",
+        ));
+    }
     let kept = Some(exchange(&file, &saved.fresh).map_err(failed)?);
     Ok(Repaired { kept, ..saved.repaired })
+}
+
+/// Length and time of the last change of the file and of each of its journals.
+fn written(file: &Path) -> Vec<Option<(u64, SystemTime)>> {
+    let of = |suffix: &&str| {
+        let found = fs::metadata(beside(file, suffix)).ok()?;
+        Some((found.len(), found.modified().ok()?))
+    };
+    [""].iter().chain(&JOURNALS).map(of).collect()
 }
 
 /// A new history with what could be read.
@@ -86,16 +104,29 @@ struct Saved {
 }
 
 impl Saved {
-    /// Whether every complete run of the other is in it, and the same: a journal of its own takes none away.
+    /// Whether every run of the other is in it, and no less of it: a journal of its own takes none away.
     fn has_all_of(&self, other: &Self) -> Result<bool, StoreError> {
         let (mine, others) = (Store::existing(self.fresh.clone())?, Store::existing(other.fresh.clone())?);
-        for line in others.list()?.iter().filter(|line| line.status == RunStatus::Complete) {
+        for line in others.list()? {
             let run = others.load(&line.id)?;
-            if !mine.load(&line.id).is_ok_and(|same| same == run) {
+            let as_much = |same: Run| match run.status {
+                RunStatus::Complete => same == run,
+                RunStatus::Partial => same.measurements.len() >= run.measurements.len(),
+            };
+            if !mine.load(&line.id).is_ok_and(as_much) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+}
+
+/// What was read with the journal, or where that failed or lacks something, without.
+fn better(all: Result<Saved, StoreError>, without: Result<Saved, StoreError>) -> Result<Saved, StoreError> {
+    match (all, without) {
+        (Ok(all), Ok(without)) => Ok(if all.has_all_of(&without)? { all } else { without }),
+        (Err(_), Ok(without)) if without.repaired.runs > 0 => Ok(without),
+        (Err(e), _) | (_, Err(e)) => Err(e),
     }
 }
 
@@ -111,11 +142,11 @@ fn saved_from(copy: &Path, file: &Path, fresh: &Path) -> Result<Saved, StoreErro
     Ok(Saved { fresh: fresh.to_owned(), repaired })
 }
 
-/// The number of runs in an undamaged history; `None` where it is damaged. The file is not written, not even by closing it.
-fn whole(file: &Path) -> Result<Option<usize>, StoreError> {
+/// The number of runs in a copy of an undamaged history; `None` where it is damaged.
+fn whole(copy: &Path, file: &Path, length: u64) -> Result<Option<usize>, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let checked = || -> Result<Option<usize>, StoreError> {
-        let history = schema::looked_at(file, super::length(file)?)?;
+        let history = schema::looked_at(copy, file, length)?;
         // Opening checks small files only.
         let check = "PRAGMA integrity_check(1)";
         let said: String = history.query_row(check, [], |row| row.get(0)).map_err(sqlite)?;
@@ -123,9 +154,9 @@ fn whole(file: &Path) -> Result<Option<usize>, StoreError> {
             return Ok(None);
         }
         // Of what stands in a page nobody but its reader knows whether it is damaged.
-        let runs = all_parsed::<Run>(&history, file, "SELECT header FROM run NOT INDEXED")?;
-        all_parsed::<Measurement>(&history, file, "SELECT document FROM measurement NOT INDEXED")?;
-        Ok(Some(runs))
+        let runs = all_parsed::<Run>(&history, file, "SELECT number, header FROM run NOT INDEXED")?;
+        let documents = "SELECT run, document FROM measurement NOT INDEXED";
+        Ok(all_parsed::<Measurement>(&history, file, documents)?.and(runs))
     };
     match checked() {
         Err(StoreError::Damaged { .. }) => Ok(None),
@@ -133,31 +164,51 @@ fn whole(file: &Path) -> Result<Option<usize>, StoreError> {
     }
 }
 
-/// How many documents there are, each of which can be read.
+/// How many documents there are; `None` where one is damaged.
 fn all_parsed<T: DeserializeOwned>(
     from: &Connection,
     file: &Path,
     select: &str,
-) -> Result<usize, StoreError> {
+) -> Result<Option<usize>, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let mut statement = from.prepare(select).map_err(sqlite)?;
     let mut rows = statement.query([]).map_err(sqlite)?;
     let mut count = 0;
     while let Some(row) = rows.next().map_err(sqlite)? {
-        let text: String = row.get(0).map_err(sqlite)?;
-        serde_json::from_str::<T>(&text).map_err(|e| StoreError::document(file, &e))?;
+        let (run, text): (i64, String) = (row.get(0).map_err(sqlite)?, row.get(1).map_err(sqlite)?);
+        if parsed::<T>(&text, from, run, file)?.is_none() {
+            return Ok(None);
+        }
         count += 1;
     }
-    Ok(count)
+    Ok(Some(count))
 }
 
-/// The document; `None` where it is damaged. One that this version does not know is no damage: it is not given up.
-fn parsed<T: DeserializeOwned>(text: &str, file: &Path) -> Result<Option<T>, StoreError> {
-    match serde_json::from_str(text).map_err(|e| StoreError::document(file, &e)) {
+/// The document, of the run of that number; `None` where it is damaged. One that a later plimsoll wrote is not given up.
+fn parsed<T: DeserializeOwned>(
+    text: &str,
+    from: &Connection,
+    run: i64,
+    file: &Path,
+) -> Result<Option<T>, StoreError> {
+    match serde_json::from_str(text) {
         Ok(document) => Ok(Some(document)),
-        Err(StoreError::Damaged { .. }) => Ok(None),
-        Err(e) => Err(e),
+        Err(e) if e.is_data() && header_text(from, run).is_some_and(|header| is_later(&header)) => {
+            Err(StoreError::document(file, &e))
+        }
+        Err(_) => Ok(None),
     }
+}
+
+/// Whether a header, known or not, says that a later plimsoll wrote it.
+fn is_later(header: &str) -> bool {
+    let Ok(header) = serde_json::from_str::<serde_json::Value>(header) else { return false };
+    let says = |key: &str| header.get(key).and_then(serde_json::Value::as_str);
+    let parts = |version: &str| -> Vec<u64> {
+        version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
+    };
+    says("version").is_some_and(|version| parts(version) > parts(env!("CARGO_PKG_VERSION")))
+        || says("schema").is_some_and(|schema| schema != SCHEMA)
 }
 
 /// Opens the copy for reading; where its first page, with marks and layout, is unreadable, with that of a fresh history.
@@ -239,7 +290,7 @@ fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<()
         let Some(mut header) = header(from, number, &repaired.file)? else { continue };
         let known = measured.get(&number).map(Vec::as_slice).unwrap_or_default();
         for row in known {
-            header.run.measurements.extend(document(from, *row, &repaired.file)?);
+            header.run.measurements.extend(document(from, *row, number, &repaired.file)?);
         }
         let cases = header.run.plan.cases;
         if header.run.measurements.len() < known.len()
@@ -257,7 +308,7 @@ fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<()
     let before = from.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'run'", [], |row| row.get(0));
     let begun: i64 = before.unwrap_or(highest).max(highest);
     repaired.lost = usize::try_from(begun).unwrap_or(0).saturating_sub(repaired.runs);
-    floors(from, to, &repaired.file)
+    floors(from, to)
 }
 
 /// The rows of each run's measurements, in their order.
@@ -278,12 +329,16 @@ fn measurements(from: &Connection) -> BTreeMap<i64, Vec<i64>> {
     found.into_iter().map(ordered).collect()
 }
 
+fn header_text(from: &Connection, number: i64) -> Option<String> {
+    let select = "SELECT header FROM run NOT INDEXED WHERE rowid = ?1";
+    from.query_row(select, [number], |row| row.get(0)).ok()
+}
+
 fn header(from: &Connection, number: i64, file: &Path) -> Result<Option<Header>, StoreError> {
-    // A history of the first schema has neither origin nor note.
-    let text: rusqlite::Result<String> =
-        from.query_row("SELECT header FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| row.get(0));
-    let run = text.ok().map_or(Ok(None), |text| parsed::<Run>(&text, file))?;
+    let text = header_text(from, number);
+    let run = text.map_or(Ok(None), |text| parsed::<Run>(&text, from, number, file))?;
     let Some(run) = run.filter(|run| uuid::Uuid::try_parse(&run.id).is_ok()) else { return Ok(None) };
+    // A history of the first schema has neither origin nor note.
     let more = from.query_row("SELECT origin, note FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| {
         Ok((row.get(0)?, row.get(1)?))
     });
@@ -298,11 +353,11 @@ fn header(from: &Connection, number: i64, file: &Path) -> Result<Option<Header>,
     Ok(Some(Header { run: Run { status, ..run }, origin, note }))
 }
 
-fn document(from: &Connection, row: i64, file: &Path) -> Result<Option<Measurement>, StoreError> {
+fn document(from: &Connection, row: i64, run: i64, file: &Path) -> Result<Option<Measurement>, StoreError> {
     let select = "SELECT document FROM measurement NOT INDEXED WHERE rowid = ?1";
     let text: rusqlite::Result<String> =
         from.prepare_cached(select).and_then(|mut s| s.query_row([row], |row| row.get(0)));
-    text.ok().map_or(Ok(None), |text| parsed(&text, file))
+    text.ok().map_or(Ok(None), |text| parsed(&text, from, run, file))
 }
 
 /// Origin, note and tags of a run.
@@ -324,11 +379,12 @@ fn told(from: &Connection, number: i64, header: &Header, to: &mut Store) -> rusq
     Ok(())
 }
 
-fn floors(from: &Connection, to: &mut Store, file: &Path) -> Result<(), StoreError> {
+/// Those floors that can be read: what is lost is measured again.
+fn floors(from: &Connection, to: &mut Store) -> Result<(), StoreError> {
     for row in rows(from, "floor") {
         let text = from
             .query_row("SELECT document FROM floor WHERE rowid = ?1", [row], |row| row.get::<_, String>(0));
-        if let Some(floors) = text.ok().map_or(Ok(None), |text| parsed::<Floors>(&text, file))? {
+        if let Some(floors) = text.ok().and_then(|text| serde_json::from_str::<Floors>(&text).ok()) {
             to.keep_floors(&floors)?;
         }
     }

@@ -185,17 +185,17 @@ pub(super) fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
 /// Opens an existing history for use, and brings it up to date. A file that is none is left as it was.
 pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let mut connection = looked_at(file, length)?;
+    let mut connection = looked_at(file, file, length)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite)?;
     set_journal(&connection, file.parent().unwrap_or(Path::new("/"))).map_err(sqlite)?;
     migrate(&mut connection, file, STEPS)?;
     Ok(connection)
 }
 
-/// Opens an existing file and makes sure that it is a history of a known version; nothing is written.
-pub(super) fn looked_at(file: &Path, length: u64) -> Result<Connection, StoreError> {
+/// Opens an existing file, or a copy of it, and makes sure that it is a history of a known version.
+pub(super) fn looked_at(opened: &Path, file: &Path, length: u64) -> Result<Connection, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let connection = connect(file).map_err(sqlite)?;
+    let connection = connect(opened).map_err(sqlite)?;
     // Until the file has proved to be a history, closing must not write a foreign journal into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sqlite)?;
     verify(&connection, file, length)?;

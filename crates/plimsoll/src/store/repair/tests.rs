@@ -146,20 +146,40 @@ fn damage_within_a_document_is_found_and_repaired() {
     assert_eq!((read().unwrap().status, same(&location, &runs)), (RunStatus::Partial, RUNS));
 }
 
+/// A history with these runs alone, the first measurements of each where it was not finished.
+fn rewritten(location: &Location, runs: &[Run], status: RunStatus) -> Vec<u8> {
+    fs::remove_file(location.file()).unwrap();
+    let mut store = Store::open(location).unwrap();
+    for run in runs {
+        store.begin(run).unwrap();
+        match status {
+            RunStatus::Complete => store.finish(run).unwrap(),
+            RunStatus::Partial => store.add(&run.id, 0, &run.measurements[..2]).unwrap(),
+        }
+    }
+    drop(store);
+    fs::read(location.file()).unwrap()
+}
+
 #[test]
 fn a_journal_of_another_database_costs_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let (location, runs) = history(directory.path());
-    let other = Connection::open(directory.path().join("other.db")).unwrap();
-    other.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);").unwrap();
-    let journal = beside(location.file(), "-wal");
-    fs::copy(directory.path().join("other.db-wal"), &journal).unwrap();
-    let foreign = fs::read(&journal).unwrap();
-    assert!(matches!(Store::read(&location), Err(StoreError::Damaged { .. })));
-    let repaired = repair(&location).unwrap();
-    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0));
-    assert_eq!(same(&location, &runs), RUNS);
-    assert_eq!(fs::read(beside(&repaired.kept.unwrap(), "-wal")).unwrap(), foreign);
+    for status in [RunStatus::Complete, RunStatus::Partial] {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, runs) = history(directory.path());
+        rewritten(&location, &runs, status);
+        let other = Connection::open(directory.path().join("other.db")).unwrap();
+        other
+            .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1);")
+            .unwrap();
+        let journal = beside(location.file(), "-wal");
+        fs::copy(directory.path().join("other.db-wal"), &journal).unwrap();
+        let foreign = fs::read(&journal).unwrap();
+        assert!(matches!(Store::read(&location), Err(StoreError::Damaged { .. })));
+        let repaired = repair(&location).unwrap();
+        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0), "{status:?}");
+        assert_eq!(same(&location, &runs), RUNS);
+        assert_eq!(fs::read(beside(&repaired.kept.unwrap(), "-wal")).unwrap(), foreign);
+    }
 }
 
 #[test]
@@ -177,36 +197,55 @@ fn a_damaged_id_costs_nothing() {
     assert_eq!(same(&location, &runs), RUNS);
 }
 
-#[test]
-fn a_journal_of_another_history_costs_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let (location, runs) = history(directory.path());
+/// Leaves the journal of another history beside this one: the last of its runs, changed so, without the pages before it.
+fn leave_journal_of_another(location: &Location, change: &str) {
     let elsewhere = tempfile::tempdir().unwrap();
     let other = Location::named(&elsewhere.path().join("history.db"));
     for n in 100..108 {
-        // Closed each time but the last: the journal holds one run, the pages before it are elsewhere.
+        // Closed each time but the last: the journal holds one run.
         let mut newer = Store::open(&other).unwrap();
         let run = Run { id: format!("019aa5c3-2f1b-7c40-9d21-{n:012x}"), ..fixture::run() };
         newer.begin(&run).unwrap();
         newer.finish(&run).unwrap();
         if n == 107 {
-            fs::copy(beside(other.file(), "-wal"), elsewhere.path().join("newer-wal")).unwrap();
+            newer.connection.execute_batch(change).unwrap();
+            fs::copy(beside(other.file(), "-wal"), beside(location.file(), "-wal")).unwrap();
         }
     }
-    // A backup of fewer runs, beside which the newer journal was left.
-    fs::remove_file(location.file()).unwrap();
-    let mut backup = Store::open(&location).unwrap();
-    for run in &runs[6..] {
-        backup.begin(run).unwrap();
-        backup.finish(run).unwrap();
+}
+
+#[test]
+fn a_journal_of_another_history_costs_nothing() {
+    for status in [RunStatus::Complete, RunStatus::Partial] {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, runs) = history(directory.path());
+        // A backup of fewer runs, beside which the newer journal was left.
+        let before = rewritten(&location, &runs[6..], status);
+        leave_journal_of_another(&location, "");
+        let repaired = repair(&location).unwrap();
+        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS - 6, 0, 0), "{status:?}");
+        assert_eq!(same(&location, &runs), RUNS - 6);
+        assert_eq!(fs::read(repaired.kept.unwrap()).unwrap(), before, "no page of the journal came into it");
     }
-    drop(backup);
-    fs::copy(elsewhere.path().join("newer-wal"), beside(location.file(), "-wal")).unwrap();
-    let before = fs::read(location.file()).unwrap();
+}
+
+#[test]
+fn a_journal_of_a_later_plimsolls_history_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    rewritten(&location, &runs[6..], RunStatus::Complete);
+    let later = "UPDATE run SET header = json_set(header, '$.status', 'later', '$.version', '99.0.0')";
+    leave_journal_of_another(&location, later);
+    let copies = tempfile::tempdir().unwrap();
+    let copy = copies.path().join("history.db");
+    for suffix in ["", "-wal"] {
+        fs::copy(beside(location.file(), suffix), beside(&copy, suffix)).unwrap();
+    }
+    let with = saved_from(&copy, location.file(), &copies.path().join("fresh.db"));
+    assert!(matches!(with, Err(StoreError::Unknown { .. })));
     let repaired = repair(&location).unwrap();
     assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS - 6, 0, 0));
     assert_eq!(same(&location, &runs), RUNS - 6);
-    assert_eq!(fs::read(repaired.kept.unwrap()).unwrap(), before, "no page of the journal came into it");
 }
 
 #[test]
@@ -228,21 +267,77 @@ fn looking_at_a_history_writes_nothing_into_it() {
     assert_eq!(fs::read(copy.file()).unwrap(), before);
 }
 
+/// Leaves the history as a writer of this kind does that is killed within a transaction, its pages half written.
+fn killed_within_a_transaction(location: &Location) {
+    let mut raw = Connection::open(location.file()).unwrap();
+    raw.execute_batch("PRAGMA journal_mode = delete; PRAGMA cache_size = 2;").unwrap();
+    let transaction = raw.transaction().unwrap();
+    transaction.execute("UPDATE run SET header = header || ' '", []).unwrap();
+    let copies = tempfile::tempdir().unwrap();
+    for suffix in ["", "-journal"] {
+        fs::copy(beside(location.file(), suffix), copies.path().join(format!("history{suffix}"))).unwrap();
+    }
+    transaction.rollback().unwrap();
+    drop(raw);
+    for suffix in ["", "-journal"] {
+        fs::copy(copies.path().join(format!("history{suffix}")), beside(location.file(), suffix)).unwrap();
+    }
+}
+
 #[test]
-fn what_a_later_plimsoll_wrote_is_not_given_up() {
-    for table in ["run SET header = json_set(header", "measurement SET document = json_set(document"] {
+fn a_journal_is_not_rolled_back_into_what_is_left_as_it_is() {
+    let later = "UPDATE run SET header = json_set(header, '$.status', 'later', '$.version', '99.0.0')";
+    for (change, is_known) in [("", true), (later, false)] {
         let directory = tempfile::tempdir().unwrap();
         let (location, _) = history(directory.path());
-        let raw = Connection::open(location.file()).unwrap();
-        assert!(raw.execute(&format!("UPDATE {table}, '$.status', 'later')"), []).unwrap() >= RUNS);
-        drop(raw);
+        Connection::open(location.file()).unwrap().execute_batch(change).unwrap();
+        let committed = fs::read(location.file()).unwrap();
+        killed_within_a_transaction(&location);
+        let files = || ["", "-journal"].map(|suffix| fs::read(beside(location.file(), suffix)).unwrap());
+        let before = files();
+        assert!(before[0] != committed && before[1].len() > 4096);
+        match repair(&location) {
+            Ok(repaired) => assert_eq!((repaired.runs, repaired.kept, is_known), (RUNS, None, true)),
+            Err(e) => assert!(matches!(e, StoreError::Unknown { .. }) && !is_known, "{e}"),
+        }
+        assert!(files() == before, "{change}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "nothing is left");
+    }
+}
+
+#[test]
+fn what_a_later_plimsoll_wrote_is_not_given_up() {
+    let later = "UPDATE run SET header = json_set(header, '$.version', '99.0.0');";
+    let schema = "UPDATE run SET header = json_set(header, '$.schema', 'plimsoll.run/2');";
+    let of_run = "UPDATE run SET header = json_set(header, '$.status', 'later');";
+    let of_measurement = "UPDATE measurement SET document = json_set(document, '$.status', 'later');";
+    for (says, unknown) in [(later, of_run), (later, of_measurement), (schema, of_run)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, _) = history(directory.path());
+        Connection::open(location.file()).unwrap().execute_batch(&format!("{says}{unknown}")).unwrap();
         for lost in [0, 4096] {
             // The second time with damage that is mended elsewhere.
             let before = damage(&location, |bytes| bytes[..lost].fill(0));
-            assert!(matches!(repair(&location), Err(StoreError::Unknown { .. })), "{table}");
+            assert!(matches!(repair(&location), Err(StoreError::Unknown { .. })), "{says}{unknown}");
             assert_eq!(fs::read(location.file()).unwrap(), before);
         }
     }
+}
+
+#[test]
+fn a_flipped_letter_is_not_a_later_plimsolls() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    let raw = Connection::open(location.file()).unwrap();
+    let change = r#"UPDATE measurement SET document = replace(document, '"status"', '"stauus"')
+                    WHERE position = 0 AND run = (SELECT max(number) FROM run)"#;
+    assert_eq!(raw.execute(change, []).unwrap(), 1);
+    drop(raw);
+    let repaired = repair(&location).unwrap();
+    assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 1, 0));
+    assert_eq!(same(&location, &runs), RUNS);
+    assert!(!is_later(r#"{"version": "0.0.9", "schema": "plimsoll.run/1"}"#));
+    assert!(!is_later(r#"{"version": 7}"#) && !is_later("{") && is_later(r#"{"version": "99.0.0"}"#));
 }
 
 #[test]
