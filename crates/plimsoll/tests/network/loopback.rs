@@ -11,7 +11,7 @@ use plimsoll::case::Case;
 use plimsoll::sample::{Amount, Cause};
 use rustix::process::Signal;
 
-use super::{program, signal, ticks};
+use super::{AT_WORK, program, signal, ticks};
 use crate::support::{ended, plimsoll, scratch, until};
 
 /// A private far end, threads where the scheduler puts them.
@@ -145,7 +145,7 @@ fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
     let mut stream = stream();
     let pid = stream.far_end_pid().unwrap();
     let killer = std::thread::spawn(move || {
-        until("a busy far end", || ticks(pid).is_none_or(|t| t > 0));
+        until("a busy far end", || ticks(pid).is_none_or(|t| t > AT_WORK));
         signal(pid, Signal::KILL);
     });
     // Without the kill this would take an hour.
@@ -186,7 +186,7 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
     let mut far_end = None;
     until("a busy far end", || {
         far_end = far_end_of(run);
-        far_end.and_then(ticks).is_some_and(|t| t > 0)
+        far_end.and_then(ticks).is_some_and(|t| t > AT_WORK)
     });
     let far_end = far_end.unwrap();
     signal(far_end, Signal::KILL);
