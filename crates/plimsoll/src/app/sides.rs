@@ -122,7 +122,10 @@ impl<'a> History<'a> {
     fn side(&mut self, name: &str) -> Result<Side, Failure> {
         let side = self.named(name)?;
         match side.runs.last() {
-            Some(run) if side.runs.iter().all(|run| run.measurements.is_empty()) => {
+            // Who was lost before anything was measured is a result.
+            Some(run)
+                if side.runs.iter().all(|run| run.measurements.is_empty() && run.findings.is_empty()) =>
+            {
                 let another = if name == "last" { ": last~1 is the one before last" } else { "" };
                 Err(Failure::usage(format!(
                     "run {} has no results, it ended before its first case had; name another{another}",
