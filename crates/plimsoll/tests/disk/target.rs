@@ -2,14 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::QUICK;
 use crate::support::{ended, plimsoll, scratch};
 
 /// The table and the one measurement of a search up to depth 4 of a small file in the page cache.
 fn searched(target: &str) -> (String, Value) {
     let dir = scratch();
     let mut command = plimsoll(dir.path());
-    command.args(QUICK).args(["--cache", "buffered"]);
+    command.args([
+        "disk",
+        "--op",
+        "read",
+        "--pattern",
+        "random",
+        "--block",
+        "4K",
+        "--depth",
+        "4",
+        "--size",
+        "1M",
+    ]);
+    command.args(["--cache", "buffered", "--samples", "2", "--sample-time", "20ms", "--store", "none"]);
     command.args(["--latency-target", target, "--json", "run.json"]);
     let (table, _) = ended(&mut command, 0);
     let run: Value = serde_json::from_slice(&std::fs::read(dir.path().join("run.json")).unwrap()).unwrap();
