@@ -14,6 +14,7 @@ mod scaling;
 mod seed;
 mod steady;
 mod summary;
+mod times;
 mod usl;
 
 pub use bootstrap::{RESAMPLES, median_interval};
@@ -27,4 +28,5 @@ pub use scaling::{Rate, Scaling, scaling};
 pub use seed::Seed;
 pub use steady::{MOST_ROUNDS, Steadiness, WINDOW};
 pub use summary::Summary;
+pub use times::Times;
 pub use usl::{Coefficient, Load, Usl};

@@ -59,7 +59,7 @@ impl Crew {
         makes: impl IntoIterator<Item = F>,
     ) -> Result<(Crew, About), DriverError>
     where
-        F: FnOnce() -> Result<(Load, About), LoadError> + Send + 'static,
+        F: FnOnce() -> Result<(Box<dyn Load>, About), LoadError> + Send + 'static,
     {
         let started: Vec<(Driver, About)> =
             makes.into_iter().map(|make| Driver::start(directions, make)).collect::<Result<_, _>>()?;
@@ -68,7 +68,7 @@ impl Crew {
         let worst =
             |about: &About| usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some());
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
-        Ok((Crew { drivers, total: Tally::empty(directions)?, reported: None }, about))
+        Ok((Crew { drivers, total: Tally::empty(directions), reported: None }, about))
     }
 
     /// Has each thread count its portion, all at the same time.
@@ -78,7 +78,7 @@ impl Crew {
         for (thread, driver) in (0..).zip(&mut self.drivers) {
             let portion = portion(thread);
             fixed |= matches!(portion, Portion::Transfers { .. });
-            driver.ask_for(portion)?;
+            driver.ask_for(portion);
         }
         self.total.clear();
         self.total.from_ns = u64::MAX;

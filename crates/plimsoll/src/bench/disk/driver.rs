@@ -87,7 +87,7 @@ impl Driver {
     /// No thread, or what `make` says.
     pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
     where
-        F: FnOnce() -> Result<(Load, About), LoadError> + Send + 'static,
+        F: FnOnce() -> Result<(Box<dyn Load>, About), LoadError> + Send + 'static,
     {
         let (commands, inbox) = bounded(1);
         let (outbox, replies) = bounded(1);
@@ -97,7 +97,7 @@ impl Driver {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             let served = make().and_then(|(mut load, about)| {
                 let told = outbox.send(Ok(Reply::Ready(about)));
-                if told.is_ok() { serve(&mut load, &inbox, &outbox) } else { Ok(()) }
+                if told.is_ok() { serve(load.as_mut(), &inbox, &outbox) } else { Ok(()) }
             });
             if let Err(error) = served {
                 // Nobody listens only when the driver is being dropped.
@@ -114,19 +114,12 @@ impl Driver {
     }
 
     /// Asks for a count, to be had with [`Driver::counted`].
-    ///
-    /// # Errors
-    /// No memory for a histogram.
-    pub fn ask_for(&mut self, portion: Portion) -> Result<(), DriverError> {
-        let next = match self.spare.take() {
-            Some(spare) => spare,
-            None => Tally::empty(self.directions)?,
-        };
+    pub fn ask_for(&mut self, portion: Portion) {
+        let next = self.spare.take().unwrap_or_else(|| Tally::empty(self.directions));
         self.send(match portion {
             Portion::Time { ns } => Command::Interval { ns, next },
             Portion::Transfers { transfers, cap_ns } => Command::Amount { transfers, cap_ns, next },
         });
-        Ok(())
     }
 
     /// What was asked for last, when it has been counted.
@@ -196,7 +189,7 @@ impl Drop for Driver {
 
 /// Answers commands until nobody can give any.
 fn serve(
-    load: &mut Load,
+    load: &mut dyn Load,
     inbox: &Receiver<Command>,
     outbox: &Sender<Result<Reply, LoadError>>,
 ) -> Result<(), LoadError> {
@@ -225,7 +218,7 @@ fn serve(
 }
 
 /// The next command; the load is kept up until it comes, within reason.
-fn next_command(load: &mut Load, inbox: &Receiver<Command>) -> Result<Option<Command>, LoadError> {
+fn next_command(load: &mut dyn Load, inbox: &Receiver<Command>) -> Result<Option<Command>, LoadError> {
     loop {
         match inbox.try_recv() {
             Ok(command) => return Ok(Some(command)),
@@ -239,7 +232,7 @@ fn next_command(load: &mut Load, inbox: &Receiver<Command>) -> Result<Option<Com
 }
 
 /// Keeps a load up that somebody asked about within `patience_ns`, and ends any other. Returns whether it is up.
-fn tend(load: &mut Load, patience_ns: u64) -> Result<bool, LoadError> {
+fn tend(load: &mut dyn Load, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),
         Some(_) => load.stop().map(|()| false),
@@ -256,7 +249,7 @@ mod tests {
     use super::super::dir::check_dir;
     use super::super::engine::open;
     use super::super::fill::{CHUNK, fill};
-    use super::super::load::{CAP_NS, Manner};
+    use super::super::load::{self, CAP_NS, Manner};
     use super::super::pattern::{Extent, Order};
     use super::super::source::{Blocks, Doing, Source, Through};
     use super::super::target::{Cache, End, TestFile};
@@ -277,13 +270,13 @@ mod tests {
         (file, dir)
     }
 
-    fn make(file: &Arc<TestFile>) -> Result<(Load, About), LoadError> {
+    fn make(file: &Arc<TestFile>) -> Result<(Box<dyn Load>, About), LoadError> {
         let engine = open(Kind::Psync, file, 1, 4096)?.engine;
         let about = About { kind: engine.kind(), fell_back: None, remark: engine.remark() };
         let extent = Extent::of_blocks((CHUNK / 4096) as u64, 4096);
         let source = Source::new(Doing::Read, Through::No, Blocks::One(4096), Order::Random, extent, 1);
-        let tally = Tally::empty(Directions::Together)?;
-        Ok((Load::new(engine, source, Noise::new(1, "case"), Manner::plain(), tally), about))
+        let tally = Tally::empty(Directions::Together);
+        Ok((load::on(engine, source, Noise::new(1, "case"), Manner::plain(), tally), about))
     }
 
     fn rig() -> Rig {
@@ -296,12 +289,12 @@ mod tests {
 
     impl Rig {
         fn amount(&mut self, transfers: u64) -> Result<&Tally, DriverError> {
-            self.driver.ask_for(Portion::Transfers { transfers, cap_ns: CAP_NS })?;
+            self.driver.ask_for(Portion::Transfers { transfers, cap_ns: CAP_NS });
             self.driver.counted()
         }
 
         fn interval(&mut self, ns: u64) -> Result<&Tally, DriverError> {
-            self.driver.ask_for(Portion::Time { ns })?;
+            self.driver.ask_for(Portion::Time { ns });
             self.driver.counted()
         }
     }
@@ -332,20 +325,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_says_why() {
-        let why = || LoadError::Histogram("none".to_owned());
+        let why = || LoadError::Fill("none".to_owned());
         let failed = Driver::start(Directions::Together, move || Err(why())).map(|_| ());
-        assert!(matches!(failed, Err(DriverError::Load(LoadError::Histogram(_)))));
+        assert!(matches!(failed, Err(DriverError::Load(LoadError::Fill(_)))));
     }
 
     #[test]
     fn a_load_that_nobody_asks_about_ends() {
         let (file, _dir) = filled();
         let (mut load, _) = make(&file).expect("load");
-        assert!(!tend(&mut load, u64::MAX).expect("tend"), "it is not up before it is asked for");
-        load.interval(1, Tally::empty(Directions::Together).expect("tally")).expect("count");
-        assert!(tend(&mut load, u64::MAX).expect("tend"));
+        assert!(!tend(load.as_mut(), u64::MAX).expect("tend"), "it is not up before it is asked for");
+        load.interval(1, Tally::empty(Directions::Together)).expect("count");
+        assert!(tend(load.as_mut(), u64::MAX).expect("tend"));
         assert!(load.unasked_ns().is_some());
-        assert!(!tend(&mut load, 0).expect("tend"));
+        assert!(!tend(load.as_mut(), 0).expect("tend"));
         assert_eq!(load.unasked_ns(), None);
     }
 }

@@ -39,11 +39,12 @@ pub fn fill(
     patience: Duration,
     noise: &mut Noise,
 ) -> Result<u64, FillError> {
-    let mut engine = open(Kind::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?.engine;
+    let mut opened = open(Kind::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
+    let engine = opened.engine.as_dyn();
     let begun = Instant::now();
     let mut idle: Vec<usize> = (0..engine.depth()).collect();
     let (mut filled, mut in_flight) = (0, 0_usize);
-    let mut done = Vec::new();
+    let mut again = Vec::new();
     loop {
         let more = filled + CHUNK as u64 <= bytes && (filled == 0 || begun.elapsed() < patience);
         if let Some(slot) = more.then(|| idle.pop()).flatten() {
@@ -59,16 +60,17 @@ pub fn fill(
         if in_flight == 0 {
             break;
         }
-        engine.wait(Patience::Endless, &mut done).map_err(LoadError::from)?;
-        for completion in done.drain(..) {
+        engine.wait(Patience::Endless).map_err(LoadError::from)?;
+        for completion in engine.done() {
             in_flight -= 1;
-            match settle(file, &completion)? {
-                Some(more) => {
-                    engine.push(more).map_err(LoadError::from)?;
-                    in_flight += 1;
-                }
+            match settle(file, completion)? {
+                Some(more) => again.push(more),
                 None => idle.push(completion.request.slot),
             }
+        }
+        for more in again.drain(..) {
+            engine.push(more).map_err(LoadError::from)?;
+            in_flight += 1;
         }
     }
     file.set_len(filled)?;

@@ -19,7 +19,6 @@ use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
 use super::human;
 use super::job::MAX_THREADS;
-use super::load::Times;
 use super::target::{Cache, End, TestFile, hint};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
@@ -28,6 +27,7 @@ use crate::machine::storage::Medium;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::stats::Times;
 
 /// The benchmark itself.
 pub struct DiskFsync;
@@ -166,7 +166,7 @@ impl Log {
             noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
             end: 0,
-            latency: Times::none().map_err(|e| failed(&e))?,
+            latency: Times::default(),
             facts: Facts {
                 warnings: named(&file).into_iter().collect(),
                 achieved: achieved(&file, cx),
@@ -314,7 +314,7 @@ impl Logs {
 impl Prepared for Logs {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let elapsed = Span::whole(&self.commits(amount)?);
-        let mut latency = Times::none().map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
             ("latency".to_owned(), latency.mean().unwrap_or_default()),

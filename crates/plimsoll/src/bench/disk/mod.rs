@@ -39,6 +39,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample;
+use crate::stats::Times;
 use dir::{DirError, DirFacts, NoSpace, check_dir};
 
 /// Why the disk cases of a plan cannot be measured in a directory.
@@ -79,6 +80,6 @@ fn human(n: u64) -> Quantity {
 }
 
 /// A latency distribution in the form that crosses the pipe.
-fn distribution(metric: &str, times: &load::Times) -> sample::Histogram {
+fn distribution(metric: &str, times: &Times) -> sample::Histogram {
     sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
 }

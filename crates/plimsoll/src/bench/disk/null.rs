@@ -9,7 +9,7 @@ use plimsoll_metal::ticks::Clock;
 
 use super::data::Noise;
 use super::engine::{Kind, open_on};
-use super::load::{Directions, Load, LoadError, Manner, Tally};
+use super::load::{self, Directions, Load, LoadError, Manner, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Blocks, Doing, Source, Through};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -91,21 +91,21 @@ impl Benchmark for DiskNull {
     }
 }
 
-fn load(kind: Kind, depth: usize, seed: u64) -> Result<Load, LoadError> {
+fn load(kind: Kind, depth: usize, seed: u64) -> Result<Box<dyn Load>, LoadError> {
     let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
     let source = Source::new(Doing::Read, Through::No, Blocks::One(BLOCK), Order::Random, extent, seed);
     let engine = open_on(kind, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
-    Ok(Load::new(
+    Ok(load::on(
         engine,
         source,
         Noise::new(seed, "null"),
         Manner::plain(),
-        Tally::empty(Directions::Together)?,
+        Tally::empty(Directions::Together),
     ))
 }
 
 struct Floor {
-    load: Load,
+    load: Box<dyn Load>,
     counted: u64,
     done: u64,
 }
@@ -113,7 +113,7 @@ struct Floor {
 impl Prepared for Floor {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let failed = |error: LoadError| CannotMeasure::environment(error.to_string());
-        let next = Tally::empty(Directions::Together).map_err(failed)?;
+        let next = Tally::empty(Directions::Together);
         let tally = match amount {
             // The cast saturates.
             Amount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),

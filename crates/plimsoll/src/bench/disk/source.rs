@@ -163,6 +163,7 @@ impl Source {
     }
 
     /// The next transfer.
+    #[inline(always)]
     pub fn draw(&mut self) -> Next {
         let len = match &self.blocks {
             Blocks::One(bytes) => *bytes,

@@ -14,7 +14,7 @@ use super::engine::{Kind, open_on};
 use super::file::Filled;
 use super::human;
 use super::job::Job;
-use super::load::{Directions, Load, LoadError, Manner, Tally};
+use super::load::{self, Directions, LoadError, Manner, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Doing, Source, Through};
 use crate::bench::Context;
@@ -83,10 +83,10 @@ fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result
     let source = Source::new(Doing::Write, Through::No, job.blocks.clone(), Order::Random, extent, seed);
     let tally = || Tally::empty(Directions::Together);
     let noise = Noise::new(cx.options.seed, "precondition");
-    let mut load = Load::new(engine, source, noise, Manner::plain(), tally()?);
+    let mut load = load::on(engine, source, noise, Manner::plain(), tally());
     let cap_ns = if matches!(job.size, Size::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
-    let done = load.amount(transfers, cap_ns, tally()?)?;
+    let done = load.amount(transfers, cap_ns, tally())?;
     filled.file.sync()?;
     Ok(done.bytes.min(bytes))
 }

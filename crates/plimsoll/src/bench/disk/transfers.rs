@@ -16,7 +16,7 @@ use super::ground::{Ground, renewal};
 use super::human;
 use super::job::Job;
 use super::ledger::Ledger;
-use super::load::{CAP_NS, Load, LoadError, Manner, Schedule, Tally};
+use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Doing, Source};
 use super::target::{Cache, TestFile};
@@ -48,7 +48,7 @@ struct Outfit {
 
 impl Outfit {
     /// Makes the load, on the thread that will use it.
-    fn load(self) -> Result<(Load, About), LoadError> {
+    fn load(self) -> Result<(Box<dyn Load>, About), LoadError> {
         let Outfit { job, files, extent, seed, id, thread, ledger, clock } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
@@ -65,11 +65,10 @@ impl Outfit {
         let schedule = job.offered.map(|o| {
             Schedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
         });
-        let tally = Tally::empty(job.directions())?;
+        let tally = Tally::empty(job.directions());
         let source = Source::new(job.doing, job.through, job.blocks, job.order, extent, derive(seed, &own));
-        let manner = Manner { flush: job.flush, schedule, renew };
-        let load = Load::new(opened.engine, source, Noise::new(seed, &own), manner, tally);
-        Ok((ledger.into_iter().fold(load, Load::checked), about))
+        let manner = Manner { flush: job.flush, schedule, renew, ledger };
+        Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
     }
 }
 

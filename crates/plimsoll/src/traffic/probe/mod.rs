@@ -10,19 +10,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram as Hdr;
-
 use super::team::share;
 use super::{CUT, thread_cpu};
+use crate::stats::Times;
 use path::{Path, Wait};
 use payload::{Judgement, Payload};
 
 /// A wait looks this often whether it should end.
 const LOOK: Duration = Duration::from_millis(100);
-/// Significant decimal digits of the times.
-const DIGITS: u8 = 3;
-/// Largest time that the histogram holds, in nanoseconds: an hour, far past every timeout.
-const LONGEST: u64 = 3_600_000_000_000;
 /// Lost messages at the beginning after which nobody is there.
 const NOBODY: u64 = 5;
 /// Lost messages in a row after which nobody is there any more: where half of all are lost, once in a million.
@@ -52,7 +47,7 @@ pub enum Until {
 #[derive(Clone, Debug)]
 pub struct Trips {
     /// Nanoseconds of each message that came back in time.
-    pub times: Hdr<u64>,
+    pub times: Times,
     /// The sum of these times.
     pub total: Duration,
     /// Messages sent.
@@ -71,21 +66,14 @@ pub struct Trips {
 
 impl Trips {
     /// None yet.
-    ///
-    /// # Errors
-    /// There is no memory for the times.
-    pub fn none() -> io::Result<Self> {
-        let times = Hdr::new_with_bounds(1, LONGEST, DIGITS).map_err(io::Error::other)?;
-        let zero = Duration::ZERO;
-        Ok(Trips { times, total: zero, sent: 0, lost: 0, late: 0, wrong: 0, elapsed: zero, cpu: zero })
+    pub fn none() -> Self {
+        let (times, zero) = (Times::default(), Duration::ZERO);
+        Trips { times, total: zero, sent: 0, lost: 0, late: 0, wrong: 0, elapsed: zero, cpu: zero }
     }
 
     /// Adds what another path did meanwhile.
-    ///
-    /// # Errors
-    /// The times do not fit, which those of [`Trips::none`] always do.
-    pub fn add(&mut self, other: &Trips) -> io::Result<()> {
-        self.times.add(&other.times).map_err(io::Error::other)?;
+    pub fn add(&mut self, other: &Trips) {
+        self.times.add(&other.times);
         self.total += other.total;
         self.sent += other.sent;
         self.lost += other.lost;
@@ -93,7 +81,6 @@ impl Trips {
         self.wrong += other.wrong;
         self.elapsed = self.elapsed.max(other.elapsed);
         self.cpu += other.cpu;
-        Ok(())
     }
 
     /// Messages that came back in time.
@@ -113,7 +100,7 @@ pub fn round_trips(
     manner: Manner,
     stop: &AtomicBool,
 ) -> io::Result<Trips> {
-    let mut trips = Trips::none()?;
+    let mut trips = Trips::none();
     path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), LOOK))?;
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
@@ -157,7 +144,7 @@ pub fn round_trips(
 impl Trips {
     fn came_back(&mut self, time: Duration) {
         self.total += time;
-        self.times.saturating_record(super::nanos(time));
+        self.times.record(super::nanos(time), 1);
     }
 }
 

@@ -74,7 +74,7 @@ fn every_fate_is_counted_as_what_it_is() {
     assert_eq!((trips.sent, trips.lost, trips.returned()), (70, 30, 40));
     // The second copy and the held one; the changed one.
     assert_eq!((trips.late, trips.wrong), (20, 10));
-    assert_eq!(trips.times.len(), trips.returned());
+    assert_eq!(trips.times.count(), trips.returned());
     assert!(trips.total <= trips.elapsed);
 }
 

@@ -1,25 +1,35 @@
 //! The engines that do nothing: what is left is what plimsoll itself costs, clock readings and histograms included.
 
-use super::one::{Transfer, hand_over};
+use super::one::Transfer;
 use super::*;
 use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
 
 /// Transfers that are finished as soon as they are submitted, stamped like those of a ring.
-pub(super) struct Nothing {
+pub struct Nothing {
     buffer: Buffer,
     depth: usize,
     clock: Clock,
-    /// What was asked for, as it will be handed back.
-    queued: Vec<Completion>,
-    /// How many of these were handed over.
+    /// What was asked for, as it will be handed back; the first so many were handed over.
+    transfers: Vec<Completion>,
     begun: usize,
+    /// They are finished.
+    finished: bool,
 }
 
 impl Nothing {
     pub(super) fn new(depth: usize, block: usize, clock: Clock) -> Result<Self, RingError> {
-        let buffer = transfer_buffer(block)?;
-        Ok(Nothing { buffer, depth, clock, queued: Vec::with_capacity(depth), begun: 0 })
+        let (buffer, transfers) = (transfer_buffer(block)?, Vec::with_capacity(depth));
+        Ok(Nothing { buffer, depth, clock, transfers, begun: 0, finished: false })
+    }
+
+    /// Forgets what is finished.
+    #[inline]
+    fn begin_anew(&mut self) {
+        if self.finished {
+            self.transfers.clear();
+            (self.begun, self.finished) = (0, false);
+        }
     }
 }
 
@@ -40,35 +50,45 @@ impl Engine for Nothing {
         Some(self.buffer.bytes_mut())
     }
 
+    #[inline]
     fn push(&mut self, request: Request) -> Result<(), RingError> {
+        self.begin_anew();
         let outcome = Ok(request.len);
-        self.queued.push(Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 });
+        let transfer = Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
+        self.transfers.push(transfer);
         Ok(())
     }
 
+    #[inline]
     fn submit(&mut self) -> Result<(), RingError> {
-        if self.begun < self.queued.len() {
+        if self.begun < self.transfers.len() {
             let (submitted_ns, accepted_ns) = (self.clock.now_ns(), self.clock.now_ns());
-            for transfer in &mut self.queued[self.begun..] {
+            for transfer in &mut self.transfers[self.begun..] {
                 (transfer.submitted_ns, transfer.accepted_ns) = (submitted_ns, accepted_ns);
             }
-            self.begun = self.queued.len();
+            self.begun = self.transfers.len();
         }
         Ok(())
     }
 
-    fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
+    #[inline]
+    fn wait(&mut self, _: Patience) -> Result<(), RingError> {
+        self.begin_anew();
         self.submit()?;
         let completed_ns = self.clock.now_ns();
-        self.queued.iter_mut().for_each(|transfer| transfer.completed_ns = completed_ns);
-        hand_over(&mut self.queued, done);
-        self.begun = 0;
+        self.transfers.iter_mut().for_each(|transfer| transfer.completed_ns = completed_ns);
+        self.finished = true;
         Ok(())
+    }
+
+    #[inline]
+    fn done(&self) -> &[Completion] {
+        if self.finished { &self.transfers } else { &[] }
     }
 }
 
 /// A synchronous transfer without its system call.
-pub(super) struct NoCall;
+pub struct NoCall;
 
 impl Transfer for NoCall {
     const KIND: Kind = Kind::NullCall;

@@ -7,7 +7,7 @@ use rustix::io::ReadWriteFlags;
 use std::io::{IoSlice, IoSliceMut};
 
 /// How one transfer is done.
-pub(super) trait Transfer {
+pub trait Transfer {
     /// Which engine that is.
     const KIND: Kind;
 
@@ -22,7 +22,7 @@ pub(super) trait Transfer {
 }
 
 /// preadv2(2) and pwritev2(2).
-pub(super) struct Calls(pub(super) Vec<Arc<TestFile>>);
+pub struct Calls(pub(super) Vec<Arc<TestFile>>);
 
 impl Transfer for Calls {
     const KIND: Kind = Kind::Psync;
@@ -46,7 +46,7 @@ impl Transfer for Calls {
 }
 
 /// Copies from and to a mapping.
-pub(super) struct Mapping {
+pub struct Mapping {
     files: Vec<Arc<TestFile>>,
     mapped: Vec<Mapped>,
 }
@@ -85,29 +85,34 @@ impl Transfer for Mapping {
     }
 }
 
-/// Adds what is finished to `done`; where nothing is there, the lists change hands, and no completion is copied.
-pub(super) fn hand_over(finished: &mut Vec<Completion>, done: &mut Vec<Completion>) {
-    match done.is_empty() {
-        true => std::mem::swap(done, finished),
-        false => done.append(finished),
-    }
-}
-
 /// Synchronous transfers: whatever depth is asked for, one is in flight.
-pub(super) struct OneAtATime<T> {
+pub struct OneAtATime<T> {
     transfer: T,
     buffer: Buffer,
     clock: Clock,
-    /// The transfer at hand, as it will be handed back; at most one.
-    queued: Vec<Completion>,
-    /// Whether it was carried out.
-    begun: bool,
+    /// The transfer at hand, as it will be handed back.
+    at_hand: Completion,
+    stage: Stage,
+}
+
+/// What became of the transfer at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    Idle,
+    Queued,
+    CarriedOut,
+    /// Somebody waited for it.
+    Done,
 }
 
 impl<T: Transfer> OneAtATime<T> {
     pub(super) fn new(transfer: T, block: usize, clock: Clock) -> Result<Self, RingError> {
         let buffer = transfer_buffer(block)?;
-        Ok(OneAtATime { transfer, buffer, clock, queued: Vec::with_capacity(1), begun: false })
+        let request = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 0 };
+        let at_hand =
+            Completion { request, outcome: Ok(0), submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
+        Ok(OneAtATime { transfer, buffer, clock, at_hand, stage: Stage::Idle })
     }
 
     fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
@@ -142,40 +147,43 @@ impl<T: Transfer> Engine for OneAtATime<T> {
         (slot == 0).then_some(self.buffer.bytes_mut())
     }
 
+    #[inline]
     fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, start, len, .. } = request;
-        if slot != 0 || !self.queued.is_empty() {
+        if slot != 0 || matches!(self.stage, Stage::Queued | Stage::CarriedOut) {
             return Err(RingError::Slot { slot, depth: 1 });
         }
         if start.checked_add(len).is_none_or(|end| end > self.buffer.len()) {
             return Err(RingError::Range { start, len, block: self.buffer.len() });
         }
-        let outcome = Ok(0);
-        self.queued.push(Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 });
+        self.at_hand.request = request;
+        self.stage = Stage::Queued;
         Ok(())
     }
 
+    #[inline]
     fn submit(&mut self) -> Result<(), RingError> {
-        let Some(request) = self.queued.first().map(|held| held.request).filter(|_| !self.begun) else {
-            return Ok(());
-        };
-        self.begun = true;
-        let submitted_ns = self.clock.now_ns();
-        let outcome = self.carry_out(request);
-        let completed_ns = self.clock.now_ns();
-        for held in &mut self.queued {
-            held.outcome = outcome;
+        if self.stage == Stage::Queued {
+            let submitted_ns = self.clock.now_ns();
+            let outcome = self.carry_out(self.at_hand.request);
+            let completed_ns = self.clock.now_ns();
             // The call that submits also completes: nothing is left to tell them apart.
-            (held.submitted_ns, held.accepted_ns, held.completed_ns) =
-                (submitted_ns, submitted_ns, completed_ns);
+            let accepted_ns = submitted_ns;
+            self.at_hand = Completion { outcome, submitted_ns, accepted_ns, completed_ns, ..self.at_hand };
+            self.stage = Stage::CarriedOut;
         }
         Ok(())
     }
 
-    fn wait(&mut self, _: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
+    #[inline]
+    fn wait(&mut self, _: Patience) -> Result<(), RingError> {
         self.submit()?;
-        hand_over(&mut self.queued, done);
-        self.begun = false;
+        self.stage = if self.stage == Stage::CarriedOut { Stage::Done } else { Stage::Idle };
         Ok(())
+    }
+
+    #[inline]
+    fn done(&self) -> &[Completion] {
+        if self.stage == Stage::Done { std::slice::from_ref(&self.at_hand) } else { &[] }
     }
 }

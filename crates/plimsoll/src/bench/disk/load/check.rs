@@ -1,21 +1,22 @@
 //! Checking the data after timing: what was read last, as it arrived; what was written last, read back.
 
-use plimsoll_metal::uring::{Op, Patience, Request};
+use plimsoll_metal::uring::{Op, Patience};
 
-use super::{Load, LoadError, Whole, rest};
+use super::{Load, LoadError, Loop, Slot, Whole, rest};
+use crate::bench::disk::engine::Engine;
 
-impl Load {
+impl<E: Engine> Loop<E> {
     /// The offset of a sector among those last transferred that is not what belongs there.
     ///
     /// # Errors
     /// Reading back failed.
-    pub fn stranger(&mut self) -> Result<Option<u64>, LoadError> {
+    pub(super) fn find_stranger(&mut self) -> Result<Option<u64>, LoadError> {
         self.stop()?;
-        if self.ledger.is_some() {
+        if self.manner.ledger.is_some() {
             return self.reread().map(|()| None);
         }
         for slot in 0..self.slots.len() {
-            let Some(last) = self.slots[slot].last else { continue };
+            let Slot { whole: last, finished: true, .. } = self.slots[slot] else { continue };
             if last.op != Op::Read {
                 self.read_back(slot, last)?;
             }
@@ -35,17 +36,16 @@ impl Load {
     }
 
     fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
-        let Whole { file, offset, len, .. } = last;
-        self.engine.push(Request { slot, op: Op::Read, file, offset, start: 0, len })?;
-        let mut done = Vec::new();
-        loop {
-            self.engine.wait(Patience::Endless, &mut done)?;
-            for completion in done.drain(..) {
-                match rest(&completion).map_err(LoadError::Fault)? {
-                    Some(more) => self.engine.push(more)?,
-                    None => return Ok(()),
+        let mut next = Some(Whole { op: Op::Read, ..last }.request(slot));
+        while let Some(request) = next {
+            self.engine.push(request)?;
+            next = loop {
+                self.engine.wait(Patience::Endless)?;
+                if let Some(completion) = self.engine.done().first() {
+                    break rest(completion).map_err(LoadError::Fault)?;
                 }
-            }
+            };
         }
+        Ok(())
     }
 }

@@ -1,30 +1,24 @@
 //! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
 //! generations a read may return.
 
-use plimsoll_metal::uring::{Op, Patience, Request};
+use plimsoll_metal::uring::{Op, Patience};
 
-use super::{Counting, Load, LoadError, Whole};
-use crate::bench::disk::ledger::Ledger;
-
+use super::{Counting, Load, LoadError, Loop, Whole};
+use crate::bench::disk::engine::Engine;
 /// How long the whole file is read again and checked after the last sample, in nanoseconds.
 const REREAD_NS: u64 = 60_000_000_000;
 
-impl Load {
-    /// The same load with every read checked against what `ledger` knows, and every write entered there.
-    #[must_use]
-    pub fn checked(self, ledger: Ledger) -> Self {
-        Load { ledger: Some(ledger), ..self }
-    }
-
+impl<E: Engine> Loop<E> {
     /// Hands a whole transfer to the engine; what is to be written is made for its place.
-    pub(super) fn push(&mut self, request: Request) -> Result<(), LoadError> {
-        let Request { slot, op, offset, len, .. } = request;
+    #[inline(always)]
+    pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
+        let Whole { op, offset, len, .. } = whole;
         let writes = matches!(op, Op::Write | Op::WriteThrough);
         let buffer = match writes {
             true => self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)),
             false => None,
         };
-        match (&mut self.ledger, buffer) {
+        match (&mut self.manner.ledger, buffer) {
             (Some(ledger), Some(buffer)) => {
                 let generation = ledger.begin_write(offset, len);
                 self.noise.seal(buffer, offset, generation);
@@ -33,15 +27,17 @@ impl Load {
             (None, Some(buffer)) => self.noise.address(buffer, offset),
             (None, None) => {}
         }
-        self.engine.push(request)?;
+        let of_slot = &mut self.slots[slot];
+        (of_slot.whole, of_slot.finished) = (whole, false);
+        self.engine.push(whole.request(slot))?;
         self.in_flight += 1;
         Ok(())
     }
 
     /// Enters a finished write in the ledger, and checks a finished read; the block is whole now.
-    pub(super) fn check(&mut self, whole: &Whole, slot: usize) -> Result<(), LoadError> {
-        let Whole { op, offset, len, .. } = *whole;
-        let Some(ledger) = &mut self.ledger else { return Ok(()) };
+    pub(super) fn check(&mut self, slot: usize) -> Result<(), LoadError> {
+        let Whole { op, offset, len, .. } = self.slots[slot].whole;
+        let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
         match op {
             Op::Write | Op::WriteThrough => ledger.end_write(offset, len),
             Op::Read => {
@@ -69,14 +65,7 @@ impl Load {
             {
                 // A block was checked to be addressable.
                 let len = extent.largest.min(end - next);
-                self.push(Request {
-                    slot,
-                    op: Op::Read,
-                    file: 0,
-                    offset: next,
-                    start: 0,
-                    len: len as usize,
-                })?;
+                self.push(slot, Whole { op: Op::Read, file: 0, offset: next, len: len as usize })?;
                 next += len;
             }
             self.engine.submit()?;
@@ -96,16 +85,16 @@ mod tests {
     use super::super::super::dir::check_dir;
     use super::super::super::engine::{Kind, open};
     use super::super::super::fill::{CHUNK, fill};
+    use super::super::super::ledger::Ledger;
     use super::super::super::pattern::{Extent, Order};
     use super::super::super::source::{Blocks, Doing, Source, Through};
     use super::super::super::target::{Cache, End, TestFile};
-    use super::super::{CAP_NS, Directions, Manner, Tally};
-    use super::*;
+    use super::super::{CAP_NS, Directions, Load, Manner, Tally, on};
 
     const BLOCK: usize = 4096;
 
     struct Rig {
-        load: Load,
+        load: Box<dyn Load>,
         plain: std::fs::File,
         _dir: tempfile::TempDir,
     }
@@ -124,14 +113,15 @@ mod tests {
         let extent = Extent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
         let blocks = Blocks::One(BLOCK as u64);
         let source = Source::new(doing, Through::No, blocks, Order::Random, extent, 1);
-        let tally = Tally::empty(Directions::Together).expect("tally");
-        let load = Load::new(engine, source, Noise::new(1, "case"), Manner::plain(), tally);
+        let tally = Tally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
-        Rig { load: load.checked(ledger), plain, _dir: dir }
+        let manner = Manner { ledger: Some(ledger), ..Manner::plain() };
+        let load = on(engine, source, Noise::new(1, "case"), manner, tally);
+        Rig { load, plain, _dir: dir }
     }
 
     fn amount(rig: &mut Rig, transfers: u64) -> Result<(), String> {
-        let done = rig.load.amount(transfers, CAP_NS, Tally::empty(Directions::Together).expect("tally"));
+        let done = rig.load.amount(transfers, CAP_NS, Tally::empty(Directions::Together));
         done.map(|_| ()).map_err(|error| error.to_string())
     }
 

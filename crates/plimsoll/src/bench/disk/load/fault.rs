@@ -48,9 +48,6 @@ pub enum LoadError {
     /// It could not be filled anew.
     #[error("the test file cannot be filled anew: {0}")]
     Fill(String),
-    /// The latency histogram could not be made or grow.
-    #[error("no latency histogram: {0}")]
-    Histogram(String),
 }
 
 impl fmt::Display for Fault {

@@ -2,13 +2,15 @@
 
 use plimsoll_metal::uring::Patience;
 
-use super::{Counting, Load, LoadError, Schedule};
+use super::{Counting, LoadError, Loop, Schedule};
+use crate::bench::disk::engine::Engine;
 
 /// Before an intended start, so long is waited without sleeping: waking up takes about as long.
 const AWAKE_NS: u64 = 50_000;
 
-impl Load {
+impl<E: Engine> Loop<E> {
     /// Begins what is due, and waits for a completion, beginning more meanwhile.
+    #[inline(never)]
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
         loop {
             let now = self.engine.now_ns();

@@ -1,94 +1,6 @@
 //! What is counted: transfers, bytes, and how long each part of a transfer took.
 
-use hdrhistogram::Histogram;
-
-use super::LoadError;
-
-/// Significant digits of the latency histograms. They grow with what is recorded, so no latency is too long for them.
-pub const DIGITS: u8 = 3;
-
-/// Latencies up to this are recorded without growing: 17 ms.
-const EXPECTED_NS: u64 = 1 << 24;
-
-/// Times of many operations, in nanoseconds.
-#[derive(Debug, Clone)]
-pub struct Times {
-    histogram: Histogram<u32>,
-    sum_ns: u64,
-}
-
-impl Times {
-    /// None yet.
-    ///
-    /// # Errors
-    /// None with its constant bounds; reported all the same.
-    pub fn none() -> Result<Self, LoadError> {
-        let mut histogram = Histogram::new_with_bounds(1, EXPECTED_NS, DIGITS)
-            .map_err(|e| LoadError::Histogram(e.to_string()))?;
-        histogram.auto(true);
-        Ok(Times { histogram, sum_ns: 0 })
-    }
-
-    /// Adds so many equal ones.
-    pub fn record(&mut self, ns: u64, times: u32) {
-        self.sum_ns = self.sum_ns.saturating_add(ns.saturating_mul(times.into()));
-        let ns = ns.max(1);
-        // A histogram that grows by itself refuses nothing that a 64-bit address space can hold.
-        if self.histogram.record_n(ns, times).is_err() {
-            self.histogram.saturating_record_n(ns, times);
-        }
-    }
-
-    /// Adds all of another.
-    pub fn add(&mut self, other: &Times) {
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        for bucket in other.histogram.iter_recorded() {
-            let (ns, count) = (bucket.value_iterated_to(), bucket.count_at_value());
-            if self.histogram.record_n(ns, count).is_err() {
-                self.histogram.saturating_record_n(ns, count);
-            }
-        }
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.histogram.reset();
-        self.sum_ns = 0;
-    }
-
-    /// How many.
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// Their exact sum.
-    pub fn sum_ns(&self) -> u64 {
-        self.sum_ns
-    }
-
-    /// Their exact mean in seconds; `None` of none.
-    pub fn mean(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.sum_ns as f64 * 1e-9 / self.count() as f64)
-    }
-
-    /// Their standard deviation in seconds, to the histogram's digits; `None` of none.
-    pub fn stdev(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.histogram.stdev() * 1e-9)
-    }
-
-    /// The nanoseconds below which this share of them lies.
-    pub fn at(&self, share: f64) -> u64 {
-        self.histogram.value_at_quantile(share)
-    }
-
-    /// (upper edge, count) of each bucket that is not empty, ascending.
-    pub fn buckets(&self) -> Vec<(u64, u64)> {
-        self.histogram
-            .iter_recorded()
-            .map(|v| (v.value_iterated_to(), u64::from(v.count_at_value())))
-            .collect()
-    }
-}
+use crate::stats::Times;
 
 /// What moved in one direction.
 #[derive(Debug, Clone, Default)]
@@ -157,31 +69,28 @@ pub enum Directions {
 
 impl Tally {
     /// Nothing counted yet.
-    ///
-    /// # Errors
-    /// See [`Times::none`].
-    pub fn empty(directions: Directions) -> Result<Self, LoadError> {
-        let traffic = || {
-            let latency = (directions == Directions::Apart).then(Times::none).transpose()?;
-            Ok::<_, LoadError>(Traffic { latency, ..Traffic::default() })
+    pub fn empty(directions: Directions) -> Self {
+        let traffic = || Traffic {
+            latency: (directions == Directions::Apart).then(Times::default),
+            ..Traffic::default()
         };
-        Ok(Tally {
+        Tally {
             transfers: 0,
             bytes: 0,
             from_ns: 0,
             to_ns: 0,
             aside_ns: 0,
             aside_cpu_ns: 0,
-            latency: Times::none()?,
-            submit: Times::none()?,
-            complete: Times::none()?,
-            read: traffic()?,
-            written: traffic()?,
-            sync: Times::none()?,
+            latency: Times::default(),
+            submit: Times::default(),
+            complete: Times::default(),
+            read: traffic(),
+            written: traffic(),
+            sync: Times::default(),
             cut: false,
             held: Parts::default(),
             run: 0,
-        })
+        }
     }
 
     /// Adds the times of one transfer. They are held back until others come or [`Tally::release`].

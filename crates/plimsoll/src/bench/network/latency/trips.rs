@@ -201,10 +201,8 @@ impl RoundTrips {
             let joined = threads?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
             joined.collect::<io::Result<Vec<Trips>>>()
         })?;
-        let mut sum = Trips::none()?;
-        for trips in &all {
-            sum.add(trips)?;
-        }
+        let mut sum = Trips::none();
+        all.iter().for_each(|trips| sum.add(trips));
         self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
         self.wrong += sum.wrong;
         Ok(sum)
@@ -277,13 +275,10 @@ impl RoundTrips {
         more.push(("message", message));
         let path = self.path.conditions();
         more.extend(LINK.iter().filter_map(|name| Some((*name, *path.get(*name)?))));
-        let steps = trips.times.iter_recorded();
-        let buckets =
-            steps.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect();
         Ok(Sample {
             elapsed: seconds,
             values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
-            histograms: vec![Histogram { metric: "rtt".to_owned(), buckets }],
+            histograms: vec![Histogram { metric: "rtt".to_owned(), buckets: trips.times.buckets() }],
             conditions: Conditions {
                 more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
                 ..Conditions::default()
