@@ -330,6 +330,7 @@ impl<E: Engine> Loop<E> {
     }
 
     /// Queues the next transfer on an idle slot, of which there must be one.
+    #[inline(always)]
     fn push_next(&mut self, intended_ns: Option<u64>) -> Result<(), LoadError> {
         let next = self.source.draw();
         if next.begins_anew && self.source.doing().uses_up() {
