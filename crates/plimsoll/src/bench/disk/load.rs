@@ -290,7 +290,7 @@ impl<E: Engine> Loop<E> {
         self.step_within(u64::MAX, counting)
     }
 
-    /// As [`Load::step`], asking for `most` more at most.
+    /// As [`Loop::step`], asking for `most` more at most.
     #[inline(always)]
     fn step_within(&mut self, most: u64, counting: Counting) -> Result<u64, LoadError> {
         if let Flush::Every(writes) = self.manner.flush

@@ -82,9 +82,11 @@ impl<E: Engine> Loop<E> {
                 Err(error) => settled = settled.and(Err(error)),
             }
         }
-        while let Some(request) = self.again.pop() {
-            self.engine.push(request)?;
-            self.in_flight += 1;
+        for request in self.again.drain(..) {
+            match self.engine.push(request) {
+                Ok(()) => self.in_flight += 1,
+                Err(error) => settled = settled.and(Err(error.into())),
+            }
         }
         settled.map(|()| at)
     }

@@ -330,6 +330,19 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
     );
 }
 
+/// What is read in order is written in order: a copy is sequential at both ends.
+#[test]
+fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
+    let mut rig = rig_of(8, 16, Case { doing: Doing::Copy, order: Order::Sequential, ..Case::default() });
+    rig.load.refill(8).expect("queue");
+    rig.load.reap(Patience::Endless, Counting::Yes).expect("run");
+    let offsets =
+        |requests: &mut dyn Iterator<Item = &Request>| requests.map(|request| request.offset).collect();
+    let read: Vec<u64> = offsets(&mut rig.load.engine.done().iter().map(|completion| &completion.request));
+    let written: Vec<u64> = offsets(&mut rig.load.engine.queued.iter());
+    assert_eq!((written.len(), written), (2, read));
+}
+
 #[test]
 fn mixed_loads_count_both_directions() {
     let mut rig = rig(Doing::Mixed { read_share: 70 }, 4, 50, &[]);
