@@ -12,6 +12,8 @@ pub(super) struct Count<'a> {
     pub(super) tally: &'a Tally,
     /// Seconds of the longest.
     pub(super) elapsed: f64,
+    /// Seconds of all, added up.
+    pub(super) thread_seconds: f64,
     /// Transfers a second.
     pub(super) rate: f64,
     /// Bytes a second; of a copy, bytes copied.
@@ -83,7 +85,7 @@ impl Crew {
         self.total.clear();
         self.total.from_ns = u64::MAX;
         let (mut rate, mut throughput, mut depth, mut elapsed) = (0.0, 0.0, 0.0, 0.0_f64);
-        let mut traffic = [0.0; 2];
+        let (mut traffic, mut thread_seconds) = ([0.0; 2], 0.0);
         let mut failed = None;
         for driver in &mut self.drivers {
             let tally = match driver.counted() {
@@ -100,6 +102,7 @@ impl Crew {
             traffic[1] += tally.written.bytes as f64 / seconds;
             depth += (tally.submit.sum_ns() + tally.complete.sum_ns()) as f64 * 1e-9 / seconds;
             elapsed = elapsed.max(seconds);
+            thread_seconds += seconds;
             self.total.add(tally);
         }
         if let Some(error) = failed {
@@ -118,6 +121,7 @@ impl Crew {
         let cpu_ns = after.load_cpu_ns.saturating_sub(before.load_cpu_ns);
         Ok(Count {
             elapsed,
+            thread_seconds,
             rate,
             throughput,
             traffic,

@@ -24,6 +24,7 @@ pub mod null;
 pub mod pattern;
 pub mod private;
 pub mod raw;
+mod reached;
 mod search;
 pub mod signature;
 pub mod source;

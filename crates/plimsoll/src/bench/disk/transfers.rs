@@ -18,6 +18,7 @@ use super::job::Job;
 use super::ledger::Ledger;
 use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
 use super::pattern::{Extent, Order, derive};
+use super::reached::{Reached, rate_missed};
 use super::source::{Doing, Source};
 use super::target::{Cache, TestFile};
 use super::witness::{Moved, Witness};
@@ -30,9 +31,6 @@ use crate::warning::Warning;
 
 /// A mean depth below this share of the requested one is a warning.
 const DEPTH_REACHED: f64 = 0.9;
-
-/// A rate below this share of the offered one is a warning: more than the scatter of random arrivals.
-const RATE_HELD: f64 = 0.95;
 
 /// What a thread needs to make its load.
 struct Outfit {
@@ -96,10 +94,8 @@ pub(super) struct Transfers {
     witness: Option<Witness>,
     /// What the samples claim to have moved.
     claimed: Moved,
-    /// Mean depth and rate of each sample.
-    reached: Vec<[f64; 2]>,
-    /// Transfers of each sample whose amount is fixed, and whether one was cut.
-    done: Vec<u64>,
+    reached: Vec<Reached>,
+    /// A sample whose amount is fixed was cut.
     cut: bool,
     /// The first sample warms up, for a time.
     warm: bool,
@@ -149,7 +145,6 @@ impl Transfers {
             witness,
             claimed: Moved::default(),
             reached: Vec::new(),
-            done: Vec::new(),
             cut: false,
             warm: false,
             shared,
@@ -209,8 +204,8 @@ impl Transfers {
 
     /// The amount of the samples, as it was asked for: of each thread or of all.
     fn note_amount(&self, facts: &mut Facts) {
-        let (Some(wanted), false) = (self.job.fixed, self.done.is_empty()) else { return };
-        let mean = self.done.iter().sum::<u64>() as f64 / self.done.len() as f64;
+        let (Some(wanted), false) = (self.job.fixed, self.reached.is_empty()) else { return };
+        let mean = self.mean(|sample| sample.transfers as f64);
         let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
         let bytes = asked * self.job.blocks.mean();
         facts.achieved.insert("count".to_owned(), asked.round().into());
@@ -228,21 +223,21 @@ impl Transfers {
         }
     }
 
+    /// The mean over the samples.
+    fn mean(&self, of: impl Fn(&Reached) -> f64) -> f64 {
+        self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
+    }
+
     /// Warnings and facts about depth and rate, as they were reached.
     fn note_reached(&self, facts: &mut Facts) {
-        let mean = |which: usize| {
-            self.reached.iter().map(|pair| pair[which]).sum::<f64>() / self.reached.len().max(1) as f64
-        };
-        let (depth, rate) = (mean(0), mean(1));
+        let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
         facts.achieved.insert("depth".to_owned(), (depth / self.job.threads as f64).into());
         if self.reached.is_empty() {
             return;
         }
         if let Some(offered) = self.job.offered {
             facts.achieved.insert("rate".to_owned(), rate.into());
-            if rate < RATE_HELD * offered.per_second {
-                facts.warnings.push(rate_not_held(offered.per_second, rate));
-            }
+            facts.warnings.extend(rate_missed(offered.per_second, self.job.threads, &self.reached));
         } else if depth < DEPTH_REACHED * (self.job.depth * self.job.threads) as f64 {
             let wanted = self.job.depth;
             facts.warnings.push(match self.kind.is_one_at_a_time() {
@@ -261,16 +256,6 @@ fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotM
         made.map_err(|error| CannotMeasure::not_here(error.to_string()))
     };
     extents.iter().map(ledger).collect()
-}
-
-fn rate_not_held(wanted: f64, got: f64) -> Warning {
-    Warning::Other {
-        code: "rate-not-held".to_owned(),
-        text: format!(
-            "{wanted:.0} transfers a second were offered and {got:.0} done: what could not begin in time waits, and its \
-             latency grows as long as the run lasts; give a lower --rate or a higher --depth"
-        ),
-    }
 }
 
 fn one_at_a_time(wanted: u64, kind: Kind) -> Warning {
@@ -305,8 +290,12 @@ impl Prepared for Transfers {
         self.claimed.read += count.tally.read.bytes;
         self.claimed.written += count.tally.written.bytes;
         if self.warm || self.job.fixed.is_none() {
-            self.reached.push([count.depth, count.rate]);
-            self.done.push(count.tally.transfers);
+            self.reached.push(Reached {
+                depth: count.depth,
+                rate: count.rate,
+                transfers: count.tally.transfers,
+                thread_seconds: count.thread_seconds,
+            });
             self.cut |= count.tally.cut;
         }
         self.warm = true;

@@ -1,0 +1,104 @@
+//! What samples reached of the depth and the rate that were asked for, and what is said where they fell short.
+
+use crate::warning::Warning;
+
+/// Of what was offered, less than this share may be missing: clocks and edges of samples are not exact.
+const RATE_MISSED: f64 = 0.05;
+
+/// Independent arrivals scatter by the root of their number; so many times that does not happen by chance.
+const SCATTER: f64 = 4.0;
+
+/// What one sample reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reached {
+    /// Mean number in flight, over all threads.
+    pub(super) depth: f64,
+    /// Transfers a second, over all threads.
+    pub(super) rate: f64,
+    /// Transfers of all threads.
+    pub(super) transfers: u64,
+    /// Seconds in which each thread's load was up, added up.
+    pub(super) thread_seconds: f64,
+}
+
+/// The warning where these samples are not what `per_second` starts over all `threads` give.
+pub(super) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<Warning> {
+    let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
+    let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
+    let expected = per_second / threads as f64 * thread_seconds;
+    let missing = expected - done;
+    // At each end of a thread's sample a transfer may be on either side.
+    let by_chance = SCATTER * expected.sqrt() + samples.len() as f64 * threads as f64;
+    (missing > RATE_MISSED * expected && missing > by_chance)
+        .then(|| rate_not_held(per_second, done / thread_seconds * threads as f64))
+}
+
+fn rate_not_held(wanted: f64, got: f64) -> Warning {
+    let told = |rate: f64| if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") };
+    let (wanted, got) = (told(wanted), told(got));
+    Warning::Other {
+        code: "rate-not-held".to_owned(),
+        text: format!(
+            "{wanted} transfers a second were offered and {got} done: what could not begin in time waits, and its \
+             latency grows as long as the run lasts; give a lower --rate or a higher --depth"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bench::disk::load::{Arrivals, Schedule};
+
+    fn sample(transfers: u64, thread_seconds: f64) -> Reached {
+        Reached { depth: 1.0, rate: transfers as f64 / thread_seconds, transfers, thread_seconds }
+    }
+
+    /// A device that needs no time: what arrives is done, and a sample ends with what is done first after its time.
+    fn as_they_arrive(per_second: f64, seconds: f64, seed: u64) -> Reached {
+        let mut schedule = Schedule::new(Arrivals::Poisson, per_second, seed);
+        schedule.begin(0);
+        let (mut transfers, mut at_ns) = (0, 0);
+        while (at_ns as f64) < seconds * 1e9 {
+            at_ns = schedule.take();
+            transfers += 1;
+        }
+        sample(transfers, at_ns as f64 * 1e-9)
+    }
+
+    #[test]
+    fn the_scatter_of_random_arrivals_is_no_warning() {
+        for seed in 0..2000_u64 {
+            let (per_second, number) = (10.0 * (1 + seed % 40) as f64, seed % 6 + 1);
+            let samples: Vec<Reached> =
+                (0..number).map(|n| as_they_arrive(per_second, 0.2, seed * 100 + n)).collect();
+            assert_eq!(rate_missed(per_second, 1, &samples), None, "{samples:?}");
+        }
+    }
+
+    #[test]
+    fn few_that_fell_short_are_told_by_what_was_done() {
+        assert_eq!(rate_missed(50.0, 1, &[sample(47, 1.0)]), None, "that is chance");
+        assert_eq!(rate_missed(50.0, 1, &[]), None);
+        // Two threads of 25 a second each, each for 10 s.
+        let text = rate_missed(50.0, 2, &[sample(250, 20.0)]).expect("half is missing").to_string();
+        assert!(text.starts_with("50.0 transfers a second were offered and 25.0 done"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_device_that_does_nine_tenths_is_told(
+            per_second in 1_000.0_f64..1e6,
+            threads in 1_u64..8,
+            number in 1_usize..20,
+        ) {
+            // Long enough that a tenth is far beyond chance.
+            let seconds = 4_000.0 / per_second;
+            let done = (0.9 * per_second * seconds) as u64;
+            let samples = vec![sample(done, seconds * threads as f64); number];
+            prop_assert!(rate_missed(per_second, threads, &samples).is_some());
+        }
+    }
+}
