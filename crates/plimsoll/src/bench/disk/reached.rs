@@ -1,6 +1,15 @@
 //! What samples reached of the depth and the rate that were asked for, and what is said where they fell short.
 
+use super::engine::Kind;
+use super::job::Job;
+use super::load::Flush;
 use crate::warning::Warning;
+
+/// A mean depth below this share of the requested one is a warning.
+const DEPTH_REACHED: f64 = 0.9;
+
+/// A fixed amount fills the queue at its beginning and empties it at its end; of fewer queues than this that shows.
+const FEW_QUEUES: f64 = 10.0;
 
 /// Of what was offered, less than this share may be missing: clocks and edges of samples are not exact.
 const RATE_MISSED: f64 = 0.05;
@@ -19,6 +28,53 @@ pub(super) struct Reached {
     pub(super) transfers: u64,
     /// Seconds in which each thread's load was up, added up.
     pub(super) thread_seconds: f64,
+    /// Data was flushed meanwhile.
+    pub(super) flushed: bool,
+}
+
+/// The warning where these samples had fewer in flight than asked for, with what emptied the queue.
+pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<Warning> {
+    let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
+    let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
+    let depth = mean(|sample| sample.depth);
+    if samples.is_empty() || depth >= DEPTH_REACHED * queue {
+        return None;
+    }
+    if kind.is_one_at_a_time() {
+        return (wanted > 1).then(|| one_at_a_time(wanted, kind));
+    }
+    if job.fixed.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
+        return None;
+    }
+    let got = depth / job.threads as f64;
+    Some(match samples.iter().any(|sample| sample.flushed) {
+        true => emptied_by_syncs(wanted, got, job.flush),
+        false => Warning::DepthNotReached { wanted, got },
+    })
+}
+
+fn one_at_a_time(wanted: u64, kind: Kind) -> Warning {
+    Warning::Other {
+        code: "depth-not-reached".to_owned(),
+        text: format!(
+            "one transfer was in flight where {wanted} were asked: {} does one transfer at a time; io_uring does more",
+            kind.word()
+        ),
+    }
+}
+
+fn emptied_by_syncs(wanted: u64, got: f64, flush: Flush) -> Warning {
+    let fewer = match flush {
+        Flush::Every(_) => "sync after more writes to have fewer of them",
+        Flush::AtEnd | Flush::Never => "take a longer --sample-time to have fewer of them",
+    };
+    Warning::Other {
+        code: "depth-not-reached".to_owned(),
+        text: format!(
+            "queue depth {got:.1} was reached where {wanted} was asked: each sync waits for what is under way, and \
+             nothing else begins before it is done; {fewer}"
+        ),
+    }
 }
 
 /// The warning where these samples are not what `per_second` starts over all `threads` give.
@@ -53,7 +109,58 @@ mod tests {
     use crate::bench::disk::load::{Arrivals, Schedule};
 
     fn sample(transfers: u64, thread_seconds: f64) -> Reached {
-        Reached { depth: 1.0, rate: transfers as f64 / thread_seconds, transfers, thread_seconds }
+        Reached {
+            depth: 1.0,
+            rate: transfers as f64 / thread_seconds,
+            transfers,
+            thread_seconds,
+            flushed: false,
+        }
+    }
+
+    /// A sample of so many transfers in which that was the mean depth.
+    fn at_depth(depth: f64, transfers: u64, flushed: bool) -> Reached {
+        Reached { depth, flushed, ..sample(transfers, 1.0) }
+    }
+
+    fn told(tail: &str, kind: Kind, seen: Reached) -> Option<String> {
+        let case = format!(
+            "disk.io/op=write/pattern=random/block=4K/depth=8/threads=2/engine=io_uring/cache=direct{tail}"
+        );
+        let job = Job::of(&case.parse().expect("an id")).expect("a job");
+        depth_missed(&job, kind, &[seen]).map(|warning| {
+            assert_eq!(warning.code(), "depth-not-reached");
+            warning.to_string()
+        })
+    }
+
+    #[test]
+    fn an_empty_queue_is_told_by_what_emptied_it() {
+        let ring = Kind::PLAIN;
+        assert_eq!(told("", ring, at_depth(15.0, 1000, false)), None);
+        let by_device = told("", ring, at_depth(9.0, 1000, false)).expect("a warning");
+        assert!(
+            by_device.contains("depth 4.5") && by_device.contains("the device or one CPU"),
+            "{by_device}"
+        );
+        let by_syncs = told("/sync=every:16", ring, at_depth(9.0, 1000, true)).expect("a warning");
+        assert!(by_syncs.contains("each sync waits") && !by_syncs.contains("device"), "{by_syncs}");
+        assert!(
+            told("/sync=end", ring, at_depth(9.0, 1000, true)).is_some_and(|text| text.contains("longer"))
+        );
+        // None of the syncs came.
+        let never = told("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
+        assert!(never.contains("the device"), "{never}");
+        let alone = told("/sync=every:16", Kind::Psync, at_depth(2.0, 1000, true)).expect("a warning");
+        assert!(alone.contains("psync does one transfer at a time"), "{alone}");
+    }
+
+    #[test]
+    fn few_transfers_begin_and_end_with_an_empty_queue() {
+        for tail in ["/count=80", "/volume=320K", "/count=160/scaling=strong"] {
+            assert_eq!(told(tail, Kind::PLAIN, at_depth(9.0, 160, false)), None, "{tail}");
+        }
+        assert!(told("/count=81", Kind::PLAIN, at_depth(9.0, 162, false)).is_some());
     }
 
     /// A device that needs no time: what arrives is done, and a sample ends with what is done first after its time.

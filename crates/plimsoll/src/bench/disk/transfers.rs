@@ -18,7 +18,7 @@ use super::job::Job;
 use super::ledger::Ledger;
 use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
 use super::pattern::{Extent, Order, derive};
-use super::reached::{Reached, rate_missed};
+use super::reached::{Reached, depth_missed, rate_missed};
 use super::source::{Doing, Source};
 use super::target::{Cache, TestFile};
 use super::witness::{Moved, Witness};
@@ -28,9 +28,6 @@ use crate::case::Case;
 use crate::machine::Root;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
 use crate::warning::Warning;
-
-/// A mean depth below this share of the requested one is a warning.
-const DEPTH_REACHED: f64 = 0.9;
 
 /// What a thread needs to make its load.
 struct Outfit {
@@ -238,13 +235,8 @@ impl Transfers {
         if let Some(offered) = self.job.offered {
             facts.achieved.insert("rate".to_owned(), rate.into());
             facts.warnings.extend(rate_missed(offered.per_second, self.job.threads, &self.reached));
-        } else if depth < DEPTH_REACHED * (self.job.depth * self.job.threads) as f64 {
-            let wanted = self.job.depth;
-            facts.warnings.push(match self.kind.is_one_at_a_time() {
-                false => Warning::DepthNotReached { wanted, got: depth / self.job.threads as f64 },
-                true if wanted == 1 => return,
-                true => one_at_a_time(wanted, self.kind),
-            });
+        } else {
+            facts.warnings.extend(depth_missed(&self.job, self.kind, &self.reached));
         }
     }
 }
@@ -256,16 +248,6 @@ fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotM
         made.map_err(|error| CannotMeasure::not_here(error.to_string()))
     };
     extents.iter().map(ledger).collect()
-}
-
-fn one_at_a_time(wanted: u64, kind: Kind) -> Warning {
-    Warning::Other {
-        code: "depth-not-reached".to_owned(),
-        text: format!(
-            "one transfer was in flight where {wanted} were asked: {} does one transfer at a time; io_uring does more",
-            kind.word()
-        ),
-    }
 }
 
 fn page_cache() -> Warning {
@@ -295,6 +277,7 @@ impl Prepared for Transfers {
                 rate: count.rate,
                 transfers: count.tally.transfers,
                 thread_seconds: count.thread_seconds,
+                flushed: count.tally.sync.mean().is_some(),
             });
             self.cut |= count.tally.cut;
         }
