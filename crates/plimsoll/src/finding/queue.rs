@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{finding, headline};
+use crate::bench::disk::engine::Kind;
 use crate::document::Finding;
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, percent_below};
@@ -91,7 +92,12 @@ fn within(measurement: &Measurement) -> Option<Finding> {
         Some((next, time)) => {
             format!("up to {}, at {}; at {} it is {time}", found.place(), found.rate(), next.place())
         }
-        None => format!("up to the deepest queue that was tried, {}, at {}", found.place(), found.rate()),
+        None => match lone(measurement) {
+            Some(engine) => {
+                format!("at {}, the only one of {}, at {}", found.place(), engine.word(), found.rate())
+            }
+            None => format!("up to the deepest queue that was tried, {}, at {}", found.place(), found.rate()),
+        },
     };
     let missed = measurement.achieved.get("target_held").and_then(serde_json::Value::as_bool) == Some(false);
     let share = measurement.achieved.get("within_target").and_then(serde_json::Value::as_f64);
@@ -104,6 +110,11 @@ fn within(measurement: &Measurement) -> Option<Finding> {
         None => format!("{percentile} stays within {bound} {beyond}"),
     };
     Some(finding("latency-target", text, evidence(measurement, found, &points)))
+}
+
+/// The engine at work, where it does one transfer at a time.
+fn lone(measurement: &Measurement) -> Option<Kind> {
+    Kind::lone(measurement.achieved.get("engine")?.as_str()?)
 }
 
 fn evidence(measurement: &Measurement, chosen: &At<'_>, points: &[At<'_>]) -> serde_json::Value {
@@ -163,6 +174,13 @@ mod tests {
         );
         let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
         assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
+
+        let mut alone = searched(id, &CURVE[..1], (1, 1));
+        alone.achieved.insert("engine".to_owned(), "psync".into());
+        assert_eq!(
+            find(&[alone])[0].text,
+            "p99 stays within 250us at depth 1, the only one of psync, at 10.0 kIO/s"
+        );
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));
         missed.achieved.insert("target_held".to_owned(), false.into());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::label::label;
+use crate::bench::disk::engine::Kind as DiskEngine;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
@@ -122,9 +123,14 @@ fn level(measurement: &Measurement) -> Option<String> {
 fn deepest(measurement: &Measurement) -> Option<String> {
     let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
     let held = measurement.achieved.get("target_held")?.as_bool()?;
+    // Nothing deeper was tried where there is nothing deeper.
+    let lone = measurement.achieved.get("engine").and_then(|word| DiskEngine::lone(word.as_str()?));
     Some(match measurement.achieved.get("deepest")?.as_u64() {
         None if held => format!("{target} at depth 1, the search was disturbed"),
         None => format!("{target} at no depth"),
+        Some(1) if held && let Some(lone) = lone => {
+            format!("{target} at depth 1, the only one of {}", lone.word())
+        }
         Some(depth) if held => format!("{target} up to depth {depth}"),
         Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
     })
@@ -336,6 +342,14 @@ mod tests {
         assert_eq!(told(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
         assert_eq!(told(None, false), "p99 ≤ 2ms at no depth");
         assert_eq!(told(None, true), "p99 ≤ 2ms at depth 1, the search was disturbed");
+
+        let mut alone =
+            fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
+        let achieved = [("deepest", 1.into()), ("target_held", true.into()), ("engine", "psync".into())];
+        alone.achieved.extend(achieved.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
+        alone.achieved.insert("engine".to_owned(), "io_uring".into());
+        assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
     }
 
     #[test]

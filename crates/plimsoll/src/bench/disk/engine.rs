@@ -70,6 +70,11 @@ impl Kind {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("null", |(name, _)| name)
     }
 
+    /// What of that name does one transfer at a time.
+    pub fn lone(word: &str) -> Option<Kind> {
+        Kind::from_word(word).filter(|kind| kind.is_one_at_a_time())
+    }
+
     /// Whether it does one transfer at a time, whatever depth is asked for.
     pub fn is_one_at_a_time(self) -> bool {
         matches!(self, Kind::Psync | Kind::Mmap | Kind::NullCall)

@@ -188,10 +188,10 @@ fn settled(case: Case, group: &Group) -> Case {
                 let target = Target::parse(word).map(|target| target.canonical());
                 Value::Word(target.unwrap_or_else(|_| word.clone()))
             }
-            ("depth", _) if !group.asked("depth") && group.asked("latency-target") => Value::Count(DEEPEST),
             ("depth", _) if !group.asked("depth") && engine.is_some_and(Kind::is_one_at_a_time) => {
                 Value::Count(1)
             }
+            ("depth", _) if !group.asked("depth") && group.asked("latency-target") => Value::Count(DEEPEST),
             ("cache", _) if !group.asked("cache") && through_cache => Value::Word("buffered".to_owned()),
             (_, value) => value.clone(),
         };

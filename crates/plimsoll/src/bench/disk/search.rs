@@ -105,7 +105,8 @@ impl Within {
 pub(super) struct Deepest {
     transfers: Transfers,
     target: Target,
-    /// The deepest that is tried.
+    /// The deepest that was asked for, and the deepest that is tried.
+    asked: u64,
     most: u64,
     /// What the search found; `None` before it.
     found: Option<Option<u64>>,
@@ -114,15 +115,15 @@ pub(super) struct Deepest {
 }
 
 impl Deepest {
-    /// A search with `transfers`, whose depth is the deepest that is tried.
+    /// A search with `transfers`, whose depth is the deepest that is tried, where the engine can have so many in flight.
     pub(super) fn new(transfers: Transfers, target: Target) -> Self {
-        let most = transfers.depth();
-        Deepest { transfers, target, most, found: None, curve: Vec::new(), within: Within::default() }
+        let (asked, most) = (transfers.depth(), transfers.reachable_depth());
+        Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
     }
 
     fn search(&mut self, amount: Amount) -> Result<(), CannotMeasure> {
-        let Deepest { transfers, target, curve, .. } = self;
-        let found = deepest(transfers.depth(), |depth| {
+        let Deepest { transfers, target, most, curve, .. } = self;
+        let found = deepest(*most, |depth| {
             let probe = confirmed(target.ns, || transfers.probe(depth, amount, target.share))?;
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
@@ -130,6 +131,16 @@ impl Deepest {
         curve.sort_by(|a, b| a["depth"].total_cmp(&b["depth"]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
+    }
+
+    fn nothing_deeper(&self) -> Warning {
+        let (engine, most, asked) = (self.transfers.engine(), self.most, self.asked);
+        Warning::Other {
+            code: "depth-not-reached".to_owned(),
+            text: format!(
+                "the search went to depth {most}, not to {asked}: {engine} does one transfer at a time; io_uring does more"
+            ),
+        }
     }
 }
 
@@ -222,6 +233,7 @@ impl Prepared for Deepest {
             facts.achieved.insert("within_target".to_owned(), answer.within.into());
             facts.achieved.insert("target_held".to_owned(), answer.held.into());
             facts.warnings.extend(answer.warning(&self.target));
+            facts.warnings.extend((self.most < self.asked).then(|| self.nothing_deeper()));
         }
         facts
     }

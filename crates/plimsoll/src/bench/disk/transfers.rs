@@ -153,6 +153,16 @@ impl Transfers {
         self.job.depth
     }
 
+    /// The most of them that the engine at work can have.
+    pub(super) fn reachable_depth(&self) -> u64 {
+        if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
+    }
+
+    /// The engine at work.
+    pub(super) fn engine(&self) -> &'static str {
+        self.kind.word()
+    }
+
     /// How many threads there are.
     pub(super) fn threads(&self) -> u64 {
         self.job.threads

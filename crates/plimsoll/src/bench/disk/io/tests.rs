@@ -371,3 +371,24 @@ fn an_open_loop_reports_the_rate_that_it_reached() {
     let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), Amount::Seconds(0.01));
     assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }
+
+#[test]
+fn a_search_ends_where_the_engine_does() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let tail = "depth=8/size=1M/threads=1/engine=psync/cache=buffered/latency-target=p99:60s";
+    let case = settled_case(&format!("disk.io/op=read/pattern=random/block=4K/{tail}"));
+    let mut prepared = Bench::at(dir.path()).prepare(&case).expect("prepare");
+    prepared.sample(Amount::Seconds(0.001)).expect("search");
+    let sample = prepared.sample(Amount::Seconds(0.001)).expect("sample");
+    assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
+    let facts = prepared.facts();
+    assert_eq!(facts.achieved["deepest"].as_u64(), Some(1));
+    let told =
+        |w: &Warning| w.code() == "depth-not-reached" && w.to_string().contains("depth 1, not to 8: psync");
+    assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);
+
+    // Where no depth is typed nothing else is asked for.
+    let target = Group::default().with("latency-target", words(&["p99=2ms"]));
+    assert!(ids(&target)[0].contains("/depth=256/"));
+    assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));
+}
