@@ -69,8 +69,8 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let (knee, one) = (&points[chosen], points.first()?);
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     let text = format!(
-        "the rate stops growing at {}: {} there, which is {} of the most ({} at {}); the mean latency there is {}, with \
-         one transfer in flight {}",
+        "the rate stops growing at {}: in the search {} there, which is {} of the most ({} at {}); the mean latency there \
+         is {}, with one transfer in flight {}",
         knee.place(),
         knee.rate(),
         percent(knee.rate / most.rate, 3),
@@ -107,7 +107,7 @@ fn within(measurement: &Measurement) -> Option<Finding> {
             found.place(),
             percent_below(share)
         ),
-        None => format!("{percentile} stays within {bound} {beyond}"),
+        None => format!("in the search {percentile} stays within {bound} {beyond}"),
     };
     Some(finding("latency-target", text, evidence(measurement, found, &points)))
 }
@@ -157,8 +157,8 @@ mod tests {
         let found = find(&[made]);
         assert_eq!(
             found[0].text,
-            "the rate stops growing at depth 4: 38.0 kIO/s there, which is 95.0 % of the most (40.0 kIO/s at depth 4 on \
-             each of 2 threads); the mean latency there is 105 µs, with one transfer in flight 100 µs"
+            "the rate stops growing at depth 4: in the search 38.0 kIO/s there, which is 95.0 % of the most (40.0 kIO/s at \
+             depth 4 on each of 2 threads); the mean latency there is 105 µs, with one transfer in flight 100 µs"
         );
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));
@@ -170,7 +170,7 @@ mod tests {
         let found = find(&[searched(id, &CURVE[..4], (1, 4))]);
         assert_eq!(
             found[0].text,
-            "p99 stays within 250us up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs"
+            "in the search p99 stays within 250us up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs"
         );
         let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
         assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
@@ -179,7 +179,7 @@ mod tests {
         alone.achieved.insert("engine".to_owned(), "psync".into());
         assert_eq!(
             find(&[alone])[0].text,
-            "p99 stays within 250us at depth 1, the only one of psync, at 10.0 kIO/s"
+            "in the search p99 stays within 250us at depth 1, the only one of psync, at 10.0 kIO/s"
         );
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));

@@ -48,8 +48,10 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> =
-            block_level(measurement).into_iter().chain(deepest(measurement)).collect();
+        let mut details: Vec<String> = [block_level(measurement), deepest(measurement), knee(measurement)]
+            .into_iter()
+            .flatten()
+            .collect();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
@@ -134,6 +136,14 @@ fn deepest(measurement: &Measurement) -> Option<String> {
         Some(depth) if held => format!("{target} up to depth {depth}"),
         Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
     })
+}
+
+/// How many in flight `disk.knee` was measured at.
+fn knee(measurement: &Measurement) -> Option<String> {
+    let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
+    let threads = (measurement.case.benchmark() == "disk.knee").then(|| achieved("threads"))??;
+    let (depth, threads_are) = (achieved("deepest")?, if threads == 1 { "thread" } else { "threads" });
+    Some(format!("at depth {depth} on {threads} {threads_are}"))
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -350,6 +360,18 @@ mod tests {
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
         alone.achieved.insert("engine".to_owned(), "io_uring".into());
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
+    }
+
+    #[test]
+    fn a_knee_is_told_with_what_was_in_flight() {
+        let told = |threads: u64| {
+            let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
+            made.achieved.insert("deepest".to_owned(), 16.into());
+            made.achieved.insert("threads".to_owned(), threads.into());
+            Row::of(&made).details
+        };
+        assert_eq!(told(1), "at depth 16 on 1 thread");
+        assert_eq!(told(4), "at depth 16 on 4 threads");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::io::DiskIo;
 use super::job::Job;
-use super::search::Knee;
+use super::sweep::Knee;
 use super::transfers::Transfers;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
 use crate::case::{Case, Value};

@@ -29,6 +29,7 @@ mod search;
 pub mod signature;
 pub mod source;
 mod steady;
+mod sweep;
 pub mod target;
 mod transfers;
 mod trim;

@@ -1,5 +1,5 @@
-//! Searches over the number of transfers in flight, each a single case that measures where it ends and tells the points
-//! on its way: the deepest queue that holds a latency (`--latency-target p99=2ms`), and the knee of `disk.knee`.
+//! The deepest queue that holds a latency (`--latency-target p99=2ms`): a single case that measures where its search ends
+//! and tells the points on its way.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +145,7 @@ impl Deepest {
 }
 
 /// A point of a curve.
-fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
+pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
         ("threads".to_owned(), threads as f64),
         ("depth".to_owned(), probe.depth as f64),
@@ -235,104 +235,6 @@ impl Prepared for Deepest {
             facts.warnings.extend(answer.warning(&self.target));
             facts.warnings.extend((self.most < self.asked).then(|| self.nothing_deeper()));
         }
-        facts
-    }
-}
-
-/// A rate that grows by less than this over a doubling has stopped growing.
-const GROWS: f64 = 1.05;
-
-/// The knee is the least number in flight with this share of the highest rate.
-const KNEE: f64 = 0.95;
-
-/// The sweep of depth × threads until the rate stops growing.
-pub(super) struct Knee {
-    /// For each number of threads, ascending.
-    crews: Vec<Transfers>,
-    /// Which of them, once the sweep is done.
-    chosen: Option<usize>,
-    curve: Vec<Point>,
-}
-
-impl Knee {
-    /// A sweep over these, whose depths are the deepest that are tried.
-    pub(super) fn new(crews: Vec<Transfers>) -> Self {
-        Knee { crews, chosen: None, curve: Vec::new() }
-    }
-
-    fn sweep(&mut self, amount: Amount) -> Result<usize, CannotMeasure> {
-        let mut before = 0.0;
-        for transfers in &mut self.crews {
-            let best = sweep_depths(transfers, amount, &mut self.curve)?;
-            transfers.pause();
-            if best < GROWS * before {
-                break;
-            }
-            before = best;
-        }
-        let none = || CannotMeasure::environment("the sweep has no point");
-        let knee = knee(&self.curve).ok_or_else(none)?;
-        let index =
-            self.crews.iter().position(|crew| crew.threads() as f64 == knee["threads"]).ok_or_else(none)?;
-        // Depths are small whole numbers.
-        self.crews[index].settle_at(knee["depth"] as u64)?;
-        self.chosen = Some(index);
-        Ok(index)
-    }
-}
-
-/// Doubles the depth until the rate has not grown for two doublings. Returns the highest rate.
-fn sweep_depths(
-    transfers: &mut Transfers,
-    amount: Amount,
-    curve: &mut Vec<Point>,
-) -> Result<f64, CannotMeasure> {
-    let (mut best, mut flat, mut depth) = (0.0_f64, 0, 1);
-    while depth <= transfers.depth() && flat < 2 {
-        let probe = transfers.probe(depth, amount, 0.99)?;
-        curve.push(point(&probe, transfers.threads(), "p99"));
-        flat = if probe.rate < GROWS * best { flat + 1 } else { 0 };
-        best = best.max(probe.rate);
-        depth *= 2;
-    }
-    Ok(best)
-}
-
-/// The point with the fewest transfers in flight among those near the highest rate; of equals, the lowest latency.
-fn knee(curve: &[Point]) -> Option<&Point> {
-    let most = curve.iter().map(|point| point["rate"]).fold(0.0, f64::max);
-    let near = curve.iter().filter(|point| point["rate"] >= KNEE * most);
-    let in_flight = |point: &Point| point["threads"] * point["depth"];
-    near.min_by(|a, b| in_flight(a).total_cmp(&in_flight(b)).then(a["latency"].total_cmp(&b["latency"])))
-}
-
-impl Prepared for Knee {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let index = match self.chosen {
-            Some(index) => index,
-            None => self.sweep(amount)?,
-        };
-        let mut sample = self.crews[index].sample(amount)?;
-        sample.values.insert("threads".to_owned(), self.crews[index].threads() as f64);
-        sample.curve = self.curve.clone();
-        Ok(sample)
-    }
-
-    fn pause(&mut self) {
-        self.crews.iter_mut().for_each(Transfers::pause);
-    }
-
-    fn verify(&mut self) -> Result<(), WrongAnswer> {
-        self.crews.iter_mut().try_for_each(Transfers::verify)
-    }
-
-    fn facts(&self) -> Facts {
-        let Some(chosen) = self.chosen.and_then(|index| self.crews.get(index)) else {
-            return Facts::default();
-        };
-        let mut facts = chosen.facts();
-        facts.achieved.insert("threads".to_owned(), chosen.threads().into());
-        facts.achieved.insert("deepest".to_owned(), chosen.depth().into());
         facts
     }
 }
@@ -476,24 +378,5 @@ mod tests {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
         assert!(Target::parse("p0=2ms").is_err_and(|why| why.contains("from p1 to p99.99")));
-    }
-
-    #[test]
-    fn the_knee_is_the_least_in_flight_near_the_highest_rate() {
-        let at = |threads: f64, depth: f64, rate: f64| {
-            let pairs =
-                [("threads", threads), ("depth", depth), ("rate", rate), ("latency", threads * depth / rate)];
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Point>()
-        };
-        let curve = [
-            at(1.0, 1.0, 10.0),
-            at(1.0, 2.0, 20.0),
-            at(1.0, 4.0, 38.0),
-            at(1.0, 8.0, 39.0),
-            at(2.0, 2.0, 38.5),
-        ];
-        let knee = knee(&curve).expect("a knee");
-        assert_eq!((knee["threads"], knee["depth"]), (2.0, 2.0));
-        assert!(super::knee(&[]).is_none());
     }
 }
