@@ -78,6 +78,7 @@ fn what_no_machine_can_measure_is_told_by_parameter() {
         ("read-share", count(101)),
         ("arrivals", words(&["even"])),
         ("rate", vec![Value::Rate(1e10)]),
+        ("rate", vec![Value::Rate(0.999)]),
         ("scaling", words(&["strong"])),
         ("volume", sizes(&[0])),
         ("size", sizes(&[512])),
