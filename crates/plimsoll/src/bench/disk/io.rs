@@ -111,6 +111,7 @@ impl Benchmark for DiskIo {
         let mut candidates: Vec<Candidate> = Vec::new();
         for preset in PRESETS {
             for case in product(self, preset, group) {
+                Job::check_unused(&case)?;
                 let case = settled(case, group);
                 let job = Job::of(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {

@@ -79,8 +79,9 @@ impl Job {
     /// Reads and checks the parameters.
     pub(super) fn of(case: &Case) -> Result<Job, String> {
         let blocks = blocks(case)?;
+        let read_share = read_share(case)?;
         let doing = match word(case, "op", OPS)? {
-            Doing::Mixed { .. } => Doing::Mixed { read_share: read_share(case)? },
+            Doing::Mixed { .. } => Doing::Mixed { read_share },
             doing => doing,
         };
         let (through, flush) = sync(case.word("sync").unwrap_or("none"))?;
@@ -111,6 +112,13 @@ impl Job {
             blocks,
         };
         job.checked()
+    }
+
+    /// Checks what a case leaves out where its operation has no use for it: a wrong value is wrong there too.
+    pub(super) fn check_unused(case: &Case) -> Result<(), String> {
+        read_share(case)?;
+        sync(case.word("sync").unwrap_or("none"))?;
+        Ok(())
     }
 
     fn checked(self) -> Result<Job, String> {

@@ -88,6 +88,17 @@ fn what_no_machine_can_measure_is_told_by_parameter() {
         assert!(error.starts_with(&format!("{key}: ")), "{error}");
         assert_eq!(error.lines().count(), 1);
     }
+    // Also where the operation has no use for it.
+    let reads = Group::default().with("op", words(&["read"]));
+    for (key, values) in
+        [("read-share", count(101)), ("sync", words(&["every:0"])), ("sync", words(&["often"]))]
+    {
+        let error = DiskIo.cases(&machine(), &reads.clone().with(key, values)).expect_err(key);
+        assert!(error.starts_with(&format!("{key}: ")), "{error}");
+    }
+    DiskIo
+        .cases(&machine(), &reads.with("read-share", count(50)).with("sync", words(&["every:2"])))
+        .expect("valid");
     let group = Group::default().with("block", sizes(&[1 << 30])).with("depth", count(8));
     assert!(DiskIo.cases(&machine(), &group).expect_err("8 GiB of buffers").contains("buffers"));
 }
