@@ -1,6 +1,7 @@
 //! Block devices, from `/sys/block` (Linux `Documentation/ABI/stable/sysfs-block`).
 
 pub mod link;
+pub mod openers;
 pub mod users;
 
 pub use link::Link;

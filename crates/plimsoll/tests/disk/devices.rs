@@ -109,6 +109,21 @@ fn a_device_mounted_where_nobody_here_sees_it_is_refused_by_the_kernel() {
 }
 
 #[test]
+fn a_device_that_a_process_holds_open_without_a_claim_is_refused_by_its_name() {
+    let dir = scratch();
+    let Some(device) = Loop::new("a device held open", dir.path(), SIZE, &[]) else { return };
+    let open = std::fs::File::options().read(true).write(true).open(&device.device).unwrap();
+    let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+    let process = format!("held open by process {} (sleep)", holder.id());
+    refused(&device, &[&process, "nothing was written", "End that process"]);
+    // Reading is no harm.
+    with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    with_code(&destroying(&device.device), 0);
+}
+
+#[test]
 fn each_mark_and_user_of_a_device_is_named() {
     let dir = scratch();
     let Some(device) = Loop::new("marks of a device", dir.path(), SIZE, &["--partscan"]) else { return };

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::signature::{self, HEAD, TAIL};
 use super::target::Cache;
 use crate::case::Case;
-use crate::machine::disk::users;
+use crate::machine::disk::{openers, users};
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::root::Root;
 use crate::sample::CannotMeasure;
@@ -123,6 +124,7 @@ impl RawTarget {
             Some(consent) => {
                 self.consented(root, consent, &looked)?;
                 let file = reopen(&self.device, cache, Access::Destroy).map_err(|e| unopened(&name, e))?;
+                held_by_nobody(&name, number)?;
                 nothing_on_it(&name, &looked)?;
                 (Access::Destroy, file)
             }
@@ -228,6 +230,24 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
         }
         _ => RawError::Failed(format!("{name} cannot be opened: {error}")),
     }
+}
+
+/// Refuses a device that another process holds open: it need not have claimed it to lose its data. Whoever looks at
+/// each device that changes (udev does, whenever a writer closes one) is given time to finish.
+fn held_by_nobody(name: &str, device: DeviceNumber) -> Result<(), RawError> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let begun = Instant::now();
+    while let Some(opener) = openers::opener(device) {
+        if begun.elapsed() >= PATIENCE {
+            return Err(RawError::Refused(format!(
+                "{name} is held open by process {} ({}), which may use it; nothing was written to it. End that process, \
+                 or have it close the device",
+                opener.process, opener.name
+            )));
+        }
+        std::thread::sleep(PATIENCE / 10);
+    }
+    Ok(())
 }
 
 /// Refuses a device that bears the mark of a file system, a partition table or a volume manager.
