@@ -408,5 +408,9 @@ impl<F> Drop for Ring<F> {
             }
             self.in_flight = self.in_flight.saturating_sub(self.uring.0.completion().count());
         }
+        // The kernel takes a ring apart some milliseconds after its descriptor is closed, and would keep the files, and
+        // their space and file system, until then. What was not registered cannot be let go of.
+        let _ = self.uring.0.submitter().unregister_files();
+        let _ = self.uring.0.submitter().unregister_buffers();
     }
 }

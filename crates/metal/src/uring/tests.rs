@@ -374,3 +374,14 @@ fn a_ring_whose_submissions_are_polled_reads_the_same() {
         ring.push(read(0, 0, 4096)).expect("push");
     }
 }
+
+/// Whoever unmounts the file system, or looks for the space, as soon as the ring is gone finds it free.
+#[test]
+fn its_files_are_let_go_of_with_the_ring() {
+    for _ in 0..20 {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("pipe");
+        let Some(ring) = ring(writer, 4, 512) else { return };
+        drop(ring);
+        assert_eq!(rustix::io::read(&reader, &mut [0; 1]), Ok(0), "somebody could still write");
+    }
+}
