@@ -193,13 +193,18 @@ fn between(metric: &MetricResult) -> Vec<String> {
     alike.iter().map(one).collect()
 }
 
+/// What a line must not end within.
+fn together(words: &str) -> String {
+    words.replace(' ', "\u{a0}")
+}
+
 /// The rate at each number in flight that a search tried.
 fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
     let curve = metric.curve.iter().flatten().filter(|_| measurement.case.subsystem() == "disk");
     let one = |point: &Point| {
         let (threads, depth, rate) = (*point.get("threads")?, *point.get("depth")?, *point.get("rate")?);
         let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
-        Some(format!("depth {depth}{times} {}", human(rate, Unit::IoPerSecond)))
+        Some(together(&format!("depth {depth}{times} {}", human(rate, Unit::IoPerSecond))))
     };
     curve.filter_map(one).collect()
 }
@@ -211,8 +216,8 @@ fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
     let one = |point: &Point| {
         let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
         match load > 0.0 {
-            true => Some(format!("{} {latency}", human(load, Unit::BytePerSecond))),
-            false => Some(format!("no load {latency}")),
+            true => Some(together(&format!("{} {latency}", human(load, Unit::BytePerSecond)))),
+            false => Some(together(&format!("no load {latency}"))),
         }
     };
     curve.filter_map(one).collect()
@@ -236,6 +241,7 @@ const ALSO: &[(&str, &str, &str, &str)] = &[
     ("memory.block", "latency", "", "per block"),
     ("memory.block", "latency_per_byte", "", "per byte"),
     ("disk.io", "latency", "latency", ""),
+    ("disk.io", "sync", "each sync", ""),
     ("disk.knee", "latency", "latency", ""),
     ("network.tcp", "cpu", "CPU", "per byte"),
     ("network.latency", "load", "beside", "of load"),
@@ -335,7 +341,28 @@ mod tests {
         };
         let mut made = fixture::measured("memory.loaded-latency/op=read", "latency", Unit::Second, 150e-9);
         made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), Point::new()]);
-        assert_eq!(Row::of(&made).details, "no load 143 ns · 25.0 GB/s 145 ns");
+        assert_eq!(Row::of(&made).details.replace('\u{a0}', " "), "no load 143 ns · 25.0 GB/s 145 ns");
+    }
+
+    #[test]
+    fn a_curve_is_not_broken_within_a_point() {
+        let point = |depth: f64, rate: f64| -> Point {
+            [("threads".to_owned(), 1.0), ("depth".to_owned(), depth), ("rate".to_owned(), rate)].into()
+        };
+        let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 150e3);
+        made.metrics[0].curve = Some(vec![point(1.0, 16e3), point(2.0, 31e3)]);
+        let details = Row::of(&made).details;
+        let points: Vec<&str> = details.split(" · ").collect();
+        assert_eq!(points.len(), 2);
+        assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIO/s")), "{details}");
+    }
+
+    /// A write that is not kept for good is only half of what a commit takes.
+    #[test]
+    fn what_syncing_took_is_told() {
+        let mut made = fixture::measured("disk.io/op=write/sync=every:1", "latency", Unit::Second, 70e-6);
+        made.metrics.push(fixture::metric_of("sync", Unit::Second, vec![61.6e-6; 5]));
+        assert!(Row::of(&made).details.contains("each sync 61.6 µs"), "{}", Row::of(&made).details);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub enum DirError {
 /// There is too little space for the test file: an environment error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the test file needs {}, and only {} can be used on {mount}: {why}; free some or name another --dir",
+    "the test file needs {}, and only {} can be used on {mount}: {why}; {remedy}",
     human(*.needs), human(*.has)
 )]
 pub struct NoSpace {
@@ -62,6 +62,8 @@ pub struct NoSpace {
     pub mount: String,
     /// Which bound that is.
     pub why: String,
+    /// What to do.
+    pub remedy: &'static str,
 }
 
 /// What is known of a usable directory.
@@ -183,15 +185,20 @@ impl DirFacts {
         };
         let reserve = (self.available / 10).max(RESERVE);
         let spare = self.available.saturating_sub(reserve);
-        let mut bound =
-            (spare, format!("{} are free, of which {} stay free", human(self.available), human(reserve)));
+        let (free, kept) = (human(self.available), human(reserve));
+        let why = match spare {
+            0 => format!("{free} are free, and {kept} stay free"),
+            _ => format!("{free} are free, of which {kept} stay free"),
+        };
+        let mut bound = (spare, why, "free some or name another --dir");
         if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
-            bound = (limit, format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit)));
+            let why = format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit));
+            bound = (limit, why, "raise ulimit -f, or give a smaller --size");
         }
-        let (has, why) = bound;
+        let (has, why, remedy) = bound;
         if has < least {
             let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
-            return Err(NoSpace { needs: least, has, mount, why });
+            return Err(NoSpace { needs: least, has, mount, why, remedy });
         }
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
@@ -286,6 +293,9 @@ mod tests {
     fn the_file_size_limit_is_named() {
         let refused = facts(100 * GIB, Some(1 << 20)).file_size(Size::Exactly(GIB)).expect_err("too large");
         assert!(refused.to_string().contains("RLIMIT_FSIZE is 1 MiB"), "{refused}");
+        assert!(refused.to_string().ends_with("raise ulimit -f, or give a smaller --size"), "{refused}");
+        let none = facts(200 << 20, None).file_size(Size::Exactly(GIB)).expect_err("too little");
+        assert!(none.to_string().contains("200 MiB are free, and 1 GiB stay free"), "{none}");
         let reduced = facts(100 * GIB, Some(1 << 20)).file_size(Size::Between { least: 4096, most: GIB });
         assert_eq!(reduced.map(|s| s.bytes), Ok(1 << 20));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
@@ -84,11 +84,17 @@ impl Filled {
         if seal == Seal::Open {
             cx.keep.put(KEPT, filled.clone());
         }
-        if filled.file.cache() == cache {
-            return Ok(filled);
+        let filled = match filled.file.cache() == cache {
+            true => filled,
+            false => {
+                let file = filled.file.reopened(cache).map_err(cannot_use)?;
+                Filled { file: Arc::new(file), ..filled }
+            }
+        };
+        if cache == Cache::Buffered {
+            warm(&filled.file, filled.bytes);
         }
-        let file = filled.file.reopened(cache).map_err(cannot_use)?;
-        Ok(Filled { file: Arc::new(file), ..filled })
+        Ok(filled)
     }
 
     fn make(
@@ -100,7 +106,7 @@ impl Filled {
     ) -> Result<Filled, CannotMeasure> {
         let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let file = match (TestFile::create(facts, Cache::Direct), cache) {
-            // Filled past the page cache, a file starts a buffered case cold; without, it does not.
+            // Where direct I/O is refused, it is filled through the page cache.
             (Err(TargetError::DirectRefused { .. }), Cache::Buffered) => TestFile::create(facts, cache),
             (made, _) => made,
         };
@@ -186,6 +192,21 @@ fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<Raw
     };
     cx.keep.put(CLAIM, Arc::clone(&device));
     Ok(device)
+}
+
+/// Reads the file into the page cache, for as long as filling may take: a case that goes through the cache would else
+/// measure how much of the file it had met before its samples ended.
+fn warm(file: &TestFile, bytes: u64) {
+    let begun = Instant::now();
+    let mut chunk = vec![0; CHUNK];
+    let mut next = 0;
+    while next < bytes && begun.elapsed() < PATIENCE {
+        match rustix::io::pread(file, &mut chunk, next) {
+            // The case itself tells of what cannot be read.
+            Ok(0) | Err(_) => return,
+            Ok(moved) => next += moved as u64,
+        }
+    }
 }
 
 fn filled_up(

@@ -10,7 +10,7 @@
 
 use super::engine::Kind;
 use super::file::in_memory;
-use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors};
+use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
 use super::search::{Deepest, Target};
 use super::transfers::Transfers;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -169,6 +169,12 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     cases
 }
 
+/// As many blocks of this size as the buffers hold, for what is not asked for.
+fn deepest(case: &Case) -> u64 {
+    let block = case.number("block").unwrap_or(1).saturating_mul(case.threads().max(1) as u64);
+    (MAX_BUFFERS / block.max(1)).max(1)
+}
+
 /// The case with what follows from its own parameters, where it was not typed, and without what has no meaning in it.
 fn settled(case: Case, group: &Group) -> Case {
     let op = case.word("op").unwrap_or_default().to_owned();
@@ -193,6 +199,9 @@ fn settled(case: Case, group: &Group) -> Case {
                 Value::Count(1)
             }
             ("depth", _) if !group.asked("depth") && group.asked("latency-target") => Value::Count(DEEPEST),
+            ("depth", Value::Count(depth)) if !group.asked("depth") => {
+                Value::Count((*depth).min(deepest(&case)))
+            }
             ("cache", _) if !group.asked("cache") && through_cache => Value::Word("buffered".to_owned()),
             (_, value) => value.clone(),
         };

@@ -19,7 +19,7 @@ const MAX_DEPTH: u64 = 1024;
 pub(super) const MAX_THREADS: u64 = 128;
 
 /// The most memory that the buffers of one case may take.
-const MAX_BUFFERS: u64 = 4 << 30;
+pub(super) const MAX_BUFFERS: u64 = 4 << 30;
 
 /// Regions below this size are filled for as long as it takes: with fewer blocks there is no pattern.
 const FEW_BLOCKS: u64 = 2;

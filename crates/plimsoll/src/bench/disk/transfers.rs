@@ -26,8 +26,12 @@ use crate::bench::fixed::Scaling;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Root;
+use crate::machine::storage::Medium;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
 use crate::warning::Warning;
+
+/// Direct I/O goes by these at the least.
+const SECTOR: u64 = 512;
 
 /// What a thread needs to make its load.
 struct Outfit {
@@ -108,6 +112,8 @@ impl Transfers {
         let storage = cx.machine.storage.as_ref();
         let first = ground.files.first().and_then(|files| files.first());
         let shared = first.filter(|_| ground.known).map(|file| file.seen_by_others());
+        let past = job.blocks.unit().is_multiple_of(SECTOR)
+            && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
         // Before the first transfer.
         let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &ground.extents)?;
@@ -131,7 +137,7 @@ impl Transfers {
         }));
         let unregistered = |text| Warning::Other { code: "buffers-not-registered".to_owned(), text };
         facts.warnings.extend(about.remark.map(unregistered));
-        facts.warnings.extend((job.cache == Cache::Buffered).then(page_cache));
+        facts.warnings.extend((job.cache == Cache::Buffered).then(|| page_cache(past)));
         Ok(Transfers {
             crew,
             kind: about.kind,
@@ -260,12 +266,11 @@ fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotM
     extents.iter().map(ledger).collect()
 }
 
-fn page_cache() -> Warning {
-    Warning::Other {
-        code: "page-cache".to_owned(),
-        text: "the page cache was used: the figure is the memory's as much as the device's; --cache direct measures the device"
-            .to_owned(),
-    }
+/// Whether there is a way past it.
+fn page_cache(past: bool) -> Warning {
+    let remedy = if past { "; --cache direct measures the device" } else { "" };
+    let text = "the page cache was used: the figure is the memory's as much as the device's";
+    Warning::Other { code: "page-cache".to_owned(), text: format!("{text}{remedy}") }
 }
 
 impl Prepared for Transfers {

@@ -135,6 +135,10 @@ fn what_is_not_typed_follows_from_what_is() {
     assert!(one("engine", words(&["mmap"])).contains("/depth=1/threads=1/engine=mmap/cache=buffered"));
     assert!(one("engine", words(&["psync"])).contains("/depth=1/threads=1/engine=psync/cache=direct"));
     assert!(one("op", words(&["append"])).contains("op=append/pattern=sequential"));
+    // The usual depth would need 32 GiB of buffers.
+    let large = ids(&Group::default().with("block", sizes(&[1 << 30])));
+    assert!(large.iter().any(|id| id.contains("/block=1G/depth=4/")), "{large:?}");
+    assert!(!large.iter().any(|id| id.contains("/depth=32/")), "{large:?}");
     let mixed = one("read-share", vec![Value::Count(90)]);
     assert!(mixed.contains("op=mixed/read-share=90/pattern=random"), "{mixed}");
     assert!(one("op", words(&["mixed"])).contains("op=mixed/read-share=70/"));
@@ -320,6 +324,26 @@ fn settled_case(id: &str) -> Case {
     let case: Case = id.parse().expect("an id");
     Job::of(&case).expect("a job");
     case
+}
+
+/// What goes through the page cache finds the file there from the first transfer on, and says so: how much of it the case had
+/// met before would decide else.
+#[test]
+fn buffered_cases_begin_with_the_file_in_the_page_cache() {
+    let case =
+        "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=mmap/cache=buffered";
+    let (_, facts) = measured(&settled_case(case), Amount::Work(3));
+    let share = facts.achieved["page_cache"].as_f64().expect("a share");
+    assert!(share > 0.99, "{share}");
+    let warning = |case: &str| {
+        let (_, facts) = measured(&settled_case(case), Amount::Work(3));
+        facts.warnings.iter().find(|w| w.code() == "page-cache").expect("used").to_string()
+    };
+    assert!(warning(case).contains("--cache direct"));
+    assert!(
+        !warning(&case.replace("block=4K", "block=8")).contains("--cache direct"),
+        "no sector is so small"
+    );
 }
 
 /// Every operation, pattern and engine, through the page cache, so that it runs everywhere.
