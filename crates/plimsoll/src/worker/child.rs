@@ -35,11 +35,18 @@ fn die_with_the_parent() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
+/// How the kernel's workers for an io_uring are called (io_uring/io-wq.c, io_uring/sqpoll.c).
+const KERNEL_WORKER: &str = "iou-";
+
 /// Nanoseconds that each thread of this process has waited for a CPU (`schedstat`, second number: the kernel's
-/// `Documentation/scheduler/sched-stats.rst`). Empty where the kernel does not tell.
+/// `Documentation/scheduler/sched-stats.rst`). Empty where the kernel does not tell. The kernel's own workers for an io_uring
+/// are left out: they wait for the thread that gave them work, and nobody else's work could be stopped for that.
 fn run_delays() -> HashMap<OsString, u64> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return HashMap::new() };
     let delay = |thread: std::fs::DirEntry| {
+        if std::fs::read_to_string(thread.path().join("comm")).ok()?.starts_with(KERNEL_WORKER) {
+            return None;
+        }
         let stat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
         Some((thread.file_name(), stat.split_whitespace().nth(1)?.parse().ok()?))
     };
@@ -116,6 +123,35 @@ impl Workbench {
         match &mut self.prepared {
             Some(prepared) => ask(prepared.as_mut()),
             None => Reply::Cannot(CannotMeasure::environment("nothing is prepared")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn the_kernels_own_workers_are_not_asked_how_long_they_waited() {
+        if run_delays().is_empty() {
+            return;
+        }
+        for (name, asked) in [("iou-wrk-7", false), ("disk load", true)] {
+            let (tell, told) = channel();
+            let (end, ended) = channel::<()>();
+            let stand_by = move || {
+                let id = rustix::thread::gettid().as_raw_nonzero();
+                tell.send(OsString::from(id.to_string())).expect("somebody listens");
+                // Until the other end is gone.
+                let _ = ended.recv();
+            };
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(stand_by).expect("a thread");
+            let id = told.recv().expect("its number");
+            assert_eq!(run_delays().contains_key(&id), asked, "{name}");
+            drop(end);
+            thread.join().expect("it ends");
         }
     }
 }
