@@ -169,7 +169,9 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
     let measurement = &measurements(&out)[0];
     assert_eq!(measurement["status"], "failed");
     let reason = measurement["reason"].as_str().unwrap();
-    assert!(reason.contains("os error 28") && reason.contains("--dir"), "{reason}");
+    // Seen between two samples, or by a write that finds no space.
+    assert!(reason.contains("os error 28") || reason.contains("something else fills"), "{reason}");
+    assert!(reason.contains("--dir"), "{reason}");
 }
 
 /// Runs plimsoll with every data call delayed, and interrupts it.

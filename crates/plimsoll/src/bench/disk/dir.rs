@@ -1,6 +1,7 @@
 //! The directory of the test files: whether it can be used, what is there, and how large a file it may take.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -202,6 +203,23 @@ impl DirFacts {
         }
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
+
+    /// Why a test file there must go, if so little space is left that others must have taken it since [`check_dir`]: less
+    /// than half of what this program leaves. A device has no free space.
+    pub fn crowded(&self, file: impl AsFd) -> Option<String> {
+        if self.file_system == FileSystem::NONE {
+            return None;
+        }
+        let vfs = rustix::fs::fstatvfs(file).ok()?;
+        let free = vfs.f_bavail.saturating_mul(vfs.f_frsize);
+        let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
+        (free < RESERVE / 2).then(|| {
+            format!(
+                "only {} are left on {mount}, which something else fills, so the test file gives its space back; free some or name another --dir",
+                human(free)
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -212,6 +230,18 @@ mod tests {
     use crate::machine::Root;
 
     const GIB: u64 = 1 << 30;
+
+    /// /proc has no space at all.
+    #[test]
+    fn a_file_system_that_others_fill_is_given_up() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = std::fs::File::create(dir.path().join("file")).expect("create");
+        assert_eq!(facts(GIB, None).crowded(&file), None, "this test needs half a gibibyte of free space");
+        let device = DirFacts { file_system: FileSystem::NONE, ..facts(GIB, None) };
+        assert_eq!(device.crowded(std::fs::File::open("/proc/self").expect("no space at all")), None);
+        let full = facts(GIB, None).crowded(std::fs::File::open("/proc/self").expect("no space at all"));
+        assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));
+    }
 
     fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {
         DirFacts {

@@ -180,6 +180,9 @@ impl Log {
 
     /// Commits until it is enough, while so many threads do.
     fn commits(&mut self, amount: Amount, threads: usize) -> Result<Span, CannotMeasure> {
+        if let Some(why) = self.file.facts().crowded(&self.file) {
+            return Err(CannotMeasure::environment(why));
+        }
         self.latency.clear();
         let start_ns = monotonic_ns();
         let (mut commits, mut span) = (0_u64, Span { start_ns, end_ns: start_ns, aside_ns: 0 });

@@ -93,6 +93,8 @@ pub(super) struct Transfers {
     facts: Facts,
     known: bool,
     witness: Option<Witness>,
+    /// The first of the files: others may fill what it is on.
+    file: Option<Arc<TestFile>>,
     /// What the samples claim to have moved.
     claimed: Moved,
     reached: Vec<Reached>,
@@ -114,6 +116,7 @@ impl Transfers {
         let shared = first.filter(|_| ground.known).map(|file| file.seen_by_others());
         let past = job.blocks.unit().is_multiple_of(SECTOR)
             && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
+        let own = first.cloned();
         // Before the first transfer.
         let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &ground.extents)?;
@@ -146,6 +149,7 @@ impl Transfers {
             facts,
             known: ground.known,
             witness,
+            file: own,
             claimed: Moved::default(),
             reached: Vec::new(),
             cut: false,
@@ -279,6 +283,9 @@ impl Prepared for Transfers {
     }
 
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        if let Some(why) = self.file.as_ref().and_then(|file| file.facts().crowded(file)) {
+            return Err(CannotMeasure::environment(why));
+        }
         let portions: Vec<Portion> =
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
         let begun = self.busy.now();
