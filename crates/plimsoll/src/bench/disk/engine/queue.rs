@@ -120,6 +120,7 @@ mod tests {
             let request = Request { slot: 0, op, file: 0, offset: 0, start: 0, len: 4096 };
             with_engine!(&mut opened.engine, engine => {
                 engine.push(request).expect("push");
+                engine.wait(Patience::Endless).expect("wait");
                 while engine.done().is_empty() {
                     engine.wait(Patience::Endless).expect("wait");
                 }
