@@ -139,6 +139,14 @@ impl Job {
                     .to_owned(),
             );
         }
+        if let Some(offered) = self.offered
+            && offered.per_second < self.threads as f64
+        {
+            return Err(format!(
+                "rate: {} a second over {} threads are less than one for each; give a higher --rate or fewer --threads",
+                offered.per_second, self.threads
+            ));
+        }
         match self.size {
             Size::Exactly(bytes) if bytes / self.threads < largest => Err(format!(
                 "size: {} holds no block of {}{}",

@@ -151,6 +151,19 @@ fn what_is_not_typed_follows_from_what_is() {
     }
 }
 
+/// A thread without a start in a sample would hold it until one comes.
+#[test]
+fn each_thread_has_a_start_a_second_at_least() {
+    let of = |rate, threads| {
+        let id = format!(
+            "disk.io/op=read/pattern=random/block=4K/depth=1/threads={threads}/rate={rate}/engine=psync/cache=direct"
+        );
+        Job::of(&id.parse().expect("an id")).map(|_| ())
+    };
+    assert_eq!(of(64, 64), Ok(()));
+    assert!(of(63, 64).is_err_and(|why| why.contains("63 a second over 64 threads")));
+}
+
 #[test]
 fn what_cannot_go_together_is_listed_and_not_measured() {
     let why = |groups: &[(&str, Vec<Value>)]| {
