@@ -9,8 +9,8 @@ use crate::stats::holm;
 /// The chance that a comparison of two alike runs calls anything real, over all its metrics.
 pub const FAMILY: f64 = 0.01;
 
-/// A difference (10 %) beyond which two figures are not called the same, whatever the noise: what people look for may be lost
-/// in it.
+/// A difference (10 % of the smaller figure, so that it is the same from both sides) beyond which two figures are not called
+/// the same, whatever the noise: what people look for may be lost in it.
 const LARGEST_FOR_SAME: f64 = 0.1;
 
 /// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
@@ -114,7 +114,7 @@ impl Judged {
         blank.verdict = match () {
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
-            () if difference.exp_m1().abs() > LARGEST_FOR_SAME => Verdict::Undecided,
+            () if difference.abs() > LARGEST_FOR_SAME.ln_1p() => Verdict::Undecided,
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
         };
@@ -123,7 +123,7 @@ impl Judged {
                 () if noise.smallest() > LARGEST_FOR_SAME.ln_1p() => {
                     "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
                 }
-                () if difference.abs() <= smallest && difference.exp_m1().abs() > LARGEST_FOR_SAME => {
+                () if difference.abs() <= smallest && difference.abs() > LARGEST_FOR_SAME.ln_1p() => {
                     "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
                 }
                 () => "the interval reaches beyond the noise between runs: take more samples",

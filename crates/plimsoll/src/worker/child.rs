@@ -35,8 +35,8 @@ fn die_with_the_parent() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// How the kernel's workers for an io_uring are called (io_uring/io-wq.c, io_uring/sqpoll.c).
-const KERNEL_WORKER: &str = "iou-";
+/// How the kernel's workers for an io_uring are called (io_uring/io-wq.c).
+const KERNEL_WORKER: &str = "iou-wrk";
 
 /// Nanoseconds that each thread of this process has waited for a CPU (`schedstat`, second number: the kernel's
 /// `Documentation/scheduler/sched-stats.rst`). Empty where the kernel does not tell. The kernel's own workers for an io_uring
@@ -138,7 +138,7 @@ mod tests {
         if run_delays().is_empty() {
             return;
         }
-        for (name, asked) in [("iou-wrk-7", false), ("disk load", true)] {
+        for (name, asked) in [("iou-wrk-7", false), ("iou-sqp-7", true), ("disk load", true)] {
             let (tell, told) = channel();
             let (end, ended) = channel::<()>();
             let stand_by = move || {

@@ -215,7 +215,7 @@ impl DirFacts {
         let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
         (free < RESERVE / 2).then(|| {
             format!(
-                "only {} are left on {mount}, which something else fills, so the test file gives its space back; free some or name another --dir",
+                "only {} are left on {mount}: something else fills it, or the file system keeps what was overwritten, so the test file gives its space back; free some or name another --dir",
                 human(free)
             )
         })

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::Advice;
+
 use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
 use super::fill::{CHUNK, FillError, fill};
@@ -91,8 +93,9 @@ impl Filled {
                 Filled { file: Arc::new(file), ..filled }
             }
         };
-        if cache == Cache::Buffered {
-            warm(&filled.file, filled.bytes);
+        match cache {
+            Cache::Buffered => warm(&filled.file, filled.bytes),
+            Cache::Direct => cool(&filled.file),
         }
         Ok(filled)
     }
@@ -207,6 +210,14 @@ fn warm(file: &TestFile, bytes: u64) {
             Ok(moved) => next += moved as u64,
         }
     }
+}
+
+/// Takes the file out of the page cache, where a buffered case before may have left it: direct transfers would meet pages
+/// there and have to drop them one by one.
+fn cool(file: &TestFile) {
+    // What may not be written to has nothing to be kept; advice may be ignored.
+    let _ = rustix::fs::fdatasync(file);
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
 fn filled_up(

@@ -170,7 +170,7 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
 }
 
 /// As many blocks of this size as the buffers hold, for what is not asked for.
-fn deepest(case: &Case) -> u64 {
+pub(super) fn deepest(case: &Case) -> u64 {
     let block = case.number("block").unwrap_or(1).saturating_mul(case.threads().max(1) as u64);
     (MAX_BUFFERS / block.max(1)).max(1)
 }
@@ -198,7 +198,9 @@ fn settled(case: Case, group: &Group) -> Case {
             ("depth", _) if !group.asked("depth") && engine.is_some_and(Kind::is_one_at_a_time) => {
                 Value::Count(1)
             }
-            ("depth", _) if !group.asked("depth") && group.asked("latency-target") => Value::Count(DEEPEST),
+            ("depth", _) if !group.asked("depth") && group.asked("latency-target") => {
+                Value::Count(DEEPEST.min(deepest(&case)))
+            }
             ("depth", Value::Count(depth)) if !group.asked("depth") => {
                 Value::Count((*depth).min(deepest(&case)))
             }

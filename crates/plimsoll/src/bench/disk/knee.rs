@@ -1,7 +1,7 @@
 //! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
 //! flight with 95 % of the highest rate; the curve has all points.
 
-use super::io::DiskIo;
+use super::io::{DiskIo, deepest};
 use super::job::Job;
 use super::sweep::Knee;
 use super::transfers::Transfers;
@@ -59,7 +59,8 @@ impl Benchmark for DiskKnee {
                 asked = asked.with(key, vec![value]);
             }
         }
-        let asked = asked.with("depth", vec![Value::Count(DEEPEST)]).with("threads", vec![Value::Count(1)]);
+        // The search finds its own.
+        let asked = asked.with("depth", vec![Value::Count(1)]).with("threads", vec![Value::Count(1)]);
         let candidates = DiskIo.cases(machine, &asked)?.into_iter();
         Ok(candidates
             .map(|made| Candidate { case: without_queue(self.name(), &made.case), ..made })
@@ -94,7 +95,9 @@ fn without_queue(name: &str, case: &Case) -> Case {
 fn with_queue(case: &Case, threads: u64) -> Case {
     let params = case.params().iter();
     let made = params.fold(Case::of("disk.io"), |made, (key, value)| made.with(key, value.clone()));
-    made.with_count("depth", DEEPEST).with_count("threads", threads)
+    let made = made.with_count("threads", threads);
+    let depth = DEEPEST.min(deepest(&made));
+    made.with_count("depth", depth)
 }
 
 #[cfg(test)]

@@ -124,7 +124,10 @@ impl RawTarget {
             Some(consent) => {
                 self.consented(root, consent, &looked)?;
                 let file = reopen(&self.device, cache, Access::Destroy).map_err(|e| unopened(&name, e))?;
-                held_by_nobody(&name, number)?;
+                held_by_nobody(
+                    &name,
+                    &[number].into_iter().chain(users::whole(root, number)).collect::<Vec<_>>(),
+                )?;
                 nothing_on_it(&name, &looked)?;
                 (Access::Destroy, file)
             }
@@ -232,20 +235,20 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
     }
 }
 
-/// Refuses a device that another process holds open: it need not have claimed it to lose its data. Whoever looks at
+/// Refuses a device of which another process holds one of these numbers (its own, and that of its whole disk) open: it need not have claimed it to lose its data. Whoever looks at
 /// each device that changes (udev does, whenever a writer closes one) is given time to finish.
-fn held_by_nobody(name: &str, device: DeviceNumber) -> Result<(), RawError> {
-    const PATIENCE: Duration = Duration::from_secs(1);
+fn held_by_nobody(name: &str, devices: &[DeviceNumber]) -> Result<(), RawError> {
+    const PATIENCE: Duration = Duration::from_secs(10);
     let begun = Instant::now();
-    while let Some(opener) = openers::opener(device) {
+    while let Some(opener) = devices.iter().find_map(|device| openers::opener(*device)) {
         if begun.elapsed() >= PATIENCE {
             return Err(RawError::Refused(format!(
                 "{name} is held open by process {} ({}), which may use it; nothing was written to it. End that process, \
-                 or have it close the device",
+                 or wait until it has closed the device",
                 opener.process, opener.name
             )));
         }
-        std::thread::sleep(PATIENCE / 10);
+        std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
 }

@@ -31,6 +31,13 @@ pub fn users(root: &Root, number: DeviceNumber) -> Vec<String> {
     found.said
 }
 
+/// The disk that the device is a partition of.
+pub fn whole(root: &Root, number: DeviceNumber) -> Option<DeviceNumber> {
+    let place = place_of(root, number).ok()?;
+    let disk = place.parent().filter(|_| root.exists(place.join("partition")))?;
+    root.line(disk.join("dev")).ok()?.parse().ok()
+}
+
 /// Whether the device refuses writes, as sysfs says.
 pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
     place_of(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))

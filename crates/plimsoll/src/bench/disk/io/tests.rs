@@ -359,6 +359,24 @@ fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     );
 }
 
+/// The cases of a run share a file: what one leaves in the page cache is not the next one's.
+#[test]
+fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
+    // Where direct I/O is refused there is no such case.
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("temporary directory");
+    let bench = Bench::at(dir.path());
+    let share = |cache: &str| {
+        let id = format!(
+            "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=psync/cache={cache}"
+        );
+        let mut prepared = bench.prepare(&settled_case(&id)).ok()?;
+        prepared.sample(Amount::Work(3)).expect("sample");
+        prepared.facts().achieved["page_cache"].as_f64()
+    };
+    assert!(share("buffered").is_some_and(|share| share > 0.99));
+    assert!(share("direct").is_none_or(|share| share < 0.01));
+}
+
 /// Every operation, pattern and engine, through the page cache, so that it runs everywhere.
 #[test]
 fn every_operation_pattern_and_engine_counts_and_is_right() {
