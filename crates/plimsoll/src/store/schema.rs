@@ -171,11 +171,12 @@ fn reap(directory: &Path) {
     }
 }
 
-/// A journal without its database holds committed rows, and SQLite would delete it with the new file's first use.
+/// A journal without its database holds committed rows, and SQLite would delete it with the new file's first use. Where
+/// another process has made the database since it was looked for, the journal is that one's.
 pub(super) fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
     for suffix in ["-wal", "-journal"] {
         let journal = beside(file, suffix);
-        if fs::symlink_metadata(&journal).is_ok() {
+        if fs::symlink_metadata(&journal).is_ok() && fs::symlink_metadata(file).is_err() {
             return Err(StoreError::Gone { file: name(file), journal: name(&journal) });
         }
     }

@@ -284,6 +284,19 @@ fn a_journal_without_its_database_is_kept() {
     }
 }
 
+/// As when two first runs begin at once, and the other one is ahead.
+#[test]
+fn a_database_made_meanwhile_is_used_with_its_journal() {
+    let directory = temporary();
+    let location = at(&directory);
+    let other = Store::open(&location).unwrap();
+    stored(&mut Store::open(&location).unwrap(), &fixture::run());
+    assert!(directory.path().join("history.db-wal").exists());
+    schema::create(location.file()).unwrap();
+    assert_eq!(Store::open(&location).unwrap().load("last").unwrap(), as_read(&fixture::run()));
+    drop(other);
+}
+
 #[test]
 fn what_a_killed_maker_left_is_removed_once_it_is_old() {
     let directory = temporary();

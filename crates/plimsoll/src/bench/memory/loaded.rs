@@ -469,8 +469,8 @@ mod tests {
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
             let mut prepared = LoadedLatency.prepare(&case, &cx).unwrap();
-            // On a busy machine the load may have had no turn within the shortest step.
-            let mut samples = (0..50).map(|_| prepared.sample(Amount::Seconds(0.0)).unwrap());
+            // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.
+            let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["program"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);
             assert_eq!((sample.curve[0]["program"], sample.curve[0].get("delay")), (0.0, None));
