@@ -169,7 +169,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let kept = begun
         .as_ref()
         .filter(|_| *what == What::Kept)
-        .map(|begun| resume::plan_of(&begun.run))
+        .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
     let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
     if let Some(begun) = &begun {
@@ -257,10 +257,10 @@ fn run(
         Some(begun) => begun,
         None => {
             let id = uuid::Uuid::now_v7().to_string();
-            Begun { run: document(prepared, &id, None), held: Held::of(&id)? }
+            Begun { run: document(prepared, &id, None), held: Held::of(&id)?, imported: false }
         }
     };
-    let Begun { run: document, held: _held } = begun;
+    let Begun { run: document, held: _held, .. } = begun;
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
