@@ -252,7 +252,7 @@ impl Drop for Remote {
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
             // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
-            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.max(Left::GRACE).min(PATIENCE));
+            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.clamp(Left::GRACE, PATIENCE));
             let _ = worker.done(&Request::Finish, patience);
         }
     }
