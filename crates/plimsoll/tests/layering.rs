@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "label",
     "peer",
     "cli",
     "resolve",
