@@ -21,6 +21,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "label",
     "peer",
     "cli",
     "resolve",
