@@ -23,6 +23,7 @@ pub mod measurement;
 pub mod output;
 pub mod peer;
 pub mod plan;
+pub mod program;
 pub mod published;
 pub mod quantity;
 pub mod report;

@@ -266,6 +266,20 @@ impl Store {
         Ok(run)
     }
 
+    /// Whether a run came from a file.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
+        let number = self.wanted(wanted)?;
+        let origin = self.connection.query_row(
+            "SELECT origin = 'imported' FROM run WHERE number = ?1",
+            [number],
+            |row| row.get(0),
+        );
+        origin.map_err(|e| self.failed(&e))
+    }
+
     fn wanted(&self, wanted: &str) -> Result<i64, StoreError> {
         match wanted.strip_prefix("last") {
             Some("") => self.back(0),

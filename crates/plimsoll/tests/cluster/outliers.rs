@@ -50,14 +50,14 @@ fn four_hosts_are_four_rows_and_the_slow_ones_are_named_with_their_causes() {
     let plan = format!(
         "name = 'four'\nsamples = 6\nsample-time = '80ms'\n\
         [[group]]\nbenchmark = 'cpu.peak'\nop = '{operation}'\ntype = 'f64'\nthreads = 1\n\
-        [[group]]\nbenchmark = 'network.tcp'\nserver = '{SERVER}'\nmessage = '64K'\nstreams = 1\ndirection = 'up'\n"
+         [[group]]\nbenchmark = 'network.tcp'\nmessage = '64K'\nstreams = 1\ndirection = 'up'\n"
     );
     let plan = hosts.file("four.toml", &plan);
     let mut found = Vec::new();
     for attempt in 1..=ATTEMPTS {
         let mut run = hosts.mpirun();
         run.args(["-n", "4", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(&plan).arg("--one-by-one");
-        run.args(["--require", "network.tcp within 20%"]);
+        run.args(["--server", SERVER, "--require", "network.tcp within 20%"]);
         let output = run.output().unwrap();
         let (code, last) = said(&output);
         assert_eq!(code, Some(1), "{}", String::from_utf8_lossy(&output.stderr));
