@@ -5,12 +5,15 @@
 //! or reached through a link is refused and left as it is.
 
 mod error;
+mod layout;
 mod place;
 mod query;
 #[cfg(test)]
 mod query_tests;
 mod repair;
 mod schema;
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 mod tests;
 
