@@ -21,6 +21,7 @@ mod scratch;
 mod search;
 mod through;
 mod tools;
+mod trust;
 mod version;
 
 pub use account::{Account, Seconds};
@@ -30,6 +31,7 @@ pub use scratch::{Scratch, reap};
 pub use search::Search;
 pub use through::Through;
 pub use tools::PEERS;
+pub use trust::Trust;
 
 /// A metric of a case that a tool also measures.
 #[derive(Clone, Debug, PartialEq)]
