@@ -227,6 +227,6 @@ pub(super) fn lacks(error: &io::Error) -> String {
 /// Bytes that nothing on the way can make smaller.
 fn random_bytes(count: u32) -> Vec<u8> {
     let mut bytes = vec![0; count as usize];
-    ChaCha8Rng::seed_from_u64(rand::random()).fill_bytes(&mut bytes);
+    ChaCha8Rng::seed_from_u64(crate::random::number()).fill_bytes(&mut bytes);
     bytes
 }
