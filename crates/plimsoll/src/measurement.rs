@@ -9,7 +9,7 @@ mod matrix;
 mod peers;
 mod rating;
 
-pub use matrix::{Alike, Matrix, Measured};
+pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ mod shared_core;
 mod shortfall;
 mod siblings;
 
-pub use pairs::pairs;
+pub use pairs::{PairPath, pairs};
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};
