@@ -37,8 +37,11 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         let title = format!("{label}, {}", metric.name);
         text += &format!("\n{}\n", style.paint(Role::Strong, &cut(&style.say(&title), style.width)));
         let way = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
-        let note = format!(" {}; each as a share of their median, {shown}; {way}", counted(matrix));
-        text += &format!("{}\n", style.paint(Role::Dim, &cut(&style.say(&note), style.width)));
+        let notes =
+            [format!(" {}; {way}", counted(matrix)), format!(" each as a share of their median, {shown}")];
+        for note in notes {
+            text += &format!("{}\n", style.paint(Role::Dim, &cut(&style.say(&note), style.width)));
+        }
         let pairs = Pairs { names: &names, metric: &metric, matrix, middle };
         text += &pairs.grid(style).unwrap_or_else(|| pairs.list(style));
     }
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn of_many_the_furthest_pairs_are_listed() {
         let text = section(&run(16, false), &style());
-        assert!(text.contains("\n  n2 to n3: 5.0 %, ") && text.lines().count() == 3 + LISTED, "{text}");
+        assert!(text.contains("\n  n2 to n3: 5.0 %, ") && text.lines().count() == 4 + LISTED, "{text}");
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         assert_eq!(section(&fixture::run(), &style()), "");
     }
