@@ -190,7 +190,8 @@ impl Session<'_> {
             Trip::Tcp => trips::Means::Tcp(&streams),
             Trip::Connect => trips::Means::Connect,
         };
-        trips::serve(&mut self.channel, work, &means, self.rooms.cpus(), ledger).map_err(Err)
+        let cpus = self.rooms.cpus().from(usize::from(work.place));
+        trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
     }
 
     fn has_ports(&self, streams: u16) -> Result<(), Result<Refusal, Lost>> {

@@ -72,6 +72,9 @@ pub struct Trips {
     pub waiting: Waiting,
     /// The longest that it goes on, in nanoseconds.
     pub longest: u64,
+    /// Which of the far end's CPUs its first thread takes, from 0; the others follow.
+    #[serde(default)]
+    pub place: u16,
 }
 
 /// What the sending half of an end did with datagrams.
@@ -208,7 +211,7 @@ mod tests {
     }
 
     fn trips(trip: Trip, message: u32) -> Message {
-        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1 })
+        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1, place: 0 })
     }
 
     #[test]

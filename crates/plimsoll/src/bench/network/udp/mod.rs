@@ -223,6 +223,7 @@ impl Datagrams {
             message: payload.bytes().len() as u32,
             waiting: Waiting::Block,
             longest,
+            place: 0,
         });
         self.far_end.begin(&request)?;
         let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
