@@ -17,12 +17,14 @@ pub mod event;
 pub mod finding;
 #[cfg(test)]
 mod fixture;
+pub mod label;
 pub mod limit;
 pub mod machine;
 pub mod measurement;
 pub mod output;
 pub mod peer;
 pub mod plan;
+pub mod program;
 pub mod published;
 pub mod quantity;
 pub mod report;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 /// Left to right: a module may use those before it, and none after it.
 const ORDER: &[&str] = &[
     "text",
+    "program",
     "quantity",
     "stats",
     "case",
@@ -20,6 +21,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "label",
     "peer",
     "cli",
     "resolve",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::network::Serving;
-use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped, until};
+use crate::support::{ended, measured, place_for_programs, plimsoll, scratch, skipped, until};
 
 /// A program of ours in place of likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
@@ -20,16 +20,6 @@ fn tool(dir: &Path, script: &str) -> PathBuf {
 /// What makes a script in place of likwid-bench print a million operations a second, and take the time for it.
 const ONE_MFLOPS: &str =
     "sleep 0.02; echo 'Time: 0.02 sec'; echo 'Number of Flops: 20000'; echo 'MFlops/s: 1.0'";
-
-/// That a figure stands. Where a tool's remains disturb the clock probe of a sample of 10 ms, the figure passes its limit,
-/// and plimsoll says so instead; nothing else is borne.
-#[track_caller]
-fn stands(measurement: &Value) {
-    let disturbed =
-        measurement["reason"].as_str().is_some_and(|why| why.contains("the clock probe was disturbed"));
-    let expected = if disturbed { "invalid" } else { "ok" };
-    assert_eq!(measurement["status"], expected, "{measurement}");
-}
 
 /// A run of one short case with this tool beside it; the document.
 fn beside(script: &str) -> Value {
@@ -48,7 +38,7 @@ fn beside_samples(script: &str, samples: usize) -> Value {
     let tools = ["--against", "likwid-bench", "--peer-path", &path];
     let (out, _) = ended(plimsoll(dir.path()).args(case).args(more).args(tools), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
-    stands(&run["measurements"][0]);
+    measured(&run["measurements"][0]);
     assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), samples);
     run["measurements"][0]["metrics"][0]["peers"][0].clone()
 }
@@ -258,7 +248,7 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reason = |index: usize| {
         let measurement = &run["measurements"][index];
-        stands(measurement);
+        measured(measurement);
         measurement["metrics"][0]["peers"][0]["reason"].as_str().unwrap().to_owned()
     };
     assert!(reason(0).contains("was ended after"), "{}", reason(0));

@@ -6,8 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
 use super::{Failure, code};
 use crate::cli::Serve;
 use crate::machine::{Machine, Root};
@@ -25,10 +23,11 @@ const VARIABLE: &str = "PLIMSOLL_KEY";
 /// What is there is no key.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
     let usage = |e: KeyError| Failure::usage(e.to_string());
-    match (file, std::env::var(VARIABLE)) {
+    match (file, std::env::var_os(VARIABLE)) {
         (Some(path), _) => Key::read(path).map(Some).map_err(usage),
-        (None, Ok(text)) => Key::from_hex(&text, VARIABLE).map(Some).map_err(usage),
-        (None, Err(_)) => Ok(None),
+        // What is not UTF-8 is no key, and no reason to go on without one.
+        (None, Some(text)) => Key::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).map_err(usage),
+        (None, None) => Ok(None),
     }
 }
 
@@ -78,10 +77,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     };
     let refused = |e: ServeError| Failure { line: e.to_string(), code: code::FAR_END };
     let (stop, stopped) = UnixStream::pair().map_err(|e| Failure::environment(e.to_string()))?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let end = stop.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));
-        end.map_err(|e| Failure::environment(format!("cannot watch for signals: {e}")))?;
-    }
+    super::signals::told_through(&stop)?;
     let server = match typed.bind.as_slice() {
         [] => Server::bind_any(typed.port, settings.clone()),
         some => {
@@ -148,6 +144,7 @@ fn log(happening: Happening) {
 /// # Errors
 /// It has no orders, or cannot listen.
 pub(super) fn private() -> Result<ExitCode, Failure> {
+    crate::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());
     served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }

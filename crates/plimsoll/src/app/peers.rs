@@ -166,11 +166,8 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
 /// # Errors
 /// It cannot be started.
 pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
-    // The very file that runs, also where another one has its name by now.
-    let itself = Path::new("/proc/self/exe");
-    let itself = if itself.exists() { itself.to_owned() } else { super::own_program()? };
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    let mut tool = Command::new(itself);
+    let mut tool = Command::new(super::own_program()?);
     tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
     let status = supervise(tool).map_err(|e| {
         Failure::environment(format!("no process for a reference tool: {e}; see `ulimit -u`"))

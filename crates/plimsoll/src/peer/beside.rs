@@ -104,6 +104,12 @@ impl Companions {
         there.map(|pairing| pairing.seconds * pairing.pairs as f64).sum()
     }
 
+    /// Whether one of those that stand beside this case writes to its test file.
+    pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
+        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.peer.writes(case)))
+    }
+
     /// Those that stand beside this case.
     pub fn beside(
         &mut self,

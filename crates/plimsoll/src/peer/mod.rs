@@ -274,6 +274,11 @@ pub trait Peer: Sync {
         Vec::new()
     }
 
+    /// Whether it writes to the case's test file where it measures this case: it is lent a place for that.
+    fn writes(&self, _: &Case) -> bool {
+        false
+    }
+
     /// The metric of a case that it measures too; `None` when it does not.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 

@@ -7,11 +7,11 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::label::label;
 use super::out::Out;
 use super::style::{Role, Style};
 use super::wrap::{flowed, paragraph};
 use crate::document::Run;
+use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, Status, converted};
 use crate::published::{Baseline, Figure, Layout, Matched};
 use crate::quantity::{format_size, percent, significant};

@@ -1,4 +1,5 @@
-//! fio: the same job on the very file that was filled for the case, and the same commits on a log of its own.
+//! fio: the same reads of the very file that was filled for the case, the same writes to one like it, and the same commits on
+//! a log of its own.
 //!
 //! io_uring with registered files and fixed buffers, the page cache bypassed, a new random sequence each run, and the
 //! whole latency beside ours: its submission (`slat`, a quarter of a lone read on a virtio disk) and completion (`clat`).
@@ -176,7 +177,7 @@ fn time(ask: &Ask<'_>) -> String {
 /// What it is.
 const TOOL: Tool = Tool {
     name: "fio",
-    checks: "disk reads and writes on the same file, commits",
+    checks: "disk reads of the same file, writes to one like it, commits",
     programs: &["fio"],
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
@@ -187,6 +188,10 @@ const TOOL: Tool = Tool {
 impl Peer for Fio {
     fn tool(&self) -> &'static Tool {
         &TOOL
+    }
+
+    fn writes(&self, case: &Case) -> bool {
+        case.benchmark() == "disk.io" && case.word("op") != Some("read")
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
@@ -206,6 +211,11 @@ impl Peer for Fio {
                 engine(case).ok()?;
                 match job(case).ok()?.differs {
                     Some(differs) => (Match::Related, differs),
+                    None if self.writes(case) => (
+                        Match::Exact,
+                        "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
+                         included",
+                    ),
                     None => (
                         Match::Exact,
                         "the same file, block, depth and engine; its mean latency, submission included",
@@ -222,12 +232,18 @@ impl Peer for Fio {
         if ask.case.benchmark() == "disk.fsync" {
             return Self::commits(ask);
         }
-        let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+        let writes = self.writes(ask.case);
+        let (file, from, bytes) = if writes {
+            let place = ask.offer.to_write()?;
+            (&place.file, place.offset, place.bytes)
+        } else {
+            let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+            (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
+        };
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
         let threads = ask.case.threads() as u64;
         let mix = ask.case.mix("block").and_then(|mix| mix.parts().iter().map(|part| part.bytes).max());
         let block = ask.case.number("block").or(mix).ok_or("the case has no block")?;
-        let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
         // Each thread has its own region.
         let region = bytes / threads / block * block;
         let depth = ask.case.number("depth").unwrap_or(1);
@@ -239,9 +255,14 @@ impl Peer for Fio {
             format!("--numjobs={threads}"),
             time(ask),
         ];
+        if from > 0 {
+            arguments.push(format!("--offset={from}"));
+        }
         if threads > 1 {
             arguments.push(format!("--offset_increment={region}"));
         }
+        // What it only reads is the case's own file, which is checked.
+        arguments.extend((!writes).then(|| "--readonly".to_owned()));
         arguments.extend(job(ask.case)?.options);
         let more = engine(ask.case)?.iter().chain(SHARED).chain(ALWAYS);
         arguments.extend(more.map(|option| (*option).to_owned()));
