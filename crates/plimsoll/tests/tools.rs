@@ -149,7 +149,7 @@ const SMALL: &[Small] = &[
 ];
 
 /// Where a program is, if it is installed.
-fn installed(program: &str) -> Option<PathBuf> {
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let arch = format!("{}-linux-gnu", std::env::consts::ARCH);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).map(|directory| directory.join(program));
