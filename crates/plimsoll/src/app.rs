@@ -112,7 +112,8 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
         Typed::Peers { named, install } => peers::list(&named, install),
-        Typed::Launch { cpus, command } => Err(peers::launch(&cpus, &command)),
+        Typed::Launch { cpus, becomes: true, command } => Err(peers::become_tool(&cpus, &command)),
+        Typed::Launch { cpus, becomes: false, command } => peers::launch(&cpus, &command),
         Typed::FarEnd => far_end::private(),
         Typed::Generate { directory } => generate::generate(&directory),
     }

@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod cpu;
 mod datagrams;
+mod differential;
 mod disk;
 mod faults;
 mod fuzz;

@@ -23,6 +23,11 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
+/// A fresh directory for programs: nobody else may write on the way to it, as somebody may to a build elsewhere.
+pub(crate) fn place_for_programs() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
 /// Standard output and standard error of a command that must end with `code`.
 pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let output = command.output().unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -13,6 +14,7 @@ use crate::bench::network::Address;
 use crate::cli::{Common, Install};
 use crate::peer;
 use crate::peer::process::{Launcher, become_program};
+use crate::peer::supervise::{end_as, supervise};
 use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
@@ -159,11 +161,25 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// `plimsoll launch`: becomes another program.
+/// `plimsoll launch`: runs another program in a process of its own and leaves nothing of it.
+///
+/// # Errors
+/// It cannot be started.
+pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    let mut tool = Command::new(super::own_program()?);
+    tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
+    let status = supervise(tool).map_err(|e| {
+        Failure::environment(format!("no process for a reference tool: {e}; see `ulimit -u`"))
+    })?;
+    Ok(ExitCode::from(end_as(status)))
+}
+
+/// The second half of `plimsoll launch`: becomes the other program.
 ///
 /// # Errors
 /// Always: it returns only if it could not.
-pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Failure {
+pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
     let Some((program, arguments)) = command.split_first() else {
         return Failure::usage("launch: no program");
     };
