@@ -24,6 +24,7 @@ mod peers;
 mod plans;
 mod quick;
 mod quota;
+mod redact;
 mod store;
 mod support;
 mod tools;
