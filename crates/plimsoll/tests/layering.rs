@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     "text",
     "program",
+    "random",
+    "wall",
+    "links",
     "quantity",
     "stats",
     "case",
@@ -21,6 +24,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "label",
     "peer",
     "cli",
     "resolve",

@@ -114,10 +114,14 @@ pub enum StoreError {
         file: String,
     },
     /// More than one stored run has an id that begins so.
-    #[error("more than one run begins with '{wanted}'; give more of its id ('plimsoll history' lists them)")]
+    #[error(
+        "more than one run begins with '{wanted}': {some}; give more of the id ('plimsoll history' lists all)"
+    )]
     Ambiguous {
         /// As asked for.
         wanted: String,
+        /// Ids that begin so.
+        some: String,
     },
 }
 
@@ -191,6 +195,14 @@ impl StoreError {
             }
             _ => Self::Failed { file: shown, why },
         }
+    }
+
+    /// Several ids begin like the one that is wanted; no more than three are told.
+    pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
+        const TOLD: usize = 3;
+        let more = if ids.len() > TOLD { ", …" } else { "" };
+        let some: Vec<String> = ids.take(TOLD).map(|id| crate::text::shown_within(id, 40)).collect();
+        Self::Ambiguous { wanted: wanted.to_owned(), some: some.join(", ") + more }
     }
 
     /// A refusal.

@@ -87,6 +87,7 @@ impl Location {
                 made.map_err(|e| StoreError::not_writable(file, &e))?;
             }
         }
+        crate::links::trusted(directory).map_err(|why| StoreError::refused(file, why))?;
         match directory.canonicalize() {
             Ok(real) => {
                 refuse_others_place(file, directory, &real)?;
