@@ -170,10 +170,7 @@ mod tests {
         let found = texts(&[peak(1, 100.0), peak(2, 198.0), read(2, 20.0), read(8, 30.0)]);
         assert_eq!(
             found,
-            [
-                "cpu fma f64 avx2 scales 1.98 × on 2 threads",
-                "memory read scales 1.50 × from 2 to 8 threads"
-            ]
+            ["cpu fma f64 avx2 scales 1.98 × on 2 threads", "memory read scales 1.50 × from 2 to 8 threads"]
         );
     }
 
