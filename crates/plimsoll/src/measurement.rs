@@ -5,10 +5,12 @@
 //! summarised again by a newer version.
 
 mod curve;
+mod like;
 mod matrix;
 mod peers;
 mod rating;
 
+pub use like::converted;
 pub use matrix::{Alike, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 

@@ -57,7 +57,7 @@ fn amounts_and_places_that_cannot_be_are_refused() {
     let only = refused(&["--only", "cpu.linpack", "--op", "add"]);
     assert!(only.contains("cpu.linpack does not take --op: it takes --n, --nb, "), "{only}");
     assert!(refused(&["--work", "1e12", "--sample-time", "1s"]).contains("give one"));
-    assert!(refused(&["--place", "0,8191"]).contains("place: CPU 8191 may not be used"));
+    assert!(refused(&["--place", "8191"]).contains("place: CPU 8191 may not be used"));
     assert!(refused(&["--place", "nowhere"]).contains("there is spread, compact, or CPUs such as 0-3"));
 }
 

@@ -13,6 +13,14 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Most measurements of one document.
 const MAX_MEASUREMENTS: usize = 200_000;
 
+/// Longest run that is believed, in seconds: ten years.
+const LONGEST_RUN: f64 = 3.2e8;
+
+/// Whether a run may have taken so many seconds.
+fn is_span(seconds: f64) -> bool {
+    (0.0..=LONGEST_RUN).contains(&seconds)
+}
+
 /// How far a stored median may be from that of its samples: rounding of the last digits.
 const ROUNDING: f64 = 1e-9;
 
@@ -59,6 +67,12 @@ impl Run {
         if self.started.parse::<jiff::Timestamp>().is_err() {
             return Err(format!("'{}' is no time", crate::text::shown_within(&self.started, 60)));
         }
+        if !is_span(self.elapsed_s) {
+            return Err(format!(
+                "elapsed_s is {}, which no run takes: 0 to {LONGEST_RUN:e} s",
+                self.elapsed_s
+            ));
+        }
         if self.measurements.len() > MAX_MEASUREMENTS {
             return Err(format!("has more than {MAX_MEASUREMENTS} measurements"));
         }
@@ -76,6 +90,9 @@ fn sound(measurement: &Measurement) -> Result<(), String> {
         let far = (middle - m.summary.median).abs() > ROUNDING * middle.abs();
         if far || m.summary.n != m.samples.len() {
             return Err(about("its summary is not that of its samples: the document was changed by hand"));
+        }
+        if !m.series.iter().all(|point| is_span(point.t)) {
+            return Err(about("a sample was taken before the run or long after it: see t in its series"));
         }
         Ok(())
     };
@@ -119,6 +136,13 @@ mod tests {
         told(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
         told(changed(|v| v["id"] = "../../etc".into()), "no id");
         told(changed(|v| v["started"] = "yesterday".into()), "no time");
+        for elapsed in [-3596.0, -0.001, 1e9] {
+            told(changed(|v| v["elapsed_s"] = elapsed.into()), "elapsed_s is");
+        }
+        told(
+            changed(|v| v["measurements"][0]["metrics"][0]["series"][0]["t"] = (-1.0).into()),
+            "before the run",
+        );
         told(changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()), "no run document");
         told(changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()), "no run document");
         told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");

@@ -5,6 +5,7 @@
 
 mod bottleneck;
 mod changed;
+mod clock_steps;
 mod concurrency;
 mod explained;
 mod knee;
@@ -17,6 +18,7 @@ mod shared_core;
 mod shortfall;
 mod siblings;
 
+pub use clock_steps::clock_steps;
 pub use pairs::pairs;
 
 use crate::document::Finding;

@@ -47,15 +47,21 @@ const SET_UP: f64 = 0.5;
 
 /// Where cases are prepared: worker processes, or a mock in tests.
 pub trait Station {
-    /// Sets a case up.
+    /// Sets a case up. `within` is how many seconds are left of the budget, where there is one: setting up and samples end
+    /// with it, whatever hangs.
     ///
     /// # Errors
     /// Why it cannot be measured.
-    fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
+    fn prepare(&mut self, case: &Case, within: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
     /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
     fn seconds_beside(&self, _: &Planned) -> f64 {
         0.0
+    }
+
+    /// Whether one of the reference tools beside a case writes to its test file.
+    fn writes_beside(&self, _: &Planned) -> bool {
+        false
     }
 
     /// The reference tools that stand beside a case, which has this to offer.
@@ -232,7 +238,7 @@ impl Harness<'_> {
     fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
-        let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
+        let mut prepared = self.station.prepare(case, self.left()).map_err(End::Cannot)?;
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
@@ -240,7 +246,9 @@ impl Harness<'_> {
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
-        let beside = self.station.beside(planned, &prepared.offer());
+        let mut offer = prepared.offer();
+        offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
+        let beside = self.station.beside(planned, &offer);
         let mut companions = Companions::new(beside, seed, room.beside);
         companions.seconds = self.clock.now() - looking;
         let ending = loop {

@@ -57,7 +57,7 @@ struct MockCase {
 }
 
 impl Station for Mock {
-    fn prepare(&mut self, _: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&mut self, _: &Case, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         if let Some(cannot) = &self.script.refuse {
             return Err(cannot.clone());
         }

@@ -68,7 +68,7 @@ pub enum StoreError {
     },
     /// A later plimsoll wrote the file.
     #[error(
-        "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll, or --store FILE"
+        "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll that wrote it, or, if none did, 'plimsoll history repair', or --store FILE"
     )]
     Newer {
         /// The file.
@@ -113,10 +113,14 @@ pub enum StoreError {
         file: String,
     },
     /// More than one stored run has an id that begins so.
-    #[error("more than one run begins with '{wanted}'; give more of its id ('plimsoll history' lists them)")]
+    #[error(
+        "more than one run begins with '{wanted}': {some}; give more of the id ('plimsoll history' lists all)"
+    )]
     Ambiguous {
         /// As asked for.
         wanted: String,
+        /// Ids that begin so.
+        some: String,
     },
 }
 
@@ -149,6 +153,9 @@ impl StoreError {
         let shown = name(file);
         match (error.sqlite_error_code(), error) {
             (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, with("it does not begin as one", &why)),
+            (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
+                Self::damaged(file, with("its schema makes no sense", &why))
+            }
             (Some(ErrorCode::DatabaseCorrupt), _) => Self::torn(file, &why),
             (
                 None,
@@ -170,6 +177,14 @@ impl StoreError {
             }
             _ => Self::Failed { file: shown, why },
         }
+    }
+
+    /// Several ids begin like the one that is wanted; no more than three are told.
+    pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
+        const TOLD: usize = 3;
+        let more = if ids.len() > TOLD { ", …" } else { "" };
+        let some: Vec<String> = ids.take(TOLD).map(|id| crate::text::shown_within(id, 40)).collect();
+        Self::Ambiguous { wanted: wanted.to_owned(), some: some.join(", ") + more }
     }
 
     /// A refusal.

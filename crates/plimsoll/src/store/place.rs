@@ -84,6 +84,7 @@ impl Location {
                 made.map_err(|e| StoreError::not_writable(file, &e))?;
             }
         }
+        crate::links::trusted(directory).map_err(|why| StoreError::refused(file, why))?;
         match directory.canonicalize() {
             Ok(directory) => Ok(directory.join(base)),
             Err(_) if make == Make::Nothing => Err(StoreError::Missing { file: name(file) }),

@@ -219,7 +219,7 @@ mod tests {
         };
         for message in [
             Message::UdpOpen { streams: 3 },
-            Message::Ports(Ports { token: Hex128::random(), ports: vec![1, 65_535] }),
+            Message::Ports(Ports { token: Hex128::random().unwrap(), ports: vec![1, 65_535] }),
             Message::Udp(udp()),
             Message::UdpDone(Box::new(report)),
             trips(Trip::Connect, 1 << 20),
@@ -239,7 +239,7 @@ mod tests {
         assert!(refused(Message::Udp(Udp { rate: Some(0), ..udp() })).contains("rate"));
         assert!(refused(Message::Udp(Udp { streams: 0, ..udp() })).contains("streams"));
         assert!(refused(Message::UdpOpen { streams: 60_000 }).contains("streams"));
-        let ports = |ports| Message::Ports(Ports { token: Hex128::random(), ports });
+        let ports = |ports| Message::Ports(Ports { token: Hex128::random().unwrap(), ports });
         assert!(refused(ports(vec![])).contains("port"));
         assert!(refused(ports(vec![0])).contains("port"));
         assert!(refused(ports(vec![1; 300])).contains("streams"));

@@ -181,7 +181,7 @@ impl Actor for Neighbour<'_> {
         if self.prepared.planned.is_empty() {
             return Err(CannotMeasure::not_here("no case of the plan needs a server"));
         }
-        let key = Key::random();
+        let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let machine = &self.prepared.machine;
         let settings = Settings {
             key: key.clone(),
