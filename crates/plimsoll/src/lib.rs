@@ -17,6 +17,7 @@ pub mod event;
 pub mod finding;
 #[cfg(test)]
 mod fixture;
+pub mod leftover;
 pub mod limit;
 pub mod machine;
 pub mod measurement;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 /// Left to right: a module may use those before it, and none after it.
 const ORDER: &[&str] = &[
     "text",
+    "leftover",
     "quantity",
     "stats",
     "case",

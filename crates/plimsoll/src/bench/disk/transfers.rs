@@ -10,7 +10,7 @@ use plimsoll_metal::ticks::Clock;
 use super::busy::Busy;
 use super::crew::{Count, Crew};
 use super::data::Noise;
-use super::driver::{About, Portion};
+use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, open_on};
 use super::ground::{Ground, renewal};
 use super::human;
@@ -190,7 +190,7 @@ impl Transfers {
 
     /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
     pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
-        let environment = |e: super::driver::DriverError| CannotMeasure::environment(e.to_string());
+        let environment = |e: DriverError| CannotMeasure::environment(e.to_string());
         // `Job::of` has bounded the depth.
         self.crew.set_limit(depth as usize).map_err(environment)?;
         let portions: Vec<Portion> =
@@ -271,6 +271,21 @@ impl Transfers {
     }
 }
 
+/// What failed; of data that is wrong also whether a reference tool could have written there.
+fn told(error: &DriverError, shared: bool) -> String {
+    match error {
+        DriverError::Load(LoadError::Examined(_)) if shared => {
+            format!(
+                "{error}; a reference tool writes to the same place, which is filled anew after each of its turns"
+            )
+        }
+        DriverError::Load(LoadError::Examined(_)) => {
+            format!("{error}; no reference tool was given this place to write to")
+        }
+        error => error.to_string(),
+    }
+}
+
 /// What can be read back of each thread's part, where every read is checked.
 fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &Extent| {
@@ -312,7 +327,13 @@ impl Prepared for Transfers {
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
         let begun = self.busy.now();
         let portion = |thread: u64| portions.get(thread as usize).copied().unwrap_or(Portion::Time { ns: 0 });
-        let count = self.crew.count(portion).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let count = match self.crew.count(portion) {
+            Ok(count) => count,
+            Err(error) => {
+                let shared = self.lender.as_ref().is_some_and(Lender::shares);
+                return Err(CannotMeasure::environment(told(&error, shared)));
+            }
+        };
         self.claimed.read += count.tally.read.bytes;
         self.claimed.written += count.tally.written.bytes;
         if self.warm || self.job.fixed.is_none() {
@@ -350,7 +371,9 @@ impl Prepared for Transfers {
         if let Some(why) = &self.spoilt {
             return Err(WrongAnswer(why.clone()));
         }
-        self.crew.verify().map_err(|error| WrongAnswer(error.to_string()))
+        self.crew
+            .verify()
+            .map_err(|error| WrongAnswer(told(&error, self.lender.as_ref().is_some_and(Lender::shares))))
     }
 
     fn facts(&self) -> Facts {
