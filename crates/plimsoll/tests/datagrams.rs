@@ -107,7 +107,8 @@ fn a_shaper_of_either_end_is_named_and_is_the_limit() {
     let Some(mut ends) = Namespaces::new("shapers") else { return };
     ends.near(
         "tc qdisc add dev veth0 root handle 1: htb default 10; \
-         tc class add dev veth0 parent 1: classid 1:10 htb rate 10mbit ceil 80mbit quantum 1514",
+         tc class add dev veth0 parent 1: classid 1:1 htb rate 90mbit quantum 1514; \
+         tc class add dev veth0 parent 1:1 classid 1:10 htb rate 10mbit ceil 80mbit quantum 1514",
     );
     ends.far("tc qdisc add dev veth0 root tbf rate 40mbit burst 16k latency 20ms");
     ends.serve();

@@ -11,6 +11,8 @@ use crate::wire::{Direction, Shaping, Welcome};
 
 /// A figure reaches a bound from this share of it on: headers take up to a tenth of full packets.
 const REACHED: f64 = 0.85;
+/// A path that carries no more than this, in bit/s, is none that a CPU could be the limit of.
+const SLOW: f64 = 1e9;
 /// Beyond this share the bound is refuted: a receiver that woke late, and the first packet, explain less.
 const REFUTED: f64 = 1.05;
 
@@ -90,6 +92,11 @@ impl Held {
         let came = middle(&self.up).max(middle(&self.down));
         let set = self.cap < Caps::default().max_rate || came >= REACHED * self.cap;
         (self.cap.is_finite() && set).then_some(self.cap)
+    }
+
+    /// Whether something holds the path so low that it does not matter on which CPUs the ends run.
+    pub(super) fn is_slow(&self) -> bool {
+        self.bounds().iter().flatten().any(|bound| bound.rate <= SLOW)
     }
 
     /// As conditions of a sample.

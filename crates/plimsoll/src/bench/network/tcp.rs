@@ -159,7 +159,7 @@ impl Streams {
         let held = Held::of(case, &path.name(), path.shaping, Some(far_end.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         let mut streams = Streams { far_end, placement, work, message, path, held, watch, fixed };
-        if streams.is_near() {
+        if streams.is_near() && !streams.held.is_slow() {
             streams.choose_place()?;
         }
         Ok(streams)

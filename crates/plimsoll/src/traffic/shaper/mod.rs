@@ -164,16 +164,15 @@ impl Known {
         all?.into_iter().max()
     }
 
-    /// The lowest ceiling of the class and those that it is in.
+    /// The lowest ceiling of the class and those that it is in. The outermost has nobody to borrow from: its own rate holds.
     fn ceiling(&self, class: &Class) -> Option<u64> {
-        let mut lowest = class.ceiling;
-        let mut parent = class.parent;
+        let (mut lowest, mut outermost) = (None, class);
         for _ in 0..LEVELS {
-            let Some(outer) = self.classes.iter().find(|one| one.handle == parent) else { break };
-            lowest = least(lowest, outer.ceiling);
-            parent = outer.parent;
+            lowest = least(lowest, outermost.ceiling);
+            let Some(outer) = self.classes.iter().find(|one| one.handle == outermost.parent) else { break };
+            outermost = outer;
         }
-        lowest
+        least(lowest, outermost.rate)
     }
 }
 

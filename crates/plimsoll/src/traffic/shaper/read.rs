@@ -21,6 +21,7 @@ const TCA_NETEM_RATE64: u16 = 8;
 const NETEM: usize = 24;
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const TCA_MATCHALL_ACT: u16 = 2;
 const TCA_U32_SEL: u16 = 5;
@@ -69,7 +70,9 @@ pub(super) enum Kind {
 pub(super) struct Class {
     pub(super) handle: u32,
     pub(super) parent: u32,
-    /// Its ceiling in bit/s.
+    /// What is its own, in bit/s.
+    pub(super) rate: Option<u64>,
+    /// Its ceiling in bit/s: what it may have with what it borrows.
     pub(super) ceiling: Option<u64>,
 }
 
@@ -141,11 +144,13 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
 }
 
-/// What a message says of a class. In `struct tc_htb_opt` the ceiling is the second `struct tc_ratespec`.
+/// What a message says of a class. `struct tc_htb_opt` begins with a `struct tc_ratespec` of its rate and another of its
+/// ceiling.
 pub(super) fn class(message: &[u8]) -> Option<Class> {
     let options = attribute(message.get(TRAFFIC_CONTROL..)?, TCA_OPTIONS).unwrap_or_default();
+    let own = rate(options, TCA_HTB_RATE64, TCA_HTB_PARMS, 8);
     let ceiling = rate(options, TCA_HTB_CEIL64, TCA_HTB_PARMS, 20);
-    Some(Class { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, ceiling })
+    Some(Class { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, rate: own, ceiling })
 }
 
 /// What a message says of a filter.

@@ -91,7 +91,7 @@ fn other_disciplines_that_shape_are_read() {
 fn htb(default: u32, classes: &[(u32, u32, u32)], sorted: bool) -> Option<u64> {
     let root = message(3, 0x1_0000, ROOT, b"htb\0", &with(2, &structure(20, &[(8, default)])));
     let class = |(handle, parent, ceiling): &(u32, u32, u32)| {
-        message(3, *handle, *parent, b"htb\0", &with(1, &structure(44, &[(8, 1), (20, *ceiling)])))
+        message(3, *handle, *parent, b"htb\0", &with(1, &structure(44, &[(8, *ceiling), (20, *ceiling)])))
     };
     let classes: Vec<Vec<u8>> = classes.iter().map(class).collect();
     let disciplines = read_all(&[root], read::discipline);
@@ -108,6 +108,18 @@ fn of_classes_the_default_ones_ceiling_and_that_of_those_around_it_holds() {
     let other = (0x1_0020, 0x1_0001, 300);
     assert_eq!(htb(0x10, &[inner, other, outer(1000)], true), Some(2400), "filters may choose the wider");
     assert_eq!(htb(0x20, &[other, (0x1_0001, 0x1_0020, 5)], false), Some(40), "circles end");
+}
+
+#[test]
+fn a_class_without_one_around_it_has_nobody_to_borrow_from() {
+    let class = |parent, rate| Class { handle: 0x1_0010, parent, rate: Some(rate), ceiling: Some(800) };
+    let outer = Class { handle: 0x1_0001, parent: 0x1_0000, rate: Some(300), ceiling: Some(1000) };
+    let known = |classes: Vec<Class>| {
+        let root = Discipline { handle: 0x1_0000, parent: ROOT, kind: Kind::Classes(0x10) };
+        Known { disciplines: vec![root], classes, ..Known::default() }.shaping().out
+    };
+    assert_eq!(known(vec![class(0x1_0000, 100)]), Some(100));
+    assert_eq!(known(vec![class(0x1_0001, 100), outer]), Some(300), "it borrows what the outer has");
 }
 
 fn policer(rate: u32, action: u32) -> Vec<u8> {
