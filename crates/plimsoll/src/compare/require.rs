@@ -4,13 +4,16 @@
 //! A requirement that nothing can be held against (no such figure, no known limit) is not met: what cannot be checked
 //! must not pass for checked.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use crate::case::{CaseId, Pattern};
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::{Quantity, Unit, percent};
+use crate::quantity::format::DIGITS;
+use crate::quantity::{Quantity, Unit, apart, percent};
 
 /// A requirement, read.
 #[derive(Clone, Debug)]
@@ -136,6 +139,22 @@ impl Requirement {
         held
     }
 
+    /// What the runs of a first side have a figure of and this run has nothing of: a requirement is not met by what is missing.
+    pub fn lost(&self, run: &Run, before: &[Run]) -> Vec<Holds> {
+        let mut known: HashSet<CaseId> = run.measurements.iter().map(|m| m.case.id()).collect();
+        let mut lost = Vec::new();
+        for one in before.iter().flat_map(|run| &run.measurements) {
+            let id = one.case.id();
+            let meant = self.pattern.matches(id.as_str()) && self.metric_of(one).is_some();
+            if meant && one.standing().0 == Status::Ok && known.insert(id.clone()) {
+                let found = "missing in B, and A has it".to_owned();
+                let case = Some(id.as_str().to_owned());
+                lost.push(Holds { requirement: self.text.clone(), case, met: false, found });
+            }
+        }
+        lost
+    }
+
     /// What was measured between machines is of none of them, and has no others to be held against.
     fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
         let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
@@ -153,7 +172,7 @@ impl Requirement {
     /// The median of a figure over all machines that have it; of two, the other's.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
         let same = |m: &&Measurement| {
-            m.status == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
+            m.standing().0 == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
         };
         let figures: Vec<(&str, f64)> = run
             .measurements
@@ -186,9 +205,10 @@ impl Requirement {
             met,
             found: node.clone() + &found,
         };
-        if measurement.status != Status::Ok {
-            let reason = measurement.reason.as_deref().unwrap_or("no reason given");
-            return Some(holds(false, format!("not measured: {reason}")));
+        let (status, reason) = measurement.standing();
+        if status != Status::Ok {
+            let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+            return Some(holds(false, format!("{}: {reason}", status.word())));
         }
         let metric = self.metric_of(measurement)?;
         let value = metric.summary.median;
@@ -197,13 +217,13 @@ impl Requirement {
             Bound::OfLimit(bound) => match metric.of_limit {
                 Some(share) => holds(
                     self.relation.holds(share, bound),
-                    format!("{shown}, {} of limit", percent(share, 3)),
+                    format!("{shown}, {} of limit", beside(share, bound)),
                 ),
                 None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
             Bound::OfBaseline(bound) => match baseline(&id, &metric.name).filter(|base| *base > 0.0) {
                 Some(base) => {
-                    let found = format!("{shown}, {} of the baseline's", percent(value / base, 3));
+                    let found = format!("{shown}, {} of the baseline's", beside(value / base, bound));
                     holds(self.relation.holds(value / base, bound), found)
                 }
                 None => holds(false, format!("{shown}, and no baseline has this figure")),
@@ -212,7 +232,7 @@ impl Requirement {
                 Some(middle) => {
                     let away = (value / middle - 1.0).abs();
                     let side = if value < middle { "below" } else { "above" };
-                    let found = format!("{shown}, {} {side} the machines' median", percent(away, 3));
+                    let found = format!("{shown}, {} {side} the machines' median", beside(away, bound));
                     holds(self.relation.holds(away, bound), found)
                 }
                 None => holds(false, format!("{shown}, and no other machine has this figure")),
@@ -220,9 +240,19 @@ impl Requirement {
             Bound::Figure(_, Some(unit)) if unit != metric.unit => {
                 holds(false, format!("{shown}, which is not in {unit}"))
             }
-            Bound::Figure(bound, _) => holds(self.relation.holds(value, bound), shown),
+            Bound::Figure(bound, _) => {
+                let human = |value, digits| Quantity::new(value, metric.unit).human(digits);
+                let [shown, _] = apart([value, bound], DIGITS, human);
+                holds(self.relation.holds(value, bound), shown)
+            }
         })
     }
+}
+
+/// A share with so many digits that it differs from the bound that it is held against, where it does.
+fn beside(share: f64, bound: f64) -> String {
+    let [shown, _] = apart([share, bound], DIGITS, percent);
+    shown
 }
 
 fn unknown_limit(metric: &MetricResult) -> String {
@@ -321,7 +351,7 @@ mod tests {
         assert!(held("cpu.peak/*f64* rate > 99.9% of limit").iter().any(|(met, _)| !*met));
         let of_baseline = held("cpu.peak/*f64* rate >= 107% of baseline");
         assert_eq!(of_baseline.iter().map(|h| h.0).collect::<Vec<_>>(), [false, true]);
-        assert!(of_baseline[1].1.contains("107 % of the baseline's"), "{of_baseline:?}");
+        assert!(of_baseline[1].1.contains("107.4 % of the baseline's"), "{of_baseline:?}");
         assert_eq!(held("network.tcp goodput >= 31 Gbit/s"), [(true, "31.4 Gbit/s".to_owned())]);
         assert!(!held("network.tcp goodput >= 32Gbit/s")[0].0);
         assert!(held("network.latency rtt < 13us")[0].0 && !held("network.latency rtt < 1.2e-5")[0].0);
@@ -338,7 +368,26 @@ mod tests {
         only("network.tcp goodput >= 1 B/s", "not in B/s");
         only("gpu rate >= 1", "no case");
         only("network.tcp rate >= 1", "none of these cases");
-        only("disk.io/op=write/* rate >= 1", "not measured: no space");
+        only("disk.io/op=write/* rate >= 1", "failed: no space");
+        only("cpu.peak/*f32* rate >= 1", "invalid: rate is 110.1 % of its limit");
+    }
+
+    #[test]
+    fn a_figure_that_missed_its_bound_never_looks_like_it() {
+        let mut run = fixture::run();
+        run.measurements.truncate(1);
+        let metric = &mut run.measurements[0].metrics[0];
+        (metric.summary.median, metric.of_limit) = (99.999_9e9, Some(0.989_999));
+        let found = |text: &str| Requirement::parse(text).unwrap().check(&run, |_, _| Some(100e9)).remove(0);
+        for (text, looks) in [
+            ("cpu rate >= 100 GFLOP/s", "100 GFLOP/s"),
+            ("cpu rate >= 99% of limit", "99.0 % of limit"),
+            ("cpu rate >= 100% of baseline", "100 % of the baseline's"),
+        ] {
+            let held = found(text);
+            assert!(!held.met && !held.found.ends_with(looks), "{held:?}");
+        }
+        assert!(found("cpu rate >= 99 GFLOP/s").found.starts_with("100 GFLOP/s"));
     }
 
     #[test]

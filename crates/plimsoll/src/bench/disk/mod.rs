@@ -19,6 +19,7 @@ pub mod io;
 mod job;
 pub mod knee;
 pub mod ledger;
+mod lend;
 pub mod load;
 pub mod null;
 pub mod pattern;
@@ -42,7 +43,8 @@ use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample;
 use crate::stats::Times;
-use dir::{DirError, DirFacts, NoSpace, check_dir};
+pub use dir::DirError;
+use dir::{DirFacts, NoSpace, check_dir};
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -208,7 +208,7 @@ mod tests {
     use crate::wire::Hex128;
 
     fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
-        Welcome { session: Hex128::random(), max_streams: 1, max_nanos: 1, max_rate, shaping }
+        Welcome { session: Hex128::random().unwrap(), max_streams: 1, max_nanos: 1, max_rate, shaping }
     }
 
     fn case(direction: &str) -> Case {

@@ -24,7 +24,7 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn messages_round_trip() {
-    let join = Join { session: Hex128::random(), stream: 3, sockets: Sockets::default() };
+    let join = Join { session: Hex128::random().unwrap(), stream: 3, sockets: Sockets::default() };
     let looks = vec![Look { at: u64::MAX, ..Look::default() }; MAX_LOOKS];
     let course = Course { width: 1, bytes: vec![u64::MAX; MAX_LOOKS], delays: vec![Some(1); MAX_LOOKS] };
     let report = Report {
@@ -93,7 +93,7 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
     }
     let welcome = |out: Option<u64>| {
         let shaping = Shaping { out, ..Shaping::default() };
-        let session = Hex128::random();
+        let session = Hex128::random().unwrap();
         let welcome = Welcome { session, max_streams: 1, max_nanos: 1, max_rate: 1, shaping };
         Message::parse(&Message::Welcome(welcome).to_json())
     };
@@ -148,7 +148,7 @@ fn bad_content_is_refused() {
 #[test]
 fn socket_options_have_ranges() {
     let sockets = |f: fn(&mut Sockets)| {
-        let mut join = Join { session: Hex128::random(), stream: 0, sockets: Sockets::default() };
+        let mut join = Join { session: Hex128::random().unwrap(), stream: 0, sockets: Sockets::default() };
         f(&mut join.sockets);
         Message::parse(&Message::Join(join).to_json())
     };

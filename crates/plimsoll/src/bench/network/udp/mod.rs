@@ -131,6 +131,8 @@ pub struct Datagrams {
     /// The rates between which the last search could not tell.
     open: Option<(f64, f64)>,
     segmented: bool,
+    /// Datagrams of somebody else, over all samples.
+    foreign: u64,
 }
 
 impl Datagrams {
@@ -168,6 +170,7 @@ impl Datagrams {
             searches: case.word("search").is_some(),
             open: None,
             segmented: false,
+            foreign: 0,
         })
     }
 
@@ -182,10 +185,11 @@ impl Datagrams {
         amount: wire::Amount,
         rate: Option<u64>,
     ) -> Result<(Sample, Trial, bool), CannotMeasure> {
-        let work = wire::Udp { amount, rate, tag: rand::random(), ..self.work.clone() };
+        let work = wire::Udp { amount, rate, tag: tag(), ..self.work.clone() };
         let began = Instant::now();
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
+        self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
         self.segmented = ways.iter().any(|way| way.sent.segmented);
         let sent = ways.iter().map(|way| way.sent.datagrams).min();
         if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
@@ -218,7 +222,7 @@ impl Datagrams {
         let (work, cpus) = (&self.work, &self.placement.near);
         let found = self.watch.look(|nanos| {
             let amount = wire::Amount::Nanos(nanos);
-            let work = wire::Udp { amount, tag: rand::random(), ..work.clone() };
+            let work = wire::Udp { amount, tag: tag(), ..work.clone() };
             let done = far_end.transfer_udp(&work, sockets, filler, cpus)?;
             Ok(courses(&ways(&work, &done)?).into_iter().cloned().collect())
         })?;
@@ -295,18 +299,21 @@ fn not_converged((low, high): (f64, f64)) -> Warning {
 impl Datagrams {
     /// Makes round trips over the first pair of ports; how many came back as something else.
     fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
+        // Large enough that a changed one can be told from somebody else's; a longer message begins with the filler again.
+        let size = self.filler.len().max(Payload::WITH_TOKEN);
+        let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
         let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
         let request = Message::Trips(wire::Trips {
             trip: Trip::Udp,
             streams: self.work.streams,
-            message: self.work.datagram,
+            message: payload.bytes().len() as u32,
             waiting: Waiting::Block,
             longest,
+            place: 0,
         });
         self.far_end.begin(&request)?;
         let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
         let stop = AtomicBool::new(false);
-        let mut payload = Payload::new(self.filler.clone());
         let trips = match self.sockets.first() {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
@@ -318,6 +325,11 @@ impl Datagrams {
         enough.map_err(|e| self.far_end.lost("a check of datagrams", &e.into()))?;
         Ok(trips.wrong)
     }
+}
+
+/// A mark of a transfer that differs from those before it.
+fn tag() -> u32 {
+    u32::from_ne_bytes(crate::random::distinct())
 }
 
 /// One direction of a transfer: what its sender and its receiver say.
@@ -452,6 +464,7 @@ impl Prepared for Datagrams {
         facts
             .achieved
             .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
