@@ -37,10 +37,12 @@ use crate::peer::Companions;
 use crate::plan::write;
 use crate::program::Own;
 use crate::report;
+use crate::report::target::{Target, TargetError, Waits};
 use crate::report::{Style, Wishes};
 use crate::resolve;
 use crate::run::{Alone, Harness, Pace, Ran};
 use crate::store::StoreError;
+use crate::wall;
 use crate::wire::Key;
 use crate::worker::{self, Workers};
 use prepared::Prepared;
@@ -183,8 +185,8 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         };
         return printed(&text);
     }
-    let outputs = outputs(common)?;
     let interrupts = interrupts()?;
+    let outputs = outputs(common, &interrupts)?;
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
     Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     peers::idle(&prepared).iter().for_each(|line| complain(line));
@@ -192,11 +194,36 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
 }
 
 /// Where the run goes.
-fn outputs(common: &Common) -> Result<Outputs, Failure> {
-    Outputs::open(common).map_err(|e| match &e {
-        OutputError::Store(store) => store_failure(store),
-        OutputError::File(_) => Failure::usage(e.to_string()),
+fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failure> {
+    Outputs::open(common, interrupts).map_err(|e| match e {
+        OutputError::Store(store) => store_failure(&store),
+        OutputError::File(error) => unfit(&error),
     })
+}
+
+/// A file that the user named and that cannot be written.
+fn unfit(error: &TargetError) -> Failure {
+    let code = match error {
+        TargetError::Refused { .. } => code::REFUSED,
+        TargetError::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
+            code::INTERRUPTED
+        }
+        TargetError::Failed { .. } => code::USAGE,
+    };
+    Failure { line: error.to_string(), code }
+}
+
+/// A file that a command without a run writes, found fit.
+fn target(path: &Path) -> Result<Target, Failure> {
+    Target::new(path, &Waits::forever(complain)).map_err(|e| unfit(&e))
+}
+
+/// What failed while a document was written.
+fn unwritten(error: &TargetError) -> Failure {
+    match error {
+        TargetError::Refused { .. } => unfit(error),
+        TargetError::Failed { .. } => Failure::environment(error.to_string()),
+    }
 }
 
 /// Path of this program, as it starts itself.
@@ -231,15 +258,18 @@ fn run(
     let begun = match earlier {
         Some(begun) => begun,
         None => {
-            let id = uuid::Uuid::now_v7().to_string();
+            let id = wall::run_id();
             Begun { run: document(prepared, &id, None), held: Held::of(&id)?, imported: false }
         }
     };
     let Begun { run: document, held: _held, .. } = begun;
+    let ending = interrupts.clone();
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
+    // Also while the documents were written.
+    let interrupted = interrupted || !ending.is_empty();
     let own = ending::own(&seat.document, interrupted, kept);
     let code = ending::whole(&seat.document, &[own]);
     Ok(ExitCode::from(ending::judged(code, prepared, &seat.document)?))
@@ -269,7 +299,8 @@ impl Seat {
     /// Measures all that is left of the plan; the document is whole then. Whether it was interrupted.
     fn carry_out(&mut self, prepared: &Prepared, pace: &mut dyn Pace, emit: &mut dyn FnMut(Event)) -> bool {
         let (plan, machine) = (&prepared.plan, &prepared.machine);
-        let now = jiff::Timestamp::now();
+        let begun = wall::monotonic();
+        let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
         let maker = prepared.maker(&node);
         let mut left = resolve::in_turn(plan, &prepared.planned);
@@ -277,7 +308,7 @@ impl Seat {
         let before = self.document.measurements.iter().map(Measurement::evidence).collect();
         let ran = Harness {
             station: &mut self.station,
-            clock: &mut SystemClock::new(&Root::live(), &machine.cpu.allowed),
+            clock: &mut clock,
             pace,
             emit,
             maker,
@@ -285,7 +316,8 @@ impl Seat {
             beside_s: 0.0,
         }
         .run(&self.document.id, &left, before);
-        finish(&mut self.document, &ran, maker, now);
+        self.document.clock_steps.extend(clock.steps(&node));
+        finish(&mut self.document, &ran, maker, wall::monotonic() - begun);
         ran.interrupted
     }
 }
@@ -298,8 +330,9 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
     Run {
         schema: SCHEMA.to_owned(),
         id: id.to_owned(),
-        started: jiff::Timestamp::now().to_string(),
+        started: wall::now().to_string(),
         elapsed_s: 0.0,
+        clock_steps: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: plan.seed,
         status: RunStatus::Partial,
@@ -324,11 +357,12 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
 }
 
 /// Puts the results in, with limits that rest on the evidence of the whole run.
-fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, begun: jiff::Timestamp) {
+fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
+    document.findings.extend(finding::clock_steps(&document.clock_steps));
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
-    document.elapsed_s += begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
+    document.elapsed_s += took_s;
 }
 
 fn show_machine(json: bool) -> Result<ExitCode, Failure> {

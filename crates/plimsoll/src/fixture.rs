@@ -91,6 +91,7 @@ pub(crate) fn run_of(measurements: Vec<Measurement>) -> Run {
         id: ID.to_owned(),
         started: "2026-11-21T08:19:04.123Z".to_owned(),
         elapsed_s: 47.3,
+        clock_steps: Vec::new(),
         version: "0.1.0".to_owned(),
         seed: 42,
         status: RunStatus::Complete,

@@ -11,7 +11,7 @@ mod peers;
 mod rating;
 
 pub use like::converted;
-pub use matrix::{Alike, Matrix, Measured};
+pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
 use std::collections::BTreeMap;

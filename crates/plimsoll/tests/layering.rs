@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     "text",
     "program",
+    "random",
+    "wall",
+    "links",
     "quantity",
     "stats",
     "case",

@@ -25,6 +25,7 @@ mod peers;
 mod plans;
 mod quick;
 mod quota;
+mod redact;
 mod store;
 mod support;
 mod tools;

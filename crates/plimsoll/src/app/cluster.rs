@@ -238,13 +238,9 @@ fn admitted(
         line: format!("nothing was measured: {why}; start the same program with the same plan everywhere"),
         code: code::FAR_END,
     })?;
-    let outputs = super::outputs(common)?;
-    let told = Welcome {
-        run: uuid::Uuid::now_v7().to_string(),
-        seed: prepared.plan.seed,
-        name: None,
-        order: order(common),
-    };
+    let outputs = super::outputs(common, &interrupts)?;
+    let told =
+        Welcome { run: crate::wall::run_id(), seed: prepared.plan.seed, name: None, order: order(common) };
     let together = together(&prepared);
     let prepared = in_step(prepared, &told);
     let header = super::document(&prepared, &told.run, roster.name(0));
@@ -301,10 +297,14 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let solved = measures.solved(&together, &mut lead);
     solved.iter().for_each(tell);
     shared.extend(solved);
+    let paths = between::paths(&measures, &together, lead.ended());
     let mut ended = lead.end();
     let mut document = merged(header, &mut ended, machines, begun.elapsed());
     let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
-    let slow = shared.iter().flat_map(|measurement| finding::pairs(measurement, &names));
+    let slow = shared.iter().flat_map(|measurement| {
+        let known = paths.get(&measurement.case.id()).map(Vec::as_slice).unwrap_or_default();
+        finding::pairs(measurement, &names, known)
+    });
     // Who is lost comes first, and what each machine shows by itself last.
     let lost = ended.lost.len();
     document.findings.splice(lost..lost, slow);
@@ -329,9 +329,11 @@ fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Dura
     for finished in ended.finished.values_mut() {
         run.nodes.append(&mut finished.run.nodes);
         run.measurements.append(&mut finished.run.measurements);
+        run.clock_steps.append(&mut finished.run.clock_steps);
     }
     run.findings = ended.lost.iter().map(|one| late::finding(one, machines)).collect();
     run.findings.extend(finding::findings(&run.measurements));
+    run.findings.extend(finding::clock_steps(&run.clock_steps));
     let whole = ended.lost.is_empty() && !ended.interrupted;
     run.status = if whole { RunStatus::Complete } else { RunStatus::Partial };
     run.elapsed_s = elapsed.as_secs_f64();

@@ -36,14 +36,21 @@ pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
 /// # Errors
 /// The file exists, or cannot be written.
 pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
-    let key = Key::random();
+    let key = fresh_key()?;
     match file {
         Some(path) => {
-            key.write_new(path).map_err(|e| Failure::environment(e.to_string()))?;
+            key.write_new(path).map_err(|e| match e {
+                KeyError::Refused { .. } => Failure { line: e.to_string(), code: code::REFUSED },
+                e => Failure::environment(e.to_string()),
+            })?;
             Ok(ExitCode::SUCCESS)
         }
         None => super::printed(&(key.to_hex() + "\n")),
     }
+}
+
+fn fresh_key() -> Result<Key, Failure> {
+    Key::random().map_err(|e| Failure::environment(format!("no key can be made: {e}")))
 }
 
 /// Serves until a signal comes.
@@ -60,7 +67,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     let key = match &typed.key {
         Some(path) => Key::read(path).map_err(|e| Failure::usage(e.to_string()))?,
         None if typed.open => Key::open(),
-        None => Key::random(),
+        None => fresh_key()?,
     };
     let machine = Machine::discover(&Root::live());
     let settings = Settings {
@@ -136,7 +143,7 @@ fn log(happening: Happening) {
             format!("{n} connections turned away: no key, another version, too slow, or not allowed")
         }
     };
-    let _ = writeln!(std::io::stderr(), "{} {line}", jiff::Timestamp::now().strftime("%FT%TZ"));
+    let _ = writeln!(std::io::stderr(), "{} {line}", crate::wall::now().strftime("%FT%TZ"));
 }
 
 /// Is the private far end of a run over loopback.

@@ -198,7 +198,7 @@ pub struct Common {
     /// Keep the run in this history file, or nowhere (none)
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers and user names in --json and --html; the history has them
+    /// Replace host names, addresses, serial numbers, user names and directories in --json and --html; the history has them
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
     /// Under mpirun or srun: all machines measure at once, in step

@@ -66,7 +66,7 @@ impl Pulse {
         addresses.truncate(ADDRESSES - 1);
         // Of ranks that share a network stack.
         addresses.push(Ipv4Addr::LOCALHOST.into());
-        let key = Key::random();
+        let key = Key::random()?;
         let place = Place { addresses, port: listener.local_addr()?.port(), key: key.to_hex() };
         let door = Door { listener, key, strangers: Vec::new(), most: room(size), rests: false };
         let watched = watch.clone();

@@ -23,6 +23,7 @@ mod row;
 mod schema_tests;
 mod style;
 mod table;
+pub mod target;
 pub mod terminal;
 #[cfg(test)]
 mod terminal_tests;

@@ -107,7 +107,7 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
         budget,
         dir: common.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
         // JSON readers hold integers up to 2^53 exactly.
-        seed: file.seed.unwrap_or_else(|| rand::random::<u64>() >> 11),
+        seed: file.seed.unwrap_or_else(|| crate::random::number() >> 11),
         file,
     })
 }

@@ -85,7 +85,8 @@ impl Rooms {
         if rooms.len() >= self.caps.max_sessions {
             return None;
         }
-        let session = Hex128::random();
+        // Without one that nobody can guess there is no session.
+        let session = Hex128::random().ok()?;
         let other = beside.and_then(|other| rooms.get(&other)).filter(|room| room.peer == peer.ip());
         let group = other.map_or(session, |room| room.group);
         rooms.insert(session, Room { peer: peer.ip(), group, streams: BTreeMap::new(), control });

@@ -190,7 +190,8 @@ impl Session<'_> {
             Trip::Tcp => trips::Means::Tcp(&streams),
             Trip::Connect => trips::Means::Connect,
         };
-        trips::serve(&mut self.channel, work, &means, self.rooms.cpus(), ledger).map_err(Err)
+        let cpus = self.rooms.cpus().from(usize::from(work.place));
+        trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
     }
 
     fn has_ports(&self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
@@ -227,6 +228,6 @@ pub(super) fn lacks(error: &io::Error) -> String {
 /// Bytes that nothing on the way can make smaller.
 fn random_bytes(count: u32) -> Vec<u8> {
     let mut bytes = vec![0; count as usize];
-    ChaCha8Rng::seed_from_u64(rand::random()).fill_bytes(&mut bytes);
+    ChaCha8Rng::seed_from_u64(crate::random::number()).fill_bytes(&mut bytes);
     bytes
 }

@@ -236,7 +236,8 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
         )
         .unwrap();
     });
-    let place = Place::Server { address: Address::parse(&address.to_string()).unwrap(), key: Key::random() };
+    let place =
+        Place::Server { address: Address::parse(&address.to_string()).unwrap(), key: Key::random().unwrap() };
     let error = FarEnd::open(&place, None).unwrap_err();
     other.join().unwrap();
     assert_eq!(error.cause, Cause::FarEnd);

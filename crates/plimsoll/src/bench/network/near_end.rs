@@ -66,7 +66,7 @@ impl FarEnd {
         raise_descriptors();
         let (mut process, key, addresses) = match place {
             Place::Private { program, cpus } => {
-                let key = Key::random();
+                let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
                 let mut process = Process::start(program, &key, cpus)?;
                 let address = process.address()?;
                 (Some(process), key, vec![address])

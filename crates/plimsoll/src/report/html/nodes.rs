@@ -49,6 +49,7 @@ pub(super) fn first(run: &Run) -> Run {
         measurements,
         nodes: run.nodes.clone(),
         machine: run.machine.clone(),
+        clock_steps: run.clock_steps.clone(),
         plan: run.plan.clone(),
         findings: run.findings.clone(),
         schema: run.schema.clone(),

@@ -170,7 +170,12 @@ impl Datagrams {
         amount: wire::Amount,
         rate: Option<u64>,
     ) -> Result<(Sample, Trial), CannotMeasure> {
-        let work = wire::Udp { amount, rate, tag: rand::random(), ..self.work.clone() };
+        let work = wire::Udp {
+            amount,
+            rate,
+            tag: u32::from_ne_bytes(crate::random::distinct()),
+            ..self.work.clone()
+        };
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
         self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
@@ -218,6 +223,7 @@ impl Datagrams {
             message: payload.bytes().len() as u32,
             waiting: Waiting::Block,
             longest,
+            place: 0,
         });
         self.far_end.begin(&request)?;
         let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
