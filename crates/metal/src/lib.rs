@@ -16,6 +16,7 @@ pub mod lu;
 pub mod mapped;
 pub mod numa;
 pub mod residency;
+pub mod signal;
 pub mod sliced;
 pub mod stream;
 pub mod tcp;

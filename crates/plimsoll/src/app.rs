@@ -3,6 +3,7 @@
 mod cluster;
 mod compare;
 mod doctor;
+mod ending;
 mod export;
 mod far_end;
 mod generate;
@@ -11,13 +12,9 @@ mod history;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use crossbeam_channel::{Receiver, unbounded};
+use crossbeam_channel::Receiver;
 use plimsoll_metal::clock::CoreClock;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::iterator::Signals;
 
 mod peers;
 mod plans;
@@ -25,6 +22,7 @@ mod prepared;
 mod replay;
 mod resume;
 mod sides;
+mod signals;
 
 use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
@@ -33,20 +31,23 @@ use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
 use crate::machine::{Machine, Root};
-use crate::measurement::{Maker, Measurement, Status};
+use crate::measurement::{Maker, Measurement};
 use crate::output::{Begins, OutputError, Outputs, complain};
 use crate::peer::Companions;
 use crate::plan::write;
+use crate::program::Own;
 use crate::report;
+use crate::report::target::{Target, TargetError, Waits};
 use crate::report::{Style, Wishes};
 use crate::resolve;
 use crate::run::{Alone, Harness, Pace, Ran};
-use crate::sample::Cause;
 use crate::store::StoreError;
+use crate::wall;
 use crate::wire::Key;
 use crate::worker::{self, Workers};
 use prepared::Prepared;
 use resume::{Begun, Held};
+use signals::interrupts;
 
 /// Why nothing (more) can be done: one line, and the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +92,7 @@ impl Failure {
 /// # Errors
 /// A [`Failure`], when there is nothing to show but one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
-    survive_file_size_limit();
+    signals::settle();
     if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. }) {
         // What cannot be removed is told by `plimsoll doctor`.
         let _ = peers::reaped();
@@ -115,7 +116,8 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
         Typed::Peers { named, install } => peers::list(&named, install),
-        Typed::Launch { cpus, command } => Err(peers::launch(&cpus, &command)),
+        Typed::Launch { cpus, becomes: true, command } => Err(peers::become_tool(&cpus, &command)),
+        Typed::Launch { cpus, becomes: false, command } => peers::launch(&cpus, &command),
         Typed::FarEnd => far_end::private(),
         Typed::Generate { directory } => generate::generate(&directory),
     }
@@ -173,7 +175,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let kept = begun
         .as_ref()
         .filter(|_| *what == What::Kept)
-        .map(|begun| resume::plan_of(&begun.run))
+        .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
     let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
     if let Some(begun) = &begun {
@@ -187,29 +189,55 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         };
         return printed(&text);
     }
-    let outputs = outputs(common)?;
     let interrupts = interrupts()?;
+    let outputs = outputs(common, &interrupts)?;
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
+    Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     peers::idle(&prepared).iter().for_each(|line| complain(line));
     run(&prepared, outputs, interrupts, companions, begun)
 }
 
 /// Where the run goes.
-fn outputs(common: &Common) -> Result<Outputs, Failure> {
-    Outputs::open(common).map_err(|e| match &e {
-        OutputError::Store(store) => store_failure(store),
-        OutputError::File(_) => Failure::usage(e.to_string()),
+fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failure> {
+    Outputs::open(common, interrupts).map_err(|e| match e {
+        OutputError::Store(store) => store_failure(&store),
+        OutputError::File(error) => unfit(&error),
     })
 }
 
-/// Path of this program: as the kernel tells it, or, where /proc is not mounted, as it was called by path.
+/// A file that the user named and that cannot be written.
+fn unfit(error: &TargetError) -> Failure {
+    let code = match error {
+        TargetError::Refused { .. } => code::REFUSED,
+        TargetError::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
+            code::INTERRUPTED
+        }
+        TargetError::Failed { .. } => code::USAGE,
+    };
+    Failure { line: error.to_string(), code }
+}
+
+/// A file that a command without a run writes, found fit.
+fn target(path: &Path) -> Result<Target, Failure> {
+    Target::new(path, &Waits::forever(complain)).map_err(|e| unfit(&e))
+}
+
+/// What failed while a document was written.
+fn unwritten(error: &TargetError) -> Failure {
+    match error {
+        TargetError::Refused { .. } => unfit(error),
+        TargetError::Failed { .. } => Failure::environment(error.to_string()),
+    }
+}
+
+/// Path of this program, as it starts itself.
 fn own_program() -> Result<PathBuf, Failure> {
-    let called =
-        || std::env::args_os().next().map(PathBuf::from).filter(|path| path.components().count() > 1);
-    let found = std::env::current_exe().or_else(|e| called().ok_or(e).and_then(std::fs::canonicalize));
-    found.map_err(|e| {
-        Failure::environment(format!("cannot find this program's own file: {e}; call it by its whole path"))
-    })
+    let own = Own::find().map_err(|e| {
+        Failure::environment(format!(
+            "cannot find this program's own file: {e}; mount /proc, or call it by its whole path"
+        ))
+    })?;
+    Ok(own.path)
 }
 
 /// Prints to stdout; a reader that has gone is no failure.
@@ -223,32 +251,6 @@ fn printed(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Makes a write past RLIMIT_FSIZE an error (EFBIG) in this process; the default is death by SIGXFSZ.
-fn survive_file_size_limit() {
-    // What the flag says is not needed; a refused registration leaves the default, which is no wrong figure.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
-}
-
-/// A message on the first signal; the second one ends the program at once.
-fn interrupts() -> Result<Receiver<()>, Failure> {
-    let (sender, receiver) = unbounded();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|e| Failure::environment(format!("cannot watch for signals: {e}")))?;
-    let watch = std::thread::Builder::new().spawn(move || {
-        let mut seen = 0;
-        for _ in signals.forever() {
-            seen += 1;
-            if seen > 1 || sender.send(()).is_err() {
-                std::process::exit(i32::from(code::INTERRUPTED));
-            }
-        }
-    });
-    watch.map_err(|e| {
-        Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v"))
-    })?;
-    Ok(receiver)
-}
-
 fn run(
     prepared: &Prepared,
     mut outputs: Outputs,
@@ -260,27 +262,21 @@ fn run(
     let begun = match earlier {
         Some(begun) => begun,
         None => {
-            let id = uuid::Uuid::now_v7().to_string();
-            Begun { run: document(prepared, &id, None), held: Held::of(&id)? }
+            let id = wall::run_id();
+            Begun { run: document(prepared, &id, None), held: Held::of(&id)?, imported: false }
         }
     };
-    let Begun { run: document, held: _held } = begun;
+    let Begun { run: document, held: _held, .. } = begun;
+    let ending = interrupts.clone();
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
-    let code = match exit_code(&seat.document, interrupted, kept) {
-        0 => held(prepared, &seat.document)?,
-        code => code,
-    };
-    Ok(ExitCode::from(code))
-}
-
-/// The exit code of a run that is otherwise as it should be: whether all that was required of it holds.
-fn held(prepared: &Prepared, run: &Run) -> Result<u8, Failure> {
-    let mut history = sides::History::new(prepared.store.as_deref());
-    let held = compare::required(&prepared.requirements, run, &mut history)?;
-    Ok(if held.iter().all(|h| h.met) { 0 } else { code::VERDICT })
+    // Also while the documents were written.
+    let interrupted = interrupted || !ending.is_empty();
+    let own = ending::own(&seat.document, interrupted, kept);
+    let code = ending::whole(&seat.document, &[own]);
+    Ok(ExitCode::from(ending::judged(code, prepared, &seat.document)?))
 }
 
 /// One machine's part in a run: its workers and its document.
@@ -307,7 +303,8 @@ impl Seat {
     /// Measures all that is left of the plan; the document is whole then. Whether it was interrupted.
     fn carry_out(&mut self, prepared: &Prepared, pace: &mut dyn Pace, emit: &mut dyn FnMut(Event)) -> bool {
         let (plan, machine) = (&prepared.plan, &prepared.machine);
-        let now = jiff::Timestamp::now();
+        let begun = wall::monotonic();
+        let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
         let maker = prepared.maker(&node);
         let mut left = resolve::in_turn(plan, &prepared.planned);
@@ -315,7 +312,7 @@ impl Seat {
         let before = self.document.measurements.iter().map(Measurement::evidence).collect();
         let ran = Harness {
             station: &mut self.station,
-            clock: &mut SystemClock::new(&Root::live(), &machine.cpu.allowed),
+            clock: &mut clock,
             pace,
             emit,
             maker,
@@ -323,7 +320,8 @@ impl Seat {
             beside_s: 0.0,
         }
         .run(&self.document.id, &left, before);
-        finish(&mut self.document, &ran, maker, now);
+        self.document.clock_steps.extend(clock.steps(&node));
+        finish(&mut self.document, &ran, maker, wall::monotonic() - begun);
         ran.interrupted
     }
 }
@@ -336,8 +334,9 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
     Run {
         schema: SCHEMA.to_owned(),
         id: id.to_owned(),
-        started: jiff::Timestamp::now().to_string(),
+        started: wall::now().to_string(),
         elapsed_s: 0.0,
+        clock_steps: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: plan.seed,
         status: RunStatus::Partial,
@@ -362,28 +361,12 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
 }
 
 /// Puts the results in, with limits that rest on the evidence of the whole run.
-fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, begun: jiff::Timestamp) {
+fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
+    document.findings.extend(finding::clock_steps(&document.clock_steps));
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
-    document.elapsed_s += begun.duration_until(jiff::Timestamp::now()).as_secs_f64();
-}
-
-fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
-    let failed = |cause| {
-        run.measurements
-            .iter()
-            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(Cause::Environment) == cause)
-    };
-    match () {
-        () if interrupted => code::INTERRUPTED,
-        () if failed(Cause::FarEnd) => code::FAR_END,
-        () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
-        () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
-            code::REFUSED
-        }
-        () => 0,
-    }
+    document.elapsed_s += took_s;
 }
 
 fn show_machine(json: bool) -> Result<ExitCode, Failure> {

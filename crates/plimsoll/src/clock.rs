@@ -1,14 +1,14 @@
 //! The run loop's real clock: monotonic time, and the steal and throttling seen while a sample ran.
 
-use std::time::Instant;
-
 use crate::machine::{CpuSet, Root, Snapshot, Watch};
 use crate::run::Clock;
 use crate::sample::Conditions;
+use crate::wall;
 
 /// Monotonic time since it was made; the machine's state from its own files.
 pub struct SystemClock {
-    begun: Instant,
+    begun: f64,
+    wall: wall::Watch,
     watch: Watch,
     cpus: CpuSet,
     before: Option<Snapshot>,
@@ -17,13 +17,27 @@ pub struct SystemClock {
 impl SystemClock {
     /// Starts at zero; steal is that of `cpus`.
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
-        Self { begun: Instant::now(), watch: Watch::new(root), cpus: cpus.clone(), before: None }
+        Self {
+            begun: wall::monotonic(),
+            wall: wall::Watch::new(),
+            watch: Watch::new(root),
+            cpus: cpus.clone(),
+            before: None,
+        }
+    }
+}
+
+impl SystemClock {
+    /// How the wall clock was set in the course of the run on this machine.
+    pub fn steps(&mut self, node: &str) -> Vec<wall::Step> {
+        self.wall.look(self.now());
+        self.wall.steps(node)
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> f64 {
-        self.begun.elapsed().as_secs_f64()
+        wall::monotonic() - self.begun
     }
 
     fn watch(&mut self) {
@@ -31,6 +45,7 @@ impl Clock for SystemClock {
     }
 
     fn watched(&mut self) -> Conditions {
+        self.wall.look(self.now());
         let Some(before) = self.before.take() else { return Conditions::default() };
         let change = before.until(&self.watch.snapshot(), &self.cpus);
         let throttled = change.throttled_s.filter(|_| change.elapsed_s > 0.0).map(|s| s / change.elapsed_s);

@@ -1,5 +1,6 @@
 //! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
 
+mod double;
 mod read;
 mod redact;
 
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::measurement::Measurement;
+use crate::wall::Step;
 
 /// The schema's name; it changes when a name, unit or code does.
 pub const SCHEMA: &str = "plimsoll.run/1";
@@ -92,6 +94,9 @@ pub struct Run {
     pub started: String,
     /// Seconds from begin to end.
     pub elapsed_s: f64,
+    /// When the wall clock was set in the course of the run: `started` and times of day are to be read with that, no duration is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clock_steps: Vec<Step>,
     /// Version of plimsoll.
     pub version: String,
     /// Seed of all that was random.
@@ -118,6 +123,7 @@ impl Run {
             id: self.id.clone(),
             started: self.started.clone(),
             elapsed_s: self.elapsed_s,
+            clock_steps: self.clock_steps.clone(),
             version: self.version.clone(),
             seed: self.seed,
             status: self.status,

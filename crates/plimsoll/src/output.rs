@@ -4,17 +4,19 @@
 //! is told once, the rest goes on.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, BufWriter, Stderr, Stdout, Write};
+use std::io::{self, Stderr, Stdout, Write};
 use std::path::Path;
 
+use crossbeam_channel::Receiver;
+
 use crate::cli::Common;
-use crate::document::Run;
+use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::measurement::{Measurement, Status};
 use crate::report::html;
-use crate::report::json::{self, JsonError, Target};
-use crate::report::terminal::{self, Live};
+use crate::report::json;
+use crate::report::target::{Target, TargetError, Waits, lines};
+use crate::report::terminal::{self, Kept, Live, SHORT_ID};
 use crate::report::{Style, Wishes};
 use crate::store::{Location, Store, StoreError, Surroundings};
 
@@ -50,13 +52,16 @@ enum Document {
 }
 
 impl Document {
-    fn new(path: &Path) -> Result<Self, JsonError> {
-        if is_stdout(path) { Ok(Self::Stdout) } else { Target::new(path).map(Self::File) }
+    fn new(path: &Path, waits: &Waits) -> Result<Self, TargetError> {
+        if is_stdout(path) { Ok(Self::Stdout) } else { Target::new(path, waits).map(Self::File) }
     }
 
     fn write(&self, run: &Run) -> Result<(), String> {
         match self {
-            Self::File(target) => target.write(run).map_err(|e| e.to_string()),
+            Self::File(target) => {
+                let fill = |file: &mut dyn Write| json::write(run, file);
+                filled(target, run, fill).map_err(|e| format!("--json: {e}"))
+            }
             Self::Stdout => match json::write(run, io::stdout().lock()) {
                 // A reader that has gone wants no more.
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -79,20 +84,32 @@ struct History {
 pub enum OutputError {
     /// A file that was asked for.
     #[error("{0}")]
-    File(String),
+    File(#[from] TargetError),
     /// The history.
     #[error("{0}")]
     Store(#[from] StoreError),
 }
 
+/// Whether a path means standard output: what is written there has one place in it, and no other file is opened for it.
 fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// `error`, with the flag and the path it is about.
-fn about(flag: &str, path: &Path, error: &io::Error) -> OutputError {
-    let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-    OutputError::File(format!("{flag} {shown}: {error}; name a file in a directory that can be written"))
+/// Where to ask and whom to tell while an output is waited for; `interrupts` ends that.
+pub fn waits(interrupts: &Receiver<()>) -> Waits {
+    Waits { interrupts: interrupts.clone(), tell: complain }
+}
+
+/// Writes a document of a run; after an interrupt its reader is not waited for.
+fn filled(
+    target: &Target,
+    run: &Run,
+    fill: impl Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), TargetError> {
+    match run.status {
+        RunStatus::Complete => target.fill(fill),
+        RunStatus::Partial => target.fill_at_last(fill),
+    }
 }
 
 impl Outputs {
@@ -100,7 +117,8 @@ impl Outputs {
     ///
     /// # Errors
     /// One line on what cannot be written.
-    pub fn open(common: &Common) -> Result<Self, OutputError> {
+    pub fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, OutputError> {
+        let waits = &waits(interrupts);
         let mut complaints = Vec::new();
         let history = match history_of(common) {
             Ok(opened) => opened,
@@ -111,10 +129,8 @@ impl Outputs {
             }
             Err(e) => return Err(e.into()),
         };
-        let json = common.json.as_deref().map(Document::new).transpose();
-        let json = json.map_err(|e| OutputError::File(e.to_string()))?;
-        let html = common.html.as_deref().map(Target::new).transpose();
-        let html = html.map_err(|e| OutputError::File(e.to_string()))?;
+        let json = common.json.as_deref().map(|path| Document::new(path, waits)).transpose()?;
+        let html = common.html.as_deref().map(|path| Target::new(path, waits)).transpose()?;
         let events_on_stdout = common.events.as_deref().is_some_and(is_stdout);
         let style = Style::detect(Wishes { no_color: common.no_color, quiet: common.quiet });
         Ok(Self {
@@ -122,7 +138,7 @@ impl Outputs {
             html,
             style,
             table: None,
-            events: event_lines(common)?,
+            events: event_lines(common, waits)?,
             history,
             complaints,
             lost: false,
@@ -204,12 +220,15 @@ impl Outputs {
             self.complaints.push(e);
             self.lost = true;
         }
-        let stored = self.history.as_ref().map(|h| &h.location);
-        if let Some(Err(e)) = self.table.as_mut().map(|table| table.finish(run, stored)) {
+        let kept = self.history.as_ref().map(|history| Kept {
+            location: &history.location,
+            id: history.store.short(&run.id, SHORT_ID).unwrap_or_else(|_| run.id.clone()),
+        });
+        if let Some(Err(e)) = self.table.as_mut().map(|table| table.finish(run, kept.as_ref())) {
             self.complaints.push(format!("the table could not be written to stdout: {e}"));
             self.lost = true;
         }
-        self.complaints.extend(nothing_measured(run));
+        self.complaints.extend(nothing_measured(run).filter(|_| run.status == RunStatus::Complete));
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
@@ -273,14 +292,33 @@ impl Outputs {
     }
 }
 
-/// Why a run has no figure, where every case was skipped or refused: its exit code does not tell why.
-fn nothing_measured(run: &Run) -> Option<String> {
-    let skipped = |m: &&Measurement| m.status == Status::Skipped;
-    let first = run.measurements.first().filter(|_| run.measurements.iter().all(|m| skipped(&m)))?;
-    let why = first.reason.as_deref().unwrap_or("its reason is not known");
-    let what =
-        if run.measurements.iter().all(Measurement::is_refused) { "refused for safety" } else { "skipped" };
-    Some(format!("nothing was measured, every case was {what}; the first, {}: {why}", first.case.id()))
+/// Why a run has no figure at all, in a line; `None` where it has one, if only an invalid one.
+pub fn nothing_measured(run: &Run) -> Option<String> {
+    const TOLD: usize = 2;
+    if run.measurements.iter().any(|m| matches!(m.status, Status::Ok | Status::Invalid)) {
+        return None;
+    }
+    let mut reasons: Vec<(Status, &str, usize)> = Vec::new();
+    for made in &run.measurements {
+        let reason = made.reason.as_deref().unwrap_or("no reason given");
+        match reasons.iter_mut().find(|(status, known, _)| (*status, *known) == (made.status, reason)) {
+            Some((_, _, n)) => *n += 1,
+            None => reasons.push((made.status, reason, 1)),
+        }
+    }
+    let word = |status: Status| if status == Status::Failed { "failed" } else { "skipped" };
+    let cases = |n: usize| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
+    let told: Vec<String> = reasons
+        .iter()
+        .take(TOLD)
+        .map(|(status, reason, n)| format!("{} {}: {reason}", cases(*n), word(*status)))
+        .collect();
+    let rest: usize = reasons.iter().skip(TOLD).map(|(_, _, n)| n).sum();
+    let rest = if rest > 0 { format!("; {} for other reasons", cases(rest)) } else { String::new() };
+    Some(match told.is_empty() {
+        true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
+        false => format!("nothing was measured: {}{rest}", told.join("; ")),
+    })
 }
 
 /// Writes the report, with the marks of the last run where the history has one.
@@ -292,7 +330,8 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
     let references = before.iter().flat_map(html::last_run).chain(html::published(leaving)).collect();
     let page = html::page(std::slice::from_ref(leaving), &html::Beside { references });
     let page = page.map_err(|e| format!("--html: {e}"))?;
-    target.put(&page).map_err(|e| format!("--html: {e}"))
+    let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());
+    filled(target, run, fill).map_err(|e| format!("--html: {e}"))
 }
 
 /// The history that was asked for; `None` for `--store none`.
@@ -320,13 +359,10 @@ pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     }
 }
 
-fn event_lines(common: &Common) -> Result<Option<Box<dyn Write>>, OutputError> {
+fn event_lines(common: &Common, waits: &Waits) -> Result<Option<Box<dyn Write>>, OutputError> {
     match common.events.as_deref() {
         None => Ok(None),
         Some(path) if is_stdout(path) => Ok(Some(Box::new(io::stdout()))),
-        Some(path) => {
-            let file = File::create(path).map_err(|e| about("--events", path, &e))?;
-            Ok(Some(Box::new(BufWriter::new(file))))
-        }
+        Some(path) => Ok(Some(lines(path, waits)?)),
     }
 }

@@ -149,7 +149,7 @@ pub struct Offer {
     #[serde(default)]
     pub far_cpus: Vec<usize>,
     /// The filled test file, as a path that another process can open.
-    #[serde(default)]
+    #[serde(default, with = "crate::text::path::option")]
     pub file: Option<PathBuf>,
     /// Its bytes.
     #[serde(default)]

@@ -4,6 +4,8 @@
 //! Control characters could move the cursor or retitle a terminal, bidirectional controls could make a name read
 //! as another; both are shown as `\u{..}`, and the length is bounded.
 
+pub mod path;
+
 use std::fmt::{self, Display, Write as _};
 use std::io::Read;
 use std::path::Path;

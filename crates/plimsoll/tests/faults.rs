@@ -1,15 +1,18 @@
 //! Faults for real: signals, killed workers, closed pipes. What is finished is kept, nothing is left behind.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{scratch, until};
+use crate::support::{measured, scratch, until};
 
 /// Two cases of many short samples: the first is soon finished, the second takes long enough to be disturbed.
 const PLAN: &str = r#"
@@ -31,8 +34,13 @@ struct Running {
 
 impl Running {
     fn start(dir: &Path) -> Self {
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_plimsoll")), dir)
+    }
+
+    /// As [`Self::start`], by a command that ends in the program.
+    fn start_by(mut command: Command, dir: &Path) -> Self {
         fs::write(dir.join("long.toml"), PLAN).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        let mut child = command
             .args(["run", "long.toml", "--events", "-", "--json", "run.json", "--store", "none"])
             .current_dir(dir)
             .stdin(Stdio::null())
@@ -119,7 +127,7 @@ fn interrupted_by(signal: Signal) -> Duration {
     assert_eq!(code, Some(130), "{err}");
     assert_eq!(document["status"], "partial");
     assert_eq!(document["measurements"].as_array().unwrap().len(), 1);
-    assert_eq!(document["measurements"][0]["status"], "ok", "{document}");
+    measured(&document["measurements"][0]);
     gone(workers[0]);
     took
 }
@@ -132,6 +140,117 @@ fn an_interrupt_keeps_what_is_finished_and_ends_with_130_in_two_seconds() {
             (0..4).map(|_| interrupted_by(signal)).take_while(|took| *took >= LONGEST_END).collect();
         assert!(took.len() < 4, "{signal:?}: {took:?}");
     }
+}
+
+/// Starts the program by a shell that ignores signals, as nohup does.
+fn ignoring(signals: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    let script = format!("trap '' {signals}; exec \"$0\" \"$@\"");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_plimsoll")]);
+    command
+}
+
+/// The signals that a process ignores, as a mask with bit 0 for signal 1.
+fn ignored_by(pid: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap()
+}
+
+#[test]
+fn signals_that_are_ignored_at_the_start_stay_ignored() {
+    let dir = scratch();
+    let mut run = Running::start_by(ignoring("HUP INT QUIT"), dir.path());
+    run.until(|e| e["event"] == "sampled");
+    let ignored = [Signal::HUP, Signal::INT, Signal::QUIT];
+    for process in run.workers().into_iter().chain([Pid::from_child(&run.child)]) {
+        let mask = ignored_by(process);
+        assert!(ignored.iter().all(|signal| mask >> (signal.as_raw() - 1) & 1 == 1), "{mask:x}");
+    }
+    ignored.into_iter().for_each(|signal| run.signal(signal));
+    let (code, err, document) = run.end(dir.path());
+    assert_eq!((code, &document["status"]), (Some(0), &"complete".into()), "{err}");
+}
+
+#[test]
+fn a_background_job_of_a_script_is_still_ended_by_term() {
+    let dir = scratch();
+    let mut run = Running::start_by(ignoring("HUP INT QUIT"), dir.path());
+    run.until_the_second_case();
+    run.signal(Signal::HUP);
+    run.signal(Signal::TERM);
+    let (code, err, document) = run.end(dir.path());
+    assert_eq!((code, &document["status"]), (Some(130), &"partial".into()), "{err}");
+}
+
+#[test]
+fn children_are_collected_also_where_their_end_is_ignored() {
+    let dir = scratch();
+    let mut run = Running::start_by(ignoring("CHLD"), dir.path());
+    run.until(|e| e["event"] == "sampled");
+    kill_process(run.workers()[0], Signal::KILL).unwrap();
+    let (_, err, document) = run.end(dir.path());
+    let reason = document["measurements"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("signal 9"), "{reason} {err}");
+}
+
+/// The program under a name of its own, which can be replaced.
+fn own_copy(dir: &Path) -> PathBuf {
+    let (program, copy) = (env!("CARGO_BIN_EXE_plimsoll"), dir.join("plimsoll"));
+    fs::hard_link(program, &copy).or_else(|_| fs::copy(program, &copy).map(drop)).unwrap();
+    copy
+}
+
+#[test]
+fn a_program_that_is_replaced_or_deleted_in_the_course_of_a_run_ends_it_well() {
+    for replaced in [true, false] {
+        let dir = scratch();
+        let copy = own_copy(dir.path());
+        let mut run = Running::start_by(Command::new(&copy), dir.path());
+        run.until(|e| e["event"] == "sampled");
+        if replaced {
+            let other = dir.path().join("other");
+            fs::write(&other, "#!/bin/sh\ntouch executed\n").unwrap();
+            fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+            fs::rename(&other, &copy).unwrap();
+        } else {
+            fs::remove_file(&copy).unwrap();
+        }
+        let (code, err, document) = run.end(dir.path());
+        assert_eq!(code, Some(0), "{err}");
+        assert_eq!(document["measurements"].as_array().unwrap().len(), 2, "{document}");
+        assert!(!dir.path().join("executed").exists(), "the new program was executed");
+    }
+}
+
+#[test]
+fn directories_and_outputs_need_not_be_utf_8() {
+    let parent = scratch();
+    let dir = parent.path().join(OsStr::from_bytes(b"n\xff \"x"));
+    fs::create_dir(&dir).unwrap();
+    let run = |disk: &OsStr, here: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+            .args(["run", "--only", "disk,null,network.latency", "--samples", "1", "--sample-time", "5ms"])
+            .args(["--scale", "0.01", "--dir"])
+            .arg(disk)
+            .args([OsStr::new("--json"), OsStr::from_bytes(b"run\xfe.json")])
+            .args([OsStr::new("--store"), OsStr::from_bytes(b"store\xfe.db")])
+            .current_dir(here)
+            .output()
+            .unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        let text = fs::read(here.join(OsStr::from_bytes(b"run\xfe.json"))).expect(&err);
+        let document: Value = serde_json::from_slice(&text).unwrap();
+        let measurements = document["measurements"].as_array().unwrap();
+        assert!(measurements.iter().any(|m| m["case"]["benchmark"] == "disk.io"), "{err}");
+        for measurement in measurements {
+            // Whether a figure is believed, and whether the disk has room, is the machine's affair.
+            assert_ne!(measurement["status"], "failed", "{measurement}");
+        }
+        assert!(here.join(OsStr::from_bytes(b"store\xfe.db")).is_file(), "{err}");
+    };
+    run(OsStr::new("."), &dir);
+    run(dir.as_os_str(), parent.path());
 }
 
 #[test]
@@ -151,7 +270,7 @@ fn a_killed_worker_costs_its_own_case() {
         measurements[0]["reason"]
     );
     assert_eq!(measurements[0]["metrics"], serde_json::json!([]));
-    assert_eq!(measurements[1]["status"], "ok");
+    measured(&measurements[1]);
 }
 
 #[test]

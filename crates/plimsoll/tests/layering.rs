@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 /// Left to right: a module may use those before it, and none after it.
 const ORDER: &[&str] = &[
     "text",
+    "program",
+    "random",
+    "wall",
+    "links",
     "leftover",
     "quantity",
     "stats",
@@ -21,6 +25,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "label",
     "peer",
     "cli",
     "resolve",

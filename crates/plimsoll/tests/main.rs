@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod cpu;
 mod datagrams;
+mod differential;
 mod disk;
 mod faults;
 mod fuzz;
@@ -18,10 +19,13 @@ mod manifest;
 mod memory;
 mod namespaces;
 mod network;
+// Their stand-in is likwid-bench, whose kernels are those of x86-64.
+#[cfg(target_arch = "x86_64")]
 mod peers;
 mod plans;
 mod quick;
 mod quota;
+mod redact;
 mod store;
 mod support;
 mod tools;

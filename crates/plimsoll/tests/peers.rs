@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::network::Serving;
-use crate::support::{ended, plimsoll, scratch, skipped, until};
+use crate::support::{ended, measured, place_for_programs, plimsoll, scratch, skipped, until};
 
 /// A program of ours in place of likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
@@ -17,15 +17,9 @@ fn tool(dir: &Path, script: &str) -> PathBuf {
     path
 }
 
-/// That a figure stands. Where a tool's remains disturb the clock probe of a sample of 10 ms, the figure passes its limit,
-/// and plimsoll says so instead; nothing else is borne.
-#[track_caller]
-fn stands(measurement: &Value) {
-    let disturbed =
-        measurement["reason"].as_str().is_some_and(|why| why.contains("the clock probe was disturbed"));
-    let expected = if disturbed { "invalid" } else { "ok" };
-    assert_eq!(measurement["status"], expected, "{measurement}");
-}
+/// What makes a script in place of likwid-bench print a million operations a second, and take the time for it.
+const ONE_MFLOPS: &str =
+    "sleep 0.02; echo 'Time: 0.02 sec'; echo 'Number of Flops: 20000'; echo 'MFlops/s: 1.0'";
 
 /// A run of one short case with this tool beside it; the document.
 fn beside(script: &str) -> Value {
@@ -34,7 +28,7 @@ fn beside(script: &str) -> Value {
 
 /// As [`beside`], with that many samples.
 fn beside_samples(script: &str, samples: usize) -> Value {
-    let dir = scratch();
+    let dir = place_for_programs();
     let path = tool(dir.path(), script);
     let isa = if std::arch::is_x86_feature_detected!("avx512f") { "avx512" } else { "avx2" };
     let case = ["cpu", "--op", "fma", "--type", "f64", "--isa", isa, "--threads", "1"];
@@ -44,14 +38,15 @@ fn beside_samples(script: &str, samples: usize) -> Value {
     let tools = ["--against", "likwid-bench", "--peer-path", &path];
     let (out, _) = ended(plimsoll(dir.path()).args(case).args(more).args(tools), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
-    stands(&run["measurements"][0]);
+    measured(&run["measurements"][0]);
     assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), samples);
     run["measurements"][0]["metrics"][0]["peers"][0].clone()
 }
 
 #[test]
 fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
-    let peer = beside("[ \"$1\" = -v ] && echo 'likwid-bench -- Version 9.9' && exit; echo 'MFlops/s: 1.0'");
+    let version = "[ \"$1\" = -v ] && echo 'likwid-bench -- Version 9.9' && exit";
+    let peer = beside(&format!("{version}; {ONE_MFLOPS}"));
     assert_eq!((&peer["status"], &peer["version"]), (&"ok".into(), &"9.9".into()), "{peer}");
     assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6, 1e6, 1e6, 1e6]));
     assert_eq!(peer["verdict"], "higher");
@@ -63,7 +58,7 @@ fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
 
 #[test]
 fn a_number_of_samples_is_exact_with_a_tool_beside_it() {
-    let peer = beside_samples("echo 'MFlops/s: 1.0'", 2);
+    let peer = beside_samples(ONE_MFLOPS, 2);
     assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6]));
     assert_eq!(peer["verdict"], "undecided", "two pairs decide nothing");
 }
@@ -78,7 +73,20 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
         ("echo 'MFlops/s: 5.0'; echo 'no such domain' >&2; exit 1", "ended with code 1: no such domain"),
         ("echo 'MFlops/s: 5.0'; kill -KILL $$", "signal 9"),
         ("echo garbage", "no 'MFlops/s:'"),
-        ("echo 'MFlops/s: NaN'", "no figure"),
+        ("echo 'Time: 1 sec'; echo 'Number of Flops: 1'; echo 'MFlops/s: NaN'", "no figure"),
+        // Ten times what it did in its own time, a tenth of it, and a time that it never had.
+        (
+            "sleep 0.2; echo 'Time: 0.200 sec'; echo 'Number of Flops: 200000'; echo 'MFlops/s: 10.0'",
+            "its figure of 10.0 MFLOP/s contradicts its own run time: it made at most 200",
+        ),
+        (
+            "sleep 0.2; echo 'Time: 0.200 sec'; echo 'Number of Flops: 200000'; echo 'MFlops/s: 0.1'",
+            "its figure of 100 kFLOP/s contradicts its own run time: it made at least 200",
+        ),
+        (
+            "echo 'Time: 60.0 sec'; echo 'Number of Flops: 60000000'; echo 'MFlops/s: 1.0'",
+            "its own time contradicts its run time: it says 60.0 s and ended after",
+        ),
         ("printf 'MFlops/s: \\033[31mred\\n'", "no number"),
         ("yes | head -c 40000000", "wrote more than"),
     ] {
@@ -91,7 +99,7 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
 
 #[test]
 fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let flags = ["memory", "--op", "copy", "--size", "64K", "--threads", "1", "--samples", "1"];
     let more = ["--against", "mbw,stream", "--json", "-", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(flags).args(more), 0);
@@ -103,7 +111,7 @@ fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
 
 #[test]
 fn an_unknown_tool_is_refused_with_the_nearest() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let (out, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "likwid"]), 2);
     assert!(out.is_empty() && err.contains("likwid-bench"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "fio,installed"]), 2);
@@ -114,7 +122,7 @@ fn an_unknown_tool_is_refused_with_the_nearest() {
 
 #[test]
 fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("pids");
     let script = format!(
         "[ \"$1\" = -v ] && exit; sleep 1000 & echo \"$$ $!\" > {}.new; mv {0}.new {0}; wait",
@@ -140,7 +148,7 @@ fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
 
 #[test]
 fn tools_are_listed() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let (out, _) = ended(plimsoll(dir.path()).arg("peers"), 0);
     for name in ["likwid-bench", "stream", "fio", "iperf3", "ping"] {
         assert!(out.contains(name), "{out}");
@@ -175,7 +183,7 @@ fn gone(pid: &str) {
 
 #[test]
 fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("pid");
     let script = format!(
         "[ \"$1\" = -v ] && exit; echo left > HPL.out; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
@@ -195,7 +203,7 @@ fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
     assert!(left.iter().all(|path| mode(path) == 0o700), "{left:?}");
     // The tool ends with the run that started it.
     gone(fs::read_to_string(&mark).unwrap().trim());
-    let path = tool(dir.path(), "echo 'MFlops/s: 1.0'");
+    let path = tool(dir.path(), ONE_MFLOPS);
     assert!(hanging(dir.path(), &path).status().unwrap().success());
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
@@ -209,7 +217,7 @@ fn entries(dir: &Path) -> usize {
 /// The next start elsewhere: another directory of temporary files, another working directory, another command.
 #[test]
 fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
-    let (dir, elsewhere) = (scratch(), scratch());
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
     let mark = dir.path().join("pid");
     let script = format!(
         "[ \"$1\" = -v ] && exit; mkdir -p a/b; head -c 100000 /dev/zero >a/b/data; ln -s {1} a/link; \
@@ -217,7 +225,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
         mark.display(),
         elsewhere.path().display()
     );
-    let path = tool(dir.path(), &script);
+    let path = tool(programs.path(), &script);
     let mut run = hanging(dir.path(), &path).spawn().unwrap();
     until("the start of the tool", || {
         assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
@@ -251,8 +259,8 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
         skipped("killed while directories of tools are made", "strace is not installed");
         return;
     }
-    let (dir, elsewhere) = (scratch(), scratch());
-    let path = tool(dir.path(), "[ \"$1\" = -v ] && exit; echo left > HPL.out; echo 'MFlops/s: 1.0'");
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
+    let path = tool(programs.path(), &format!("[ \"$1\" = -v ] && exit; echo left > HPL.out; {ONE_MFLOPS}"));
     let moments =
         [("mkdir", 1..=3), ("flock", 1..=4), ("rmdir", 1..=1), ("unlinkat", 1..=3), ("unlink", 1..=2)];
     let mut kills = 0;
@@ -276,10 +284,10 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
 
 #[test]
 fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let told = dir.path().join("told");
     let script = format!(
-        "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; echo 'MFlops/s: 1.0'",
+        "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; {ONE_MFLOPS}",
         told.display()
     );
     let path = tool(dir.path(), &script);
@@ -293,12 +301,13 @@ fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own(
     }
     assert_eq!((value("LC_ALL"), value("PATH")), (Some("C"), Some("/usr/bin:/bin")));
     assert!(value("at").unwrap().contains("plimsoll-peer-") && value("HOME") == value("at"), "{text}");
-    assert_eq!(value("group"), value("pid"), "{text}");
+    let own = rustix::process::getpgrp().as_raw_nonzero().to_string();
+    assert!(value("group").is_some_and(|group| group != own), "{text}");
 }
 
 #[test]
 fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("pids");
     // It ignores the request to end, and so does what it started.
     let script = format!(
@@ -313,7 +322,7 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reason = |index: usize| {
         let measurement = &run["measurements"][index];
-        stands(measurement);
+        measured(measurement);
         measurement["metrics"][0]["peers"][0]["reason"].as_str().unwrap().to_owned()
     };
     assert!(reason(0).contains("was ended after"), "{}", reason(0));
@@ -325,9 +334,67 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
+/// Shell words by which a tool starts a process that leaves its group and session and whose parent ends at once; its number
+/// is in `pids`.
+fn gives_away(dir: &Path, pids: &Path) -> String {
+    let path = dir.join("given-away");
+    fs::write(&path, format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display())).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let (path, pids) = (path.display(), pids.display());
+    format!("(setsid {path} </dev/null >/dev/null 2>&1 &); while [ ! -s {pids} ]; do sleep 0.01; done")
+}
+
+#[test]
+fn what_left_the_session_of_a_tool_ends_with_it() {
+    for (more, why) in [("", None), ("trap '' TERM; sleep 1000", Some("was ended after"))] {
+        let dir = place_for_programs();
+        let pids = dir.path().join("pids");
+        let body = if more.is_empty() { ONE_MFLOPS } else { more };
+        let script = format!("[ \"$1\" = -v ] && exit; {}; {body}", gives_away(dir.path(), &pids));
+        let path = tool(dir.path(), &script);
+        let mut run = hanging(dir.path(), &path);
+        run.args(["--json", "-"]).stdout(std::process::Stdio::piped());
+        let output = run.output().unwrap();
+        assert!(output.status.success());
+        let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+        let reason = peer["reason"].as_str();
+        assert_eq!(reason.is_some(), why.is_some(), "{peer}");
+        assert!(reason.unwrap_or_default().contains(why.unwrap_or_default()), "{peer}");
+        let started = fs::read_to_string(&pids).unwrap();
+        assert!(!started.trim().is_empty());
+        started.split_whitespace().for_each(gone);
+    }
+}
+
+#[test]
+fn what_left_the_session_of_a_tool_ends_with_a_run_that_is_killed() {
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
+        let dir = place_for_programs();
+        let (pids, mark) = (dir.path().join("pids"), dir.path().join("mark"));
+        let script = format!(
+            "[ \"$1\" = -v ] && exit; {}; echo $$ >> {}; : > {}; exec setsid sleep 1000",
+            gives_away(dir.path(), &pids),
+            pids.display(),
+            mark.display()
+        );
+        let path = tool(dir.path(), &script);
+        let mut run = hanging(dir.path(), &path).spawn().unwrap();
+        until("the start of the tool", || {
+            assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+            mark.exists()
+        });
+        rustix::process::kill_process(rustix::process::Pid::from_child(&run), signal).unwrap();
+        run.wait().unwrap();
+        let started = fs::read_to_string(&pids).unwrap();
+        assert_eq!(started.lines().count(), 2, "{started}");
+        started.split_whitespace().for_each(gone);
+    }
+}
+
 #[test]
 fn the_server_of_a_tool_is_ended_with_it() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("server");
     let script = format!(
         "case \"$1\" in -s) echo $$ > {}; exec iperf3 \"$@\";; --version) exit;; esac; exec iperf3 \"$@\"",
@@ -351,7 +418,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
 /// An interrupt does not wait for the attempts that a server would have.
 #[test]
 fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("servers");
     let script = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
     let path = format!("iperf3={}", tool(dir.path(), &script).display());
@@ -376,7 +443,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
 
 #[test]
 fn a_server_elsewhere_is_named_and_used() {
-    let dir = scratch();
+    let dir = place_for_programs();
     // It prints where it was sent.
     let script = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
     let path = format!("iperf3={}", tool(dir.path(), script).display());
@@ -411,8 +478,8 @@ fn a_server_elsewhere_is_named_and_used() {
 
 #[test]
 fn a_case_without_a_counterpart_says_why() {
-    let dir = scratch();
-    let path = format!("fio={}", tool(dir.path(), "exit 0").display());
+    let (dir, place) = (scratch(), place_for_programs());
+    let path = format!("fio={}", tool(place.path(), "exit 0").display());
     let case = [
         "disk",
         "--only",
@@ -436,4 +503,86 @@ fn a_case_without_a_counterpart_says_why() {
         (&"unavailable".into(), &"it has no copy".into()),
         "{peer}"
     );
+}
+
+/// The copy of plimsoll in `place`, run by a user of no name.
+fn as_user(place: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new("/usr/bin/setpriv");
+    command.args(["--reuid", "65533", "--regid", "65533", "--clear-groups"]).arg(place.join("plimsoll"));
+    command.current_dir("/").env("TMPDIR", "/tmp").env("HOME", "/");
+    command
+}
+
+/// A place with a copy of plimsoll that every user may run; `None` where nobody can become another user.
+fn for_another_user() -> Option<tempfile::TempDir> {
+    let place = place_for_programs();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_plimsoll"), place.path().join("plimsoll")).unwrap();
+    let works = as_user(place.path()).arg("--version").output();
+    works.is_ok_and(|output| output.status.success()).then_some(place)
+}
+
+/// What `plimsoll peers` says of ioping where PATH is this directory.
+fn said_of_ioping(command: &mut std::process::Command, path: &Path) -> String {
+    let output = command.arg("peers").env("PATH", path).env("COLUMNS", "400").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    // A long place goes on below itself.
+    let (_, row) = text.split_once("\n  ioping ").unwrap();
+    let (row, _) = row.split_once("\n  iperf3 ").unwrap();
+    row.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A directory with that mode.
+fn made(path: PathBuf, mode: u32) -> PathBuf {
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+#[test]
+fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
+    let dir = place_for_programs();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let own = made(dir.path().join("own"), 0o755);
+    let real = own.join("ioping");
+    fs::rename(tool(&own, "echo 'ioping 1.3'"), &real).unwrap();
+    let open = made(dir.path().join("open"), 0o777);
+    // A link to a program of the owner's, as anybody may plant it; a directory of the owner's below an open one; a program by
+    // way of a link in an open directory; and one straight in a sticky directory.
+    std::os::unix::fs::symlink(&real, open.join("ioping")).unwrap();
+    let below = made(open.join("below"), 0o755);
+    fs::copy(&real, below.join("ioping")).unwrap();
+    let linked = made(dir.path().join("linked"), 0o755);
+    std::os::unix::fs::symlink("../open/ioping", linked.join("ioping")).unwrap();
+    let sticky = made(dir.path().join("sticky"), 0o1777);
+    fs::copy(&real, sticky.join("ioping")).unwrap();
+    let good = made(sticky.join("good"), 0o755);
+    fs::copy(&real, good.join("ioping")).unwrap();
+    let here = || std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    let other = for_another_user();
+    if other.is_none() {
+        skipped("peers: programs as another user", "needs root and setpriv");
+    }
+    for (path, danger) in [(&open, &open), (&below, &open), (&linked, &open), (&sticky, &sticky)] {
+        let wanted = format!("others may write {}", danger.canonicalize().unwrap().display());
+        let said = said_of_ioping(&mut here(), path);
+        assert!(said.contains(&wanted), "{}: {said}", path.display());
+        if let Some(place) = &other {
+            let said = said_of_ioping(&mut as_user(place.path()), path);
+            assert!(said.contains(&wanted) && !said.contains("as root"), "{}: {said}", path.display());
+        }
+    }
+    let said = said_of_ioping(&mut here(), &good);
+    assert!(said.contains("1.3") && said.contains("good/ioping"), "{said}");
+    let Some(place) = &other else { return };
+    assert!(said_of_ioping(&mut as_user(place.path()), &good).contains("good/ioping"));
+    // What belongs to that user is its own, and nothing for root.
+    let theirs = made(dir.path().join("theirs"), 0o755);
+    fs::copy(&real, theirs.join("ioping")).unwrap();
+    for path in [theirs.clone(), theirs.join("ioping")] {
+        std::os::unix::fs::chown(path, Some(65_533), Some(65_533)).unwrap();
+    }
+    assert!(said_of_ioping(&mut as_user(place.path()), &theirs).contains("theirs/ioping"));
+    let said = said_of_ioping(&mut here(), &theirs);
+    assert!(said.contains("is not run as root") && said.contains("belongs to another user"), "{said}");
 }

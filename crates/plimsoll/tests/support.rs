@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 
-pub(crate) use crate::common::{skipped, until};
+pub(crate) use crate::common::{skipped, until, valid_operation};
 
 /// The program, in an empty directory, with its history switched off and no colour.
 pub(crate) fn plimsoll(dir: &Path) -> Command {
@@ -24,6 +24,11 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
+/// A fresh directory for programs: nobody else may write on the way to it, as somebody may to a build elsewhere.
+pub(crate) fn place_for_programs() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
 /// Standard output and standard error of a command that must end with `code`.
 pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let output = command.output().unwrap();
@@ -32,4 +37,13 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let status = output.status;
     assert!(status.code() == Some(code), "{status}, and not {code}\nstderr: {err}\nstdout: {out}");
     (out, err)
+}
+
+/// That a case was measured: it has figures. What is known of this machine's processor decides whether its limit believes
+/// them, so a figure past its limit counts, too.
+#[track_caller]
+pub(crate) fn measured(measurement: &serde_json::Value) {
+    let status = measurement["status"].as_str().unwrap();
+    assert!(matches!(status, "ok" | "invalid"), "{measurement}");
+    assert!(measurement["metrics"][0]["summary"]["median"].is_number(), "{measurement}");
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::prepared::Prepared;
-use super::{Failure, Seat, code, exit_code, interrupts, peers};
+use super::{Failure, Seat, code, ending, interrupts, peers};
 use crate::cli::{Common, What};
 use crate::cluster::message::Message;
 use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, Part, Roster, Welcome};
@@ -238,13 +238,9 @@ fn admitted(
         line: format!("nothing was measured: {why}; start the same program with the same plan everywhere"),
         code: code::FAR_END,
     })?;
-    let outputs = super::outputs(common)?;
-    let told = Welcome {
-        run: uuid::Uuid::now_v7().to_string(),
-        seed: prepared.plan.seed,
-        name: None,
-        order: order(common),
-    };
+    let outputs = super::outputs(common, &interrupts)?;
+    let told =
+        Welcome { run: crate::wall::run_id(), seed: prepared.plan.seed, name: None, order: order(common) };
     let together = together(&prepared);
     let prepared = in_step(prepared, &told);
     let header = super::document(&prepared, &told.run, roster.name(0));
@@ -301,27 +297,29 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let solved = measures.solved(&together, &mut lead);
     solved.iter().for_each(tell);
     shared.extend(solved);
+    let paths = between::paths(&measures, &together, lead.ended());
     let mut ended = lead.end();
     let mut document = merged(header, &mut ended, machines, begun.elapsed());
     let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
-    let slow = shared.iter().flat_map(|measurement| finding::pairs(measurement, &names));
+    let slow = shared.iter().flat_map(|measurement| {
+        let known = paths.get(&measurement.case.id()).map(Vec::as_slice).unwrap_or_default();
+        finding::pairs(measurement, &names, known)
+    });
     // Who is lost comes first, and what each machine shows by itself last.
     let lost = ended.lost.len();
     document.findings.splice(lost..lost, slow);
     document.measurements.extend(shared);
     let kept = outputs.finish(&document);
-    let code = match exit_code_of(&document, &ended, kept) {
-        0 => super::held(prepared, &document).unwrap_or_else(|failure| {
-            super::complain(&failure.line);
-            failure.code
-        }),
-        code => code,
-    };
+    let code = exit_code_of(&document, &ended, kept);
+    let code = ending::judged(code, prepared, &document).unwrap_or_else(|failure| {
+        super::complain(&failure.line);
+        failure.code
+    });
     (ended, code)
 }
 
 fn finished(run: &Run, interrupted: bool) -> Finished {
-    Finished { run: run.clone(), code: exit_code(run, interrupted, true), interrupted }
+    Finished { run: run.clone(), code: ending::own(run, interrupted, true), interrupted }
 }
 
 /// One document of all, into which their rows move: a row a machine. `machines` is how many there are, where their rows
@@ -331,9 +329,11 @@ fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Dura
     for finished in ended.finished.values_mut() {
         run.nodes.append(&mut finished.run.nodes);
         run.measurements.append(&mut finished.run.measurements);
+        run.clock_steps.append(&mut finished.run.clock_steps);
     }
     run.findings = ended.lost.iter().map(|one| late::finding(one, machines)).collect();
     run.findings.extend(finding::findings(&run.measurements));
+    run.findings.extend(finding::clock_steps(&run.clock_steps));
     let whole = ended.lost.is_empty() && !ended.interrupted;
     run.status = if whole { RunStatus::Complete } else { RunStatus::Partial };
     run.elapsed_s = elapsed.as_secs_f64();
@@ -341,11 +341,14 @@ fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Dura
 }
 
 fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
-    let worst = ended.finished.values().map(|f| f.code).filter(|c| *c != code::INTERRUPTED).max();
+    // What a machine refused is known to itself alone; what was measured between them is in the whole document alone.
+    let together = Some(ending::own(run, false, kept)).filter(|code| *code != 0);
+    let machines = ended.finished.values().map(|f| f.code).filter(|code| *code != code::INTERRUPTED);
+    let own: Vec<u8> = machines.chain(together).collect();
     match () {
         () if !ended.lost.is_empty() => code::ENVIRONMENT,
         () if ended.interrupted => code::INTERRUPTED,
-        () => worst.unwrap_or(0).max(exit_code(run, false, kept)),
+        () => ending::whole(run, &own),
     }
 }
 

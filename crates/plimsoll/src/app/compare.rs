@@ -4,15 +4,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::sides::History;
-use super::{Failure, code, complain, printed};
+use super::{Failure, code, complain, printed, target, unwritten};
 use crate::cli::Compare;
 use crate::compare::{self, Comparison, Holds, Requirement, Side};
 use crate::document::Run;
+use crate::label;
 use crate::limit::median;
 use crate::output;
 use crate::report::compare::{Shown, failed, markdown, table};
 use crate::report::html;
-use crate::report::json::Target;
 use crate::report::{Style, Wishes};
 
 /// Compares, prints, and says by the exit code whether it holds.
@@ -21,8 +21,7 @@ use crate::report::{Style, Wishes};
 /// A side that is not there, or a requirement that cannot be read.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let requirements = requirements(&typed.require)?;
-    let target =
-        typed.html.as_deref().map(Target::new).transpose().map_err(|e| Failure::usage(e.to_string()))?;
+    let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
     let [a, b] = history.sides(&typed.a, &typed.b)?;
     let floors = history.floors([&a, &b])?;
@@ -38,7 +37,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     if let Some(target) = target {
         let page =
             html::comparison(&comparison, &held, shown).map_err(|e| Failure::environment(e.to_string()))?;
-        target.put(&page).map_err(|e| Failure::environment(e.to_string()))?;
+        target.put(&page).map_err(|e| unwritten(&e))?;
     }
     Ok(ExitCode::from(verdict(&comparison, &held, typed.fail_on)))
 }
@@ -93,7 +92,7 @@ pub(super) fn required(
     let runs = if needs_baseline { history.before(run, BEFORE)? } else { Vec::new() };
     let held = held(requirements, run, &Side { name: "baseline".to_owned(), runs });
     for unmet in held.iter().filter(|h| !h.met) {
-        let case = unmet.case.as_deref().map(|case| format!(" {case}:")).unwrap_or_default();
+        let case = unmet.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
     }
     Ok(held)

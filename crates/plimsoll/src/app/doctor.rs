@@ -84,7 +84,7 @@ fn once(
     interrupts: &Receiver<()>,
     emit: &mut dyn FnMut(Event),
 ) -> Result<(Run, Ended), Failure> {
-    let run = document(prepared, &uuid::Uuid::now_v7().to_string(), None);
+    let run = document(prepared, &crate::wall::run_id(), None);
     let mut seat = Seat::new(prepared, run, interrupts.clone(), None)?;
     let interrupted = seat.carry_out(prepared, &mut Alone, emit);
     Ok((seat.document, if interrupted { Ended::Interrupted } else { Ended::Wholly }))

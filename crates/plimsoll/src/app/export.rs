@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use super::sides::History;
-use super::{Failure, code};
+use super::{Failure, code, target, unwritten};
 use crate::cli::Export;
 use crate::report::tidy::Rows;
 use crate::report::{json, junit, markdown, openmetrics, tidy};
@@ -15,8 +15,7 @@ use crate::report::{json, junit, markdown, openmetrics, tidy};
 /// A run that is not there, or a place that cannot be written.
 pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let requirements = super::compare::requirements(&typed.require)?;
-    let target = typed.output.as_deref().map(json::Target::new).transpose();
-    let target = target.map_err(|e| Failure::usage(e.to_string()))?;
+    let target = typed.output.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;
     let [run] = runs.as_slice() else {
@@ -48,7 +47,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     match target {
         Some(target) => {
             let text = String::from_utf8(text).map_err(|e| Failure::environment(e.to_string()))?;
-            target.put(&text).map_err(|e| Failure::environment(e.to_string()))?;
+            target.put(&text).map_err(|e| unwritten(&e))?;
         }
         None => {
             let mut out = BufWriter::new(io::stdout().lock());

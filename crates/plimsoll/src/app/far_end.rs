@@ -6,8 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
 use super::{Failure, code};
 use crate::cli::Serve;
 use crate::machine::{Machine, Root};
@@ -25,10 +23,11 @@ const VARIABLE: &str = "PLIMSOLL_KEY";
 /// What is there is no key.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
     let usage = |e: KeyError| Failure::usage(e.to_string());
-    match (file, std::env::var(VARIABLE)) {
+    match (file, std::env::var_os(VARIABLE)) {
         (Some(path), _) => Key::read(path).map(Some).map_err(usage),
-        (None, Ok(text)) => Key::from_hex(&text, VARIABLE).map(Some).map_err(usage),
-        (None, Err(_)) => Ok(None),
+        // What is not UTF-8 is no key, and no reason to go on without one.
+        (None, Some(text)) => Key::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).map_err(usage),
+        (None, None) => Ok(None),
     }
 }
 
@@ -37,14 +36,21 @@ pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
 /// # Errors
 /// The file exists, or cannot be written.
 pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
-    let key = Key::random();
+    let key = fresh_key()?;
     match file {
         Some(path) => {
-            key.write_new(path).map_err(|e| Failure::environment(e.to_string()))?;
+            key.write_new(path).map_err(|e| match e {
+                KeyError::Refused { .. } => Failure { line: e.to_string(), code: code::REFUSED },
+                e => Failure::environment(e.to_string()),
+            })?;
             Ok(ExitCode::SUCCESS)
         }
         None => super::printed(&(key.to_hex() + "\n")),
     }
+}
+
+fn fresh_key() -> Result<Key, Failure> {
+    Key::random().map_err(|e| Failure::environment(format!("no key can be made: {e}")))
 }
 
 /// Serves until a signal comes.
@@ -61,7 +67,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     let key = match &typed.key {
         Some(path) => Key::read(path).map_err(|e| Failure::usage(e.to_string()))?,
         None if typed.open => Key::open(),
-        None => Key::random(),
+        None => fresh_key()?,
     };
     let machine = Machine::discover(&Root::live());
     let settings = Settings {
@@ -78,10 +84,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     };
     let refused = |e: ServeError| Failure { line: e.to_string(), code: code::FAR_END };
     let (stop, stopped) = UnixStream::pair().map_err(|e| Failure::environment(e.to_string()))?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let end = stop.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));
-        end.map_err(|e| Failure::environment(format!("cannot watch for signals: {e}")))?;
-    }
+    super::signals::told_through(&stop)?;
     let server = match typed.bind.as_slice() {
         [] => Server::bind_any(typed.port, settings.clone()),
         some => {
@@ -140,7 +143,7 @@ fn log(happening: Happening) {
             format!("{n} connections turned away: no key, another version, too slow, or not allowed")
         }
     };
-    let _ = writeln!(std::io::stderr(), "{} {line}", jiff::Timestamp::now().strftime("%FT%TZ"));
+    let _ = writeln!(std::io::stderr(), "{} {line}", crate::wall::now().strftime("%FT%TZ"));
 }
 
 /// Is the private far end of a run over loopback.
@@ -148,6 +151,7 @@ fn log(happening: Happening) {
 /// # Errors
 /// It has no orders, or cannot listen.
 pub(super) fn private() -> Result<ExitCode, Failure> {
+    crate::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());
     served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use super::Failure;
+use super::{Failure, target, unwritten};
 
 /// Shells that people's completions are made for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -16,15 +16,38 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 /// Writes `man1/*.1` and a file for each shell into the directory, which is made.
 ///
 /// # Errors
-/// The directory cannot be written.
+/// The directory cannot be written, or another user has planted something in it.
 pub(super) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
-    let shown = crate::text::shown_bytes(directory.as_os_str().as_encoded_bytes());
-    let made = files(directory).map(|()| ExitCode::SUCCESS);
-    made.map_err(|e| {
-        Failure::environment(format!("generate {shown}: {e}; name a directory that can be written"))
-    })
+    let made = tempfile::tempdir().and_then(|work| files(work.path()).map(|()| work));
+    let work =
+        made.map_err(|e| Failure::environment(format!("generate: {}: {e}", name(&std::env::temp_dir()))))?;
+    for part in ["", "man1"] {
+        put(&work.path().join(part), &directory.join(part))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
+/// Puts the files of one directory into another, which is made, as documents are written.
+fn put(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |e: io::Error| {
+        Failure::environment(format!("generate {}: {e}; name a directory that can be written", name(to)))
+    };
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_file() {
+            let text = fs::read_to_string(entry.path()).map_err(failed)?;
+            target(&to.join(entry.file_name()))?.put(&text).map_err(|e| unwritten(&e))?;
+        }
+    }
+    Ok(())
+}
+
+fn name(path: &Path) -> String {
+    crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())
+}
+
+/// Makes all files.
 fn files(directory: &Path) -> io::Result<()> {
     let man = directory.join("man1");
     fs::create_dir_all(&man)?;

@@ -29,7 +29,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
                 .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
         }
         Asked::Show { what, since, metric, machine } => {
-            let began = since.map(|age| jiff::Timestamp::now() - age).map(|t| t.to_string());
+            let began = since.map(|age| crate::wall::before(age).to_string());
             let asked = |cases| store::Asked {
                 cases,
                 metric: metric.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -15,7 +16,8 @@ use crate::cli::{Common, Install};
 use crate::leftover::{Around, Reaped, Registry};
 use crate::peer;
 use crate::peer::process::{Launcher, become_program};
-use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, how_to_get, reap};
+use crate::peer::supervise::{end_as, supervise};
+use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
 
@@ -58,7 +60,7 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
 
 fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Ok(Search::new(&path, named(paths)?, rustix::process::geteuid().is_root()))
+    Ok(Search::new(&path, named(paths)?, Trust::here()))
 }
 
 /// The tools that were asked for by name and stand beside no case, in a sentence each.
@@ -169,7 +171,8 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
             "# iozone3, lmbench and netperf need Debian's section non-free among the sources of apt\n";
         return printed(&format!("{}\n{}", words.join(" "), if non_free { first } else { "" }));
     }
-    let status = Command::new("/usr/bin/apt-get").args(&words[1..]).status();
+    let program = Trust::here().program(Path::new("/usr/bin/apt-get")).map_err(Failure::environment)?;
+    let status = Command::new(program).args(&words[1..]).status();
     match status {
         Ok(status) if status.success() => Ok(ExitCode::SUCCESS),
         Ok(status) => Err(Failure::environment(format!(
@@ -180,11 +183,25 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// `plimsoll launch`: becomes another program.
+/// `plimsoll launch`: runs another program in a process of its own and leaves nothing of it.
+///
+/// # Errors
+/// It cannot be started.
+pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    let mut tool = Command::new(super::own_program()?);
+    tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
+    let status = supervise(tool).map_err(|e| {
+        Failure::environment(format!("no process for a reference tool: {e}; see `ulimit -u`"))
+    })?;
+    Ok(ExitCode::from(end_as(status)))
+}
+
+/// The second half of `plimsoll launch`: becomes the other program.
 ///
 /// # Errors
 /// Always: it returns only if it could not.
-pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Failure {
+pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
     let Some((program, arguments)) = command.split_first() else {
         return Failure::usage("launch: no program");
     };

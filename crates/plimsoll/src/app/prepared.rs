@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_metal::clock::CoreClock;
 
 use super::{Failure, code};
+use crate::bench::disk::DirError;
 use crate::bench::disk::raw::{self, RawError, RawTarget};
 use crate::bench::disk::target::Cache;
 use crate::bench::{Candidate, Options, disk};
@@ -145,7 +146,12 @@ pub(super) fn foretold(prepared: &Prepared) -> String {
 /// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to
 /// measure, the run fails.
 fn checked_dir(dir: &Path, machine: &Machine, planned: &mut [Planned]) -> Result<PathBuf, Failure> {
-    let facts = disk::check(dir, machine, []).map_err(|refusal| Failure::usage(refusal.to_string()))?;
+    let facts = disk::check(dir, machine, []).map_err(|refusal| match &refusal {
+        disk::Refusal::Dir(DirError::NotTrusted { .. }) => {
+            Failure { line: refusal.to_string(), code: code::REFUSED }
+        }
+        _ => Failure::usage(refusal.to_string()),
+    })?;
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
         if let Err(refusal) = disk::check(dir, machine, [&candidate.case]) {

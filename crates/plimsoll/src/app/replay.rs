@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use super::Failure;
 use super::sides::History;
+use super::{Failure, target, unwritten};
 use crate::cli::Report;
 use crate::document::Run;
 use crate::published::{self, Baseline};
 use crate::report::html::{self, Beside};
-use crate::report::json::Target;
 use crate::report::{Style, Wishes, published as tables, terminal};
 
 /// Prints or writes the runs.
@@ -17,8 +16,7 @@ use crate::report::{Style, Wishes, published as tables, terminal};
 /// A run that is not there, no report that it replays, or a file that cannot be written.
 pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
-    let target =
-        typed.html.as_deref().map(Target::new).transpose().map_err(|e| Failure::usage(e.to_string()))?;
+    let target = typed.html.as_deref().map(target).transpose()?;
     let runs = history.runs(&typed.runs)?;
     let before = runs.first().and_then(|run| history.before(run, 1).ok()?.pop());
     let runs: Vec<Run> =
@@ -30,7 +28,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let references = before.iter().flat_map(html::last_run).chain(published).collect();
     let beside = Beside { references };
     let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
-    target.put(&page).map_err(|e| Failure::environment(e.to_string()))?;
+    target.put(&page).map_err(|e| unwritten(&e))?;
     Ok(ExitCode::SUCCESS)
 }
 

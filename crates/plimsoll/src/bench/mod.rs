@@ -200,6 +200,7 @@ pub struct Context<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Directory of the test files.
+    #[serde(with = "crate::text::path")]
     pub dir: PathBuf,
     /// Seed of the run; mix the case id in.
     pub seed: u64,

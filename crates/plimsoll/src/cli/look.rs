@@ -67,7 +67,7 @@ pub struct Report {
     /// published: the tables of the report that the run's plan replays, with today's figures
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
-    /// Replace host names, addresses, serial numbers and user names
+    /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
     /// The history file
@@ -94,7 +94,7 @@ pub struct Export {
     /// To this file, replaced whole, instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers and user names
+    /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
     /// The history file

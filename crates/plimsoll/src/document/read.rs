@@ -13,6 +13,14 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Most measurements of one document.
 const MAX_MEASUREMENTS: usize = 200_000;
 
+/// Longest run that is believed, in seconds: ten years.
+const LONGEST_RUN: f64 = 3.2e8;
+
+/// Whether a run may have taken so many seconds.
+fn is_span(seconds: f64) -> bool {
+    (0.0..=LONGEST_RUN).contains(&seconds)
+}
+
 /// How far a stored median may be from that of its samples: rounding of the last digits.
 const ROUNDING: f64 = 1e-9;
 
@@ -53,14 +61,25 @@ impl Run {
 
     /// What types do not hold: that it is one run, with figures that follow from their samples.
     fn sound(&self) -> Result<(), String> {
-        if uuid::Uuid::try_parse(&self.id).is_err() {
+        // Other ways to write the same id would make another run of it.
+        let id = uuid::Uuid::try_parse(&self.id);
+        if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
             return Err(format!("'{}' is no id of a run", crate::text::shown_within(&self.id, 60)));
         }
         if self.started.parse::<jiff::Timestamp>().is_err() {
             return Err(format!("'{}' is no time", crate::text::shown_within(&self.started, 60)));
         }
+        if !is_span(self.elapsed_s) {
+            return Err(format!(
+                "elapsed_s is {}, which no run takes: 0 to {LONGEST_RUN:e} s",
+                self.elapsed_s
+            ));
+        }
         if self.measurements.len() > MAX_MEASUREMENTS {
             return Err(format!("has more than {MAX_MEASUREMENTS} measurements"));
+        }
+        if let Some(double) = self.double() {
+            return Err(format!("has {double} twice"));
         }
         self.measurements.iter().try_for_each(sound)
     }
@@ -76,6 +95,9 @@ fn sound(measurement: &Measurement) -> Result<(), String> {
         let far = (middle - m.summary.median).abs() > ROUNDING * middle.abs();
         if far || m.summary.n != m.samples.len() {
             return Err(about("its summary is not that of its samples: the document was changed by hand"));
+        }
+        if !m.series.iter().all(|point| is_span(point.t)) {
+            return Err(about("a sample was taken before the run or long after it: see t in its series"));
         }
         Ok(())
     };
@@ -119,10 +141,41 @@ mod tests {
         told(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
         told(changed(|v| v["id"] = "../../etc".into()), "no id");
         told(changed(|v| v["started"] = "yesterday".into()), "no time");
+        for elapsed in [-3596.0, -0.001, 1e9] {
+            told(changed(|v| v["elapsed_s"] = elapsed.into()), "elapsed_s is");
+        }
+        told(
+            changed(|v| v["measurements"][0]["metrics"][0]["series"][0]["t"] = (-1.0).into()),
+            "before the run",
+        );
         told(changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()), "no run document");
         told(changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()), "no run document");
         told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");
         told(changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])), "no sample");
+    }
+
+    #[test]
+    fn what_comes_twice_is_named() {
+        let twice = |at: fn(&mut serde_json::Value) -> &mut serde_json::Value| {
+            changed(|v| {
+                let list = at(v).as_array_mut().unwrap();
+                list.push(list[0].clone());
+            })
+        };
+        let metric = twice(|v| &mut v["measurements"][0]["metrics"]);
+        assert_eq!(metric, "has metric 'rate' of cpu.peak/op=fma/type=f64/isa=avx512/threads=1 twice");
+        let case = twice(|v| &mut v["measurements"]);
+        assert!(case.ends_with(" of 'bench-1', repetition 0 twice"), "{case}");
+        assert_eq!(twice(|v| &mut v["nodes"]), "has machine 'bench-1' twice");
+        // Another repetition, or machine, is another figure.
+        let mut run = fixture::run();
+        let first = run.measurements[0].clone();
+        run.measurements.push(Measurement { repeat: 1, ..first.clone() });
+        run.measurements.push(Measurement { node: "bench-2".to_owned(), ..first });
+        Run::parse(&serde_json::to_string(&run).unwrap()).unwrap();
+        for id in ["019AA5C3-2F1B-7C40-9D21-5B0C3F6A7E88", "{019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88}"] {
+            assert!(changed(|v| v["id"] = id.into()).contains("no id of a run"));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod bottleneck;
 mod changed;
+mod clock_steps;
 mod concurrency;
 mod explained;
 mod knee;
@@ -17,7 +18,8 @@ mod shared_core;
 mod shortfall;
 mod siblings;
 
-pub use pairs::pairs;
+pub use clock_steps::clock_steps;
+pub use pairs::{PairPath, pairs};
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};

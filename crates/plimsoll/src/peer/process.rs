@@ -99,8 +99,8 @@ pub struct Running {
     program: String,
 }
 
-/// How this program re-executes itself to start another one (`plimsoll launch`): it binds the CPUs, asks the kernel to
-/// end it with its parent, and becomes the other program.
+/// How this program re-executes itself to start another one (`plimsoll launch`): a process that watches over it, and one
+/// that binds the CPUs, asks the kernel to end it with its parent, and becomes the other program.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// Path of plimsoll.
@@ -120,7 +120,13 @@ impl Launcher {
         let program = shown(&order.program);
         let cpus: Vec<String> = order.cpus.iter().map(usize::to_string).collect();
         let mut command = Command::new(&self.plimsoll);
-        command.arg("launch").arg("--cpus").arg(cpus.join(",")).arg("--").arg(&order.program);
+        command
+            .arg0("plimsoll")
+            .arg("launch")
+            .arg("--cpus")
+            .arg(cpus.join(","))
+            .arg("--")
+            .arg(&order.program);
         command.args(&order.arguments).current_dir(&order.directory).process_group(0);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("HOME", &order.directory);
         command.envs(order.environment.iter().map(|(name, value)| (*name, value.as_str())));
@@ -217,14 +223,14 @@ impl Drop for Running {
             let _ = kill_process_group(group, Signal::TERM);
             wait_for_end(group, GRACE);
         }
-        // Its children may live on in the group, and it may have ignored the request.
+        // The process that watches over it has ended what it left; where that one was killed, the group is.
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
 /// Waits until the process has ended, at most `patience`.
-fn wait_for_end(process: Pid, patience: Duration) {
+pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
     let timeout = Timespec::try_from(patience).ok();
     // Interrupted or late: it is killed next.

@@ -10,7 +10,7 @@ use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
 use crate::document::RunStatus;
-use crate::store::{Counts, Repaired, RunLine, Said};
+use crate::store::{Counts, Repaired, RunLine, Said, apart, whole_part};
 
 /// The fewest characters of an id that are shown: the part that runs within a minute share.
 const LEAST_ID: usize = 8;
@@ -71,13 +71,8 @@ pub fn repaired(of: &Repaired, style: &Style) -> String {
 fn short(lines: &[RunLine]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();
-    let shared = |pair: &[&str]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
-    let longest = ids.windows(2).map(|pair| shared(pair) + 1).max().unwrap_or(0);
-    // Not to end in a dash.
-    match longest.max(LEAST_ID) {
-        9 | 14 | 19 | 24 => longest.max(LEAST_ID) + 1,
-        other => other,
-    }
+    let longest = ids.windows(2).map(|pair| apart(pair[0], pair[1])).max().unwrap_or(0);
+    whole_part(longest.max(LEAST_ID))
 }
 
 fn cells(line: &RunLine, length: usize, style: &Style) -> [String; 6] {

@@ -21,7 +21,7 @@ pub fn text(run: &Run, held: &[Holds]) -> String {
         escaped(&run.plan.name),
         run.measurements.len() + held.len(),
         bad + unmet,
-        run.elapsed_s,
+        run.elapsed_s.max(0.0),
         escaped(&run.started)
     );
     run.measurements.iter().for_each(|m| text += &case(m));

@@ -9,7 +9,6 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod kernels;
-mod label;
 pub mod machine;
 mod machines;
 pub mod markdown;
@@ -24,6 +23,7 @@ mod row;
 mod schema_tests;
 mod style;
 mod table;
+pub mod target;
 pub mod terminal;
 #[cfg(test)]
 mod terminal_tests;

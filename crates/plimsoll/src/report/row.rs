@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::label::label;
 use crate::bench::disk::engine::Kind as DiskEngine;
+use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
@@ -48,10 +48,11 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = [block_level(measurement), deepest(measurement), knee(measurement)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut details: Vec<String> =
+            [block_level(measurement), deepest(measurement), knee(measurement), seated(measurement)]
+                .into_iter()
+                .flatten()
+                .collect();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
@@ -136,6 +137,21 @@ fn deepest(measurement: &Measurement) -> Option<String> {
         Some(depth) if held => format!("{target} up to depth {depth}"),
         Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
     })
+}
+
+/// Where both ends of a round trip ran, and what the other places gave that were tried.
+fn seated(measurement: &Measurement) -> Option<String> {
+    let own = measurement.achieved.get("placement")?.as_str()?;
+    let words = |name: &str| crate::text::shown_within(&name.replace('-', " "), 32);
+    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
+    let others: Vec<String> = tried
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.as_str() != own)
+        .filter_map(|(name, time)| Some(format!("{} {}", words(name), human(time.as_f64()?, Unit::Second))))
+        .collect();
+    let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
+    Some(format!("both ends on {}{others}", words(own)))
 }
 
 /// How many in flight `disk.knee` was measured at.

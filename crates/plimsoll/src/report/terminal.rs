@@ -64,7 +64,7 @@ impl<O: Write, E: Write> Live<O, E> {
     ///
     /// # Errors
     /// What writing any of it to `out` said, a reader that has gone excepted.
-    pub fn finish(&mut self, run: &Run, stored: Option<&Location>) -> io::Result<()> {
+    pub fn finish(&mut self, run: &Run, stored: Option<&Kept<'_>>) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
@@ -115,7 +115,7 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
 
 /// The warnings of a measurement, a line each, for where there is no table.
 pub fn warnings(measurement: &Measurement, style: &Style) -> String {
-    let label = super::label::label(&measurement.case);
+    let label = crate::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
     let texts = reason.chain(measurement.warnings.iter().map(|w| w.text.as_str()));
     texts.map(|text| format!("{}\n", style.say(&format!("{label}: {text}")))).collect()
@@ -159,7 +159,7 @@ impl Sheet {
         self.paragraph(Role::Dim, "", &format!("{version} · {what}"))
     }
 
-    fn ending(&self, run: &Run, stored: Option<&Location>) -> String {
+    fn ending(&self, run: &Run, stored: Option<&Kept<'_>>) -> String {
         let mut text = super::peers::section(run, &self.style) + &super::machines::section(run, &self.style);
         text += &super::pairs::section(run, &self.style);
         if !run.findings.is_empty() {
@@ -176,8 +176,7 @@ impl Sheet {
         }
         text.push('\n');
         text += &self.paragraph(Role::Plain, "", &tally(run));
-        let short: String = run.id.chars().take(SHORT_ID).collect();
-        if let Some(location) = stored {
+        if let Some(Kept { location, id }) = stored {
             let file = name(location.file());
             let store = match location {
                 Location::Usual(_) => String::new(),
@@ -185,7 +184,7 @@ impl Sheet {
             };
             // To be copied: not broken into lines.
             for line in
-                [format!("kept in {file}"), format!("see it again: plimsoll history show {short}{store}")]
+                [format!("kept in {file}"), format!("see it again: plimsoll history show {id}{store}")]
             {
                 text += &format!("{}\n", self.style.paint(Role::Dim, &self.style.say(&line)));
             }
@@ -199,8 +198,17 @@ impl Sheet {
     }
 }
 
-/// Characters of an id that are shown: all of its time, to the millisecond.
-const SHORT_ID: usize = 13;
+/// Characters of an id that are shown at least: all of its time, to the millisecond.
+pub const SHORT_ID: usize = 13;
+
+/// Where a run is kept.
+#[derive(Debug)]
+pub struct Kept<'a> {
+    /// The history.
+    pub location: &'a Location,
+    /// As much of its id as tells it from all others there.
+    pub id: String,
+}
 
 fn name(file: &Path) -> String {
     crate::text::shown_bytes(file.as_os_str().as_encoded_bytes())

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::Style;
-use super::terminal::{Live, print, warnings};
+use super::terminal::{Kept, Live, SHORT_ID, print, warnings};
 use crate::document::{Run, RunStatus};
 use crate::event::Event;
 use crate::fixture;
@@ -77,7 +77,9 @@ fn live(style: Style, events: &[Event], run: &Run) -> [String; 2] {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
     events.iter().for_each(|event| live.event(event));
-    live.finish(run, Some(&Location::Usual("/home/a/.local/share/plimsoll/history.db".into()))).unwrap();
+    let location = Location::Usual("/home/a/.local/share/plimsoll/history.db".into());
+    live.finish(run, Some(&Kept { location: &location, id: run.id.chars().take(SHORT_ID).collect() }))
+        .unwrap();
     drop(live);
     [out, err].map(|text| String::from_utf8(text).unwrap())
 }
@@ -110,7 +112,8 @@ fn a_live_run_reads_like_a_stored_one() {
 fn a_named_store_is_named_again() {
     let (mut out, run) = (Vec::new(), fixture::run());
     let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
-    live.finish(&run, Some(&Location::named(Path::new("my runs.db")))).unwrap();
+    let location = Location::named(Path::new("my runs.db"));
+    live.finish(&run, Some(&Kept { location: &location, id: "019aa5c3-2f1b".to_owned() })).unwrap();
     drop(live);
     assert!(
         String::from_utf8(out)

@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn one_measures_and_the_others_are_told_when_to_ask() {
         let (mut queue, start) = (Queue::default(), Instant::now());
-        let (a, b) = (Hex128::random(), Hex128::random());
+        let (a, b) = (Hex128::random().unwrap(), Hex128::random().unwrap());
         queue.begin(a, start, LONG).unwrap();
         assert!((1..=5).contains(&queue.begin(b, start, LONG).unwrap_err()));
         queue.end(a, start);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn first_come_first_served_and_those_who_went_away_are_forgotten() {
         let (mut queue, start) = (Queue::default(), Instant::now());
-        let (a, b, c) = (Hex128::random(), Hex128::random(), Hex128::random());
+        let (a, b, c) = (Hex128::random().unwrap(), Hex128::random().unwrap(), Hex128::random().unwrap());
         queue.begin(a, start, LONG).unwrap();
         assert!(queue.begin(b, start, LONG).is_err());
         assert!(queue.begin(c, after(start, 1), LONG).is_err());
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_long_run_gives_way_between_transfers_and_comes_again() {
         let (mut queue, start) = (Queue::default(), Instant::now());
-        let (a, b) = (Hex128::random(), Hex128::random());
+        let (a, b) = (Hex128::random().unwrap(), Hex128::random().unwrap());
         queue.begin(a, start, LONG).unwrap();
         assert!(queue.begin(b, after(start, 60), LONG).is_err(), "a transfer under way is not cut");
         queue.end(a, after(start, 61));
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn alone_one_may_measure_for_ever() {
         let (mut queue, start) = (Queue::default(), Instant::now());
-        let a = Hex128::random();
+        let a = Hex128::random().unwrap();
         for second in 0..1000 {
             queue.begin(a, after(start, second), LONG).unwrap();
             queue.end(a, after(start, second));

@@ -35,7 +35,7 @@ impl Drop for Served {
 }
 
 fn served_with(change: impl FnOnce(&mut Settings)) -> Served {
-    let key = Key::random();
+    let key = Key::random().unwrap();
     let mut settings = Settings {
         key: key.clone(),
         caps: Caps::default(),
@@ -154,7 +154,7 @@ fn closed_without_a_word(stream: &mut TcpStream) -> bool {
 fn a_wrong_key_gets_no_answer_and_the_right_one_is_still_let_in() {
     let far = served();
     let mut stranger = TcpStream::connect(far.address).unwrap();
-    stranger.write_all(&Initiator::new(&Key::random()).unwrap().1).unwrap();
+    stranger.write_all(&Initiator::new(&Key::random().unwrap()).unwrap().1).unwrap();
     assert!(closed_without_a_word(&mut stranger));
     let refused = Channel::connect(TcpStream::connect(far.address).unwrap(), &Key::open()).unwrap_err();
     assert!(matches!(refused, WireError::Handshake(HandshakeError::Refused)), "{refused}");
@@ -295,7 +295,7 @@ fn what_the_caps_forbid_is_refused_and_the_session_goes_on() {
     // A stream past the cap, of no session, with a congestion control that not everybody may use.
     for (session, stream, congestion) in [
         (welcome.session, 2, None),
-        (Hex128::random(), 0, None),
+        (Hex128::random().unwrap(), 0, None),
         (welcome.session, 0, Some("no-such".to_owned())),
     ] {
         let sockets = Sockets { congestion, ..Sockets::default() };

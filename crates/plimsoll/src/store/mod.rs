@@ -5,12 +5,16 @@
 //! or reached through a link is refused and left as it is.
 
 mod error;
+mod layout;
 mod place;
+mod publish;
 mod query;
 #[cfg(test)]
 mod query_tests;
 mod repair;
 mod schema;
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +28,7 @@ use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
 pub use place::{Location, Surroundings};
+pub use publish::publish;
 pub use query::{Asked, Began, MOST_BASELINE, Point, Trend};
 pub use repair::{Repaired, repair};
 
@@ -263,6 +268,20 @@ impl Store {
         Ok(run)
     }
 
+    /// Whether a run came from a file.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
+        let number = self.wanted(wanted)?;
+        let origin = self.connection.query_row(
+            "SELECT origin = 'imported' FROM run WHERE number = ?1",
+            [number],
+            |row| row.get(0),
+        );
+        origin.map_err(|e| self.failed(&e))
+    }
+
     fn wanted(&self, wanted: &str) -> Result<i64, StoreError> {
         match wanted.strip_prefix("last") {
             Some("") => self.back(0),
@@ -289,16 +308,34 @@ impl Store {
         }
         let wanted = wanted.to_ascii_lowercase();
         // '~' sorts after every character of an id.
-        const SELECT: &str = "SELECT number FROM run WHERE id >= ?1 AND id < ?1 || '~' LIMIT 2";
-        let numbers = || -> rusqlite::Result<Vec<i64>> {
+        const SELECT: &str =
+            "SELECT number, id FROM run WHERE id >= ?1 AND id < ?1 || '~' ORDER BY id LIMIT 4";
+        let found = || -> rusqlite::Result<Vec<(i64, String)>> {
             let mut statement = self.connection.prepare(SELECT)?;
-            statement.query_map([&wanted], |row| row.get(0))?.collect()
+            statement.query_map([&wanted], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
-        match numbers().map_err(|e| self.failed(&e))?.as_slice() {
+        match found().map_err(|e| self.failed(&e))?.as_slice() {
             [] => Err(self.no_such(&wanted)),
-            [number] => Ok(*number),
-            _ => Err(StoreError::Ambiguous { wanted }),
+            [(number, _)] => Ok(*number),
+            // One whose whole id was given is meant, whatever else begins so.
+            all if let Some((number, _)) = all.iter().find(|(_, id)| *id == wanted) => Ok(*number),
+            all => Err(StoreError::ambiguous(&wanted, all.iter().map(|(_, id)| id.as_str()))),
         }
+    }
+
+    /// The beginning of a run's id that tells it from all others, `least` characters at least.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
+        const SELECT: &str =
+            "SELECT (SELECT max(id) FROM run WHERE id < ?1), (SELECT min(id) FROM run WHERE id > ?1)";
+        let beside = self.connection.query_row(SELECT, [id], |row| {
+            Ok([row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?])
+        });
+        let beside = beside.map_err(|e| self.failed(&e))?;
+        let length = beside.iter().flatten().map(|other| apart(id, other)).fold(least, usize::max);
+        Ok(id.chars().take(whole_part(length)).collect())
     }
 
     fn documents(&self, number: i64) -> Result<Vec<String>, StoreError> {
@@ -329,6 +366,19 @@ impl Store {
 
     fn no_such(&self, wanted: &str) -> StoreError {
         StoreError::NoSuchRun { wanted: crate::text::shown_within(wanted, 40), file: error::name(&self.file) }
+    }
+}
+
+/// Characters of an id that tell it from another.
+pub fn apart(id: &str, other: &str) -> usize {
+    id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() + 1
+}
+
+/// A length of an id that does not end in a dash.
+pub fn whole_part(length: usize) -> usize {
+    match length {
+        9 | 14 | 19 | 24 => length + 1,
+        other => other,
     }
 }
 

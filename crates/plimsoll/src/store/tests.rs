@@ -117,6 +117,23 @@ fn finishing_replaces_what_was_added() {
 }
 
 #[test]
+fn runs_of_one_millisecond_have_short_ids_of_their_own() {
+    let directory = temporary();
+    let mut store = Store::open(&at(&directory)).unwrap();
+    let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c3-2f1b-7000-8001-000000000001"];
+    stored(&mut store, &run_with_id(ids[0]));
+    assert_eq!(store.short(ids[0], 13).unwrap(), "019aa5c3-2f1b");
+    stored(&mut store, &run_with_id(ids[1]));
+    for id in ids {
+        let short = store.short(id, 13).unwrap();
+        assert_eq!((short.len(), store.load(&short).unwrap().id.as_str()), (23, id));
+    }
+    // Not to end in a dash.
+    stored(&mut store, &run_with_id("019aa5c3-2f1b-7001-8001-000000000001"));
+    assert_eq!(store.short("019aa5c3-2f1b-7001-8001-000000000001", 14).unwrap(), "019aa5c3-2f1b-7001");
+}
+
+#[test]
 fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
     let directory = temporary();
     let mut store = Store::open(&at(&directory)).unwrap();
@@ -133,7 +150,10 @@ fn runs_are_listed_latest_first_by_order_of_entry_and_found_by_prefix() {
     assert_eq!(store.load("last").unwrap().id, ids[1]);
     assert_eq!(store.load("019AA5C3").unwrap().id, ids[0]);
     assert_eq!(store.load(ids[0]).unwrap().id, ids[0]);
-    assert!(matches!(store.load("019aa5c"), Err(StoreError::Ambiguous { .. })));
+    let ambiguous = store.load("019aa5c").err().unwrap();
+    assert!(matches!(ambiguous, StoreError::Ambiguous { .. }));
+    // The candidates are named, so that one can be chosen.
+    ids.iter().for_each(|id| assert!(ambiguous.to_string().contains(id), "{ambiguous}"));
     for wanted in ["01ff", "", "%", "latest", "'; DROP TABLE run"] {
         assert!(matches!(store.load(wanted), Err(StoreError::NoSuchRun { .. })), "{wanted}");
     }

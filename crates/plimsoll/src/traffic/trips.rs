@@ -109,7 +109,8 @@ fn watch(
     let ready = match listener {
         Some(listener) => {
             let port = listener.local_addr().map_err(Lost::Here)?.port();
-            Message::Ports(Ports { token: Hex128::random(), ports: vec![port] })
+            let token = Hex128::random().map_err(Lost::Here)?;
+            Message::Ports(Ports { token, ports: vec![port] })
         }
         None => Message::Ready,
     };

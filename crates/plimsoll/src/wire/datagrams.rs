@@ -72,6 +72,9 @@ pub struct Trips {
     pub waiting: Waiting,
     /// The longest that it goes on, in nanoseconds.
     pub longest: u64,
+    /// Which of the far end's CPUs its first thread takes, from 0; the others follow.
+    #[serde(default)]
+    pub place: u16,
 }
 
 /// What the sending half of an end did with datagrams.
@@ -208,7 +211,7 @@ mod tests {
     }
 
     fn trips(trip: Trip, message: u32) -> Message {
-        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1 })
+        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1, place: 0 })
     }
 
     #[test]
@@ -219,7 +222,7 @@ mod tests {
         };
         for message in [
             Message::UdpOpen { streams: 3 },
-            Message::Ports(Ports { token: Hex128::random(), ports: vec![1, 65_535] }),
+            Message::Ports(Ports { token: Hex128::random().unwrap(), ports: vec![1, 65_535] }),
             Message::Udp(udp()),
             Message::UdpDone(Box::new(report)),
             trips(Trip::Connect, 1 << 20),
@@ -239,7 +242,7 @@ mod tests {
         assert!(refused(Message::Udp(Udp { rate: Some(0), ..udp() })).contains("rate"));
         assert!(refused(Message::Udp(Udp { streams: 0, ..udp() })).contains("streams"));
         assert!(refused(Message::UdpOpen { streams: 60_000 }).contains("streams"));
-        let ports = |ports| Message::Ports(Ports { token: Hex128::random(), ports });
+        let ports = |ports| Message::Ports(Ports { token: Hex128::random().unwrap(), ports });
         assert!(refused(ports(vec![])).contains("port"));
         assert!(refused(ports(vec![0])).contains("port"));
         assert!(refused(ports(vec![1; 300])).contains("streams"));

@@ -130,7 +130,7 @@ pub(crate) mod tests {
 
     #[test]
     fn both_ends_agree_and_seal() {
-        let key = Key::random();
+        let key = Key::random().unwrap();
         let (near, first) = Initiator::new(&key).unwrap();
         let answer = respond(&key, &first).unwrap();
         let (mut near, mut far) = (near.finish(&answer.message).unwrap(), answer.transport.unwrap());
@@ -142,9 +142,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_wrong_key_a_reflection_and_a_replayed_answer_are_refused() {
-        let key = Key::random();
+        let key = Key::random().unwrap();
         let (near, first) = Initiator::new(&key).unwrap();
-        assert_eq!(respond(&Key::random(), &first).unwrap_err(), HandshakeError::Refused);
+        assert_eq!(respond(&Key::random().unwrap(), &first).unwrap_err(), HandshakeError::Refused);
         assert_eq!(near.finish(&first).unwrap_err(), HandshakeError::Refused);
         let recorded = respond(&key, &first).unwrap().message;
         let (near, _) = Initiator::new(&key).unwrap();
@@ -153,7 +153,7 @@ pub(crate) mod tests {
 
     #[test]
     fn another_version_is_answered_and_named() {
-        let key = Key::random();
+        let key = Key::random().unwrap();
         let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
         assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
         assert!(
@@ -167,7 +167,7 @@ pub(crate) mod tests {
         #[test]
         fn no_stranger_is_answered(bytes in prop::collection::vec(any::<u8>(), LENGTH)) {
             let message: [u8; LENGTH] = bytes.try_into().unwrap();
-            prop_assert!(respond(&Key::random(), &message).is_err());
+            prop_assert!(respond(&Key::random().unwrap(), &message).is_err());
         }
 
         #[test]

@@ -3,12 +3,14 @@
 //! Random and not a passphrase: a recorded first message would let a passphrase be guessed at leisure.
 
 use std::fmt::{self, Write as _};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, openat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::links::LinkError;
 
 /// Bytes of a key.
 pub const LENGTH: usize = 32;
@@ -34,6 +36,14 @@ pub enum KeyError {
         /// As named.
         path: String,
     },
+    /// Its place cannot be trusted.
+    #[error("the key file {path} is not written: {why}")]
+    Refused {
+        /// As named.
+        path: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// It is no key.
     #[error("{place} holds no key: 64 hexadecimal digits are wanted; `plimsoll key new FILE` makes one")]
     Malformed {
@@ -43,9 +53,12 @@ pub enum KeyError {
 }
 
 impl Key {
-    /// A new one, from the operating system's random source by way of a cryptographic generator.
-    pub fn random() -> Self {
-        Key(rand::random())
+    /// A new one, from the operating system's random source.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn random() -> io::Result<Self> {
+        crate::random::secret().map(Key)
     }
 
     /// The key of servers that were told to be open to everybody. It keeps nobody out.
@@ -99,8 +112,13 @@ impl Key {
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        let place = crate::links::locate(path).map_err(|e| match e {
+            LinkError::Refused(why) => KeyError::Refused { path: shown.clone(), why },
+            LinkError::Failed(e) => failed(e),
+        })?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made = openat(&place.directory, &place.name, flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(made.map_err(|e| failed(e.into()))?);
         writeln!(file, "{}", self.to_hex()).and_then(|()| file.sync_all()).map_err(failed)
     }
 }
@@ -151,7 +169,7 @@ mod tests {
 
     #[test]
     fn keys_differ_round_trip_and_hide() {
-        let (one, two) = (Key::random(), Key::random());
+        let (one, two) = (Key::random().unwrap(), Key::random().unwrap());
         assert_ne!(one, two);
         assert_ne!(one, Key::open());
         assert_eq!(Key::from_hex(&format!(" {}\n", one.to_hex()), "text").unwrap(), one);
@@ -171,7 +189,7 @@ mod tests {
     fn a_key_file_is_its_owners_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
-        let key = Key::random();
+        let key = Key::random().unwrap();
         key.write_new(&path).unwrap();
         assert_eq!(Key::read(&path).unwrap(), key);
         assert!(matches!(key.write_new(&path), Err(KeyError::File { .. })), "an existing key is kept");

@@ -75,8 +75,11 @@ pub struct Hex128([u8; 16]);
 
 impl Hex128 {
     /// New ones.
-    pub fn random() -> Self {
-        Hex128(rand::random())
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn random() -> std::io::Result<Self> {
+        crate::random::secret().map(Hex128)
     }
 
     /// The bytes.

@@ -17,6 +17,7 @@ use crate::sample::{CannotMeasure, WAITED};
 /// The pipe broke or carried something that is not a request.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
+    crate::program::take_name();
     let Some(Request::Begin { machine, options }) = read(&mut from)? else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the first message must be 'begin'"));
     };

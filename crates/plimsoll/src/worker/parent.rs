@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::message::{self, Reply, Request};
 use crate::bench::{self, Options, Prepared};
@@ -250,7 +252,7 @@ impl Drop for Remote {
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
             // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
-            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.max(Left::GRACE).min(PATIENCE));
+            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.clamp(Left::GRACE, PATIENCE));
             let _ = worker.done(&Request::Finish, patience);
         }
     }
@@ -278,6 +280,7 @@ impl Worker {
         };
         // A process group of its own: Ctrl-C reaches the parent alone, which then decides.
         let mut child = Command::new(program)
+            .arg0("plimsoll")
             .arg("worker")
             .process_group(0)
             .stdin(Stdio::piped())
@@ -319,8 +322,16 @@ impl Worker {
 
     fn ask_once(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
         let sent = self.stdin.as_mut().map(|pipe| message::write(pipe, request));
-        if !matches!(sent, Some(Ok(()))) {
-            return Err(self.lost());
+        match sent {
+            Some(Ok(())) => {}
+            // Not the worker's fault: what is to be said has no form that can be sent.
+            Some(Err(error)) if error.get_ref().is_some() => {
+                return Err(CannotMeasure::environment(format!(
+                    "the request to the worker cannot be written: {}",
+                    crate::text::shown(&error.to_string())
+                )));
+            }
+            _ => return Err(self.lost()),
         }
         let deadline = Duration::try_from_secs_f64(seconds).map_or_else(|_| never(), after);
         select! {
@@ -349,15 +360,24 @@ impl Worker {
     /// Why the worker is gone.
     fn lost(&mut self) -> CannotMeasure {
         self.stdin = None;
-        // Its pipe is closed, so it has ended or is about to: its status is settled, and a kill only bounds the wait.
-        let status = self.child.take().and_then(|mut child| {
+        let Some(mut child) = self.child.take() else { return CannotMeasure::environment("worker is gone") };
+        // Its pipe is closed, so it has ended or is about to. Only what it ended with by itself says why: a kill is ours.
+        let by_itself = ends_within(&child, LAST_WORDS);
+        if !by_itself {
             let _ = child.kill();
-            child.wait().ok()
-        });
+        }
+        let status = child.wait().ok().filter(|_| by_itself);
         // A process that the worker left behind may hold its standard error open.
         let said = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
         CannotMeasure::environment(obituary(status, &said))
     }
+}
+
+/// Whether the process has ended, or does within `patience`.
+fn ends_within(child: &Child, patience: Duration) -> bool {
+    let Ok(handle) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return true };
+    let timeout = Timespec::try_from(patience).ok();
+    poll(&mut [PollFd::new(&handle, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 /// A detached thread; a failure to make one is an error and no panic.
@@ -388,7 +408,7 @@ fn obituary(status: Option<ExitStatus>, said: &str) -> String {
         Some((Some(7), _)) => "worker killed (signal 7: memory or file behind it went away)".to_owned(),
         Some((Some(signal), _)) => format!("worker killed (signal {signal})"),
         Some((None, Some(code))) => format!("worker ended with code {code}"),
-        _ => "worker is gone".to_owned(),
+        _ => "worker closed its pipe, did not end, and was ended".to_owned(),
     };
     match said.trim() {
         "" => how,

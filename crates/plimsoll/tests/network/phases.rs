@@ -61,8 +61,12 @@ fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError>
         return Ok(());
     }
     control.receive(soon())?;
-    let welcome =
-        Welcome { session: Hex128::random(), max_streams: 1, max_nanos: 60_000_000_000, max_rate: 1 << 40 };
+    let welcome = Welcome {
+        session: Hex128::random().unwrap(),
+        max_streams: 1,
+        max_nanos: 60_000_000_000,
+        max_rate: 1 << 40,
+    };
     control.send(&Message::Welcome(welcome))?;
     if last == Phase::Welcomed {
         return Ok(());
@@ -120,7 +124,7 @@ fn a_far_end_that_is_gone_in_any_phase_is_a_far_end_failure_in_one_line() {
             if direction == Direction::Down && last == Phase::Sent {
                 continue;
             }
-            let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), Key::random());
+            let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), Key::random().unwrap());
             let address = listener.local_addr().unwrap();
             let error = std::thread::scope(|scope| {
                 let far = scope.spawn(|| {

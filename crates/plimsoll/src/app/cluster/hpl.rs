@@ -229,7 +229,13 @@ fn peak(ended: &Ended) -> Option<f64> {
 pub(super) fn through(search: &Search, roster: &Roster, limit: f64) -> Result<Through, CannotMeasure> {
     let program = search.find("mpirun", "mpirun", &[]);
     let program = program.map_err(|why| CannotMeasure::not_here(format!("mpirun: {why}")))?;
-    Ok(Through { program, arguments: launch(roster, std::env::vars())?, export: "-x", limit })
+    Ok(Through { program, arguments: launch(roster, variables())?, export: "-x", limit })
+}
+
+/// The environment, without what is not UTF-8.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The launcher's words before the tool: one process on each machine of the run, this one first.

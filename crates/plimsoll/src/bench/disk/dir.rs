@@ -38,7 +38,15 @@ pub enum DirError {
     /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
     #[error("--dir {0} lets nobody create files (immutable? see lsattr -d); name another directory")]
     Immutable(String),
-    /// Any other refusal.
+    /// Another user could lead it anywhere.
+    #[error("--dir {dir} is not used: {why}")]
+    NotTrusted {
+        /// As named.
+        dir: String,
+        /// Which link on its way is another user's.
+        why: String,
+    },
+    /// Any other reason of the system.
     #[error("--dir {dir} cannot be used: {errno}; name another directory")]
     Other {
         /// As given.
@@ -120,6 +128,7 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
         Some(Errno::ACCESS) => DirError::NoPermission(name()),
         errno => DirError::Other { dir: name(), errno: errno.unwrap_or(Errno::INVAL) },
     };
+    crate::links::trusted(dir).map_err(|why| DirError::NotTrusted { dir: name(), why })?;
     let path = dir.canonicalize().map_err(|e| failed(&e))?;
     let metadata = path.metadata().map_err(|e| failed(&e))?;
     if !metadata.is_dir() {

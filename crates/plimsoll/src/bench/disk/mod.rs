@@ -43,7 +43,8 @@ use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
 use crate::sample;
 use crate::stats::Times;
-use dir::{DirError, DirFacts, NoSpace, check_dir};
+pub use dir::DirError;
+use dir::{DirFacts, NoSpace, check_dir};
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

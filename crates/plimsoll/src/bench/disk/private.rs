@@ -50,7 +50,7 @@ const CHANGED: Refusal =
     Refusal::Planted("something else was put in the place of its private directory; name another --dir");
 
 fn make(dir: &OwnedFd, flags: OFlags) -> Result<(OwnedFd, Option<LeftDirectory>), Refusal> {
-    let name = format!("{PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>());
+    let name = format!("{PREFIX}{}-{:016x}", std::process::id(), crate::random::number());
     rustix::fs::mkdirat(dir, &name, Mode::RWXU)?;
     let parent = dir.try_clone().map_err(|_| Errno::MFILE)?;
     let mut left = LeftDirectory { parent, name, there: true };
@@ -177,7 +177,7 @@ mod tests {
 
     /// A directory as [`open`] makes it, with what a kill left in it.
     fn left(dir: &Path, data: Option<&str>) -> String {
-        let name = format!("{PREFIX}4711-{:016x}", rand::random::<u64>());
+        let name = format!("{PREFIX}4711-{:016x}", crate::random::number());
         let own = dir.join(&name);
         std::fs::create_dir(&own).expect("create");
         std::fs::set_permissions(&own, PermissionsExt::from_mode(0o700)).expect("chmod");

@@ -28,6 +28,7 @@ use crate::text::{shown, shown_bytes};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawTarget {
     /// The device, or a link to it.
+    #[serde(with = "crate::text::path")]
     pub device: PathBuf,
     /// Leave to destroy what is on it.
     pub consent: Option<Consent>,
@@ -37,6 +38,7 @@ pub struct RawTarget {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consent {
     /// The device once more.
+    #[serde(with = "crate::text::path")]
     pub device: PathBuf,
     /// Its serial number, or its size in bytes where it has none.
     pub serial: String,

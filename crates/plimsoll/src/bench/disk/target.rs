@@ -334,8 +334,11 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
     }
 }
 
-/// A write past RLIMIT_FSIZE kills by SIGXFSZ unless the signal is caught; then it fails with EFBIG.
+/// A write past RLIMIT_FSIZE kills by SIGXFSZ unless the signal is caught or ignored; then it fails with EFBIG.
 fn survive_file_size_limit() {
+    if plimsoll_metal::signal::is_ignored(Signal::XFSZ.as_raw()) {
+        return;
+    }
     // What the flag says is not needed; a refused registration leaves the default, which is no wrong figure.
     let _ = signal_hook::flag::register(Signal::XFSZ.as_raw(), Arc::new(AtomicBool::new(false)));
 }

@@ -32,8 +32,9 @@ use crate::bench::{Better, Metric, place};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
+use crate::program::Own;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{Facts, Offer};
+use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
 use crate::warning::Warning;
 
@@ -42,8 +43,11 @@ const fn metric(name: &'static str, unit: Unit, better: Better) -> Metric {
 }
 
 /// This very program, also when its file has been replaced since it started.
-fn own_program() -> PathBuf {
-    PathBuf::from("/proc/self/exe")
+fn own_program() -> Result<PathBuf, CannotMeasure> {
+    let own = Own::find().map_err(|e| {
+        CannotMeasure::environment(format!("cannot find this program's own file: {e}; mount /proc"))
+    })?;
+    Ok(own.path)
 }
 
 /// The message sizes asked for, or the default.
@@ -139,6 +143,14 @@ impl Placement {
         }
         facts
     }
+}
+
+/// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
+fn foreign_datagrams(count: u64) -> Option<Warning> {
+    let text = format!(
+        "{count} datagrams that are not part of this measurement came to its ports; they are not counted"
+    );
+    (count > 0).then(|| Warning::Other { code: "foreign-datagrams".to_owned(), text })
 }
 
 #[cfg(test)]

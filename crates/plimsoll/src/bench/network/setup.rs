@@ -41,7 +41,7 @@ impl Setup {
                 let placement = Placement::apart(cx.machine);
                 Setup { place: Place::Server { address, key }, from: None, placement, machine: None }
             }
-            None => Setup::private(super::own_program(), Placement::on_two_cores(cx.machine)),
+            None => Setup::private(super::own_program()?, Placement::on_two_cores(cx.machine)),
         };
         Ok(Setup { from, machine: Some(cx.machine.clone()), ..setup })
     }
@@ -54,6 +54,11 @@ impl Setup {
             self.placement = placement;
         }
         self
+    }
+
+    /// The machine, where it is known.
+    pub(super) const fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
     }
 
     /// The way to the far end.

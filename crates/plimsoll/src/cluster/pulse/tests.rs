@@ -17,7 +17,7 @@ struct First {
 /// Rank 0 of so many.
 fn first(size: usize) -> First {
     let ((out, inbox), (alarm, _)) = (unbounded(), unbounded());
-    let watch = Arc::new(Watch::new(size, out, alarm));
+    let watch = Arc::new(Watch::new(0, size, out, alarm));
     let (pulse, place) = Pulse::lead(size, &watch).unwrap();
     First { pulse, place, watch, inbox }
 }
@@ -71,7 +71,7 @@ struct Both {
 
 fn both() -> Both {
     let (first, (out, inbox), (alarm, _)) = (first(2), unbounded(), unbounded());
-    let watch = Arc::new(Watch::new(2, out, alarm));
+    let watch = Arc::new(Watch::new(0, 2, out, alarm));
     let pulse = Pulse::follow(1, first.place.clone(), LONG, &watch).unwrap();
     watch.tied_within(0, LONG);
     first.watch.tied_within(1, LONG);
@@ -100,11 +100,11 @@ fn whoever_ends_in_order_first_is_not_lost_to_the_other() {
 #[test]
 fn a_follower_whose_rank_0_closes_without_a_word_has_lost_it() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let key = Key::random();
+    let key = Key::random().unwrap();
     let addresses = vec![Ipv4Addr::LOCALHOST.into()];
     let place = Place { addresses, port: listener.local_addr().unwrap().port(), key: key.to_hex() };
     let ((out, inbox), (alarm, _)) = (unbounded(), unbounded());
-    let watch = Arc::new(Watch::new(2, out, alarm));
+    let watch = Arc::new(Watch::new(0, 2, out, alarm));
     let _pulse = Pulse::follow(1, place, LONG, &watch).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let mut said = [0; KNOCK];
@@ -123,7 +123,7 @@ fn nobody_else_is_let_in() {
     let first = first(3);
     let key = Key::from_hex(&first.place.key, "the test").unwrap();
     let _second = first.tied(2);
-    let unlike = |rank| knock(rank, &Key::random());
+    let unlike = |rank| knock(rank, &Key::random().unwrap());
     // Another key, ranks that are not in the world, rank 0 itself, one that is connected, and what a browser says.
     let mut strange = vec![unlike(1).to_vec(), knock(3, &key).to_vec(), knock(0, &key).to_vec()];
     strange.push([&knock(2, &key)[..], &[HERE]].concat());
@@ -158,7 +158,7 @@ fn no_more_are_let_in_than_there_are_ranks() {
 
 #[test]
 fn neither_says_the_key_or_what_another_could_say() {
-    let key = Key::random();
+    let key = Key::random().unwrap();
     let (said, answered) = (knock(1, &key), answer(1, &key));
     for told in [&said[..], &answered] {
         assert!(told.windows(8).all(|part| key.bytes().windows(8).all(|own| own != part)));
@@ -175,7 +175,7 @@ fn somebody_at_that_address_who_is_not_rank_0_is_not_taken_for_it() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addresses = vec![Ipv4Addr::LOCALHOST.into()];
     let port = listener.local_addr().unwrap().port();
-    let place = Place { addresses, port, key: Key::random().to_hex() };
+    let place = Place { addresses, port, key: Key::random().unwrap().to_hex() };
     // What it heard, as it was or turned round.
     for mask in [0, 0xff] {
         std::thread::scope(|scope| {

@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -280,7 +280,8 @@ impl Peer for Fio {
         }
         if case.benchmark() == "disk.fsync" {
             let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
-            let mut reading = Reading::of((job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9)?;
+            let value = (job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9;
+            let mut reading = Reading::of(value, job.account("latency", 1.0))?;
             if job.write.total_ios * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
                 reading
                     .differs
@@ -288,13 +289,15 @@ impl Peer for Fio {
             }
             return Ok(reading);
         }
-        let value = match metric(case).ok_or("the case has no block")? {
+        let metric = metric(case).ok_or("the case has no block")?;
+        let value = match metric {
             "latency" => job.latency_ns() * 1e-9,
             "rate" => job.read.iops + job.write.iops,
             _ => job.read.bw_bytes + job.write.bw_bytes,
         };
-        let mut reading = Reading::of(value)?;
         let depth = case.number("depth").unwrap_or(1);
+        let in_flight = depth as f64 * case.threads() as f64;
+        let mut reading = Reading::of(value, job.account(metric, in_flight))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
         reading.achieved.insert("depth".to_owned(), format!("{reached:.0} % at {}", level(depth)));
         // An engine of one transfer at a time has no depth: ours says so too.
@@ -345,6 +348,20 @@ impl Measured {
         let latency = |side: &Side| side.slat_ns.mean + side.clat_ns.mean;
         all.iter().map(|side| side.total_ios * latency(side)).sum::<f64>() / count
     }
+
+    /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
+    /// them in flight, but for what it does between two.
+    fn account(&self, metric: &str, in_flight: f64) -> Account {
+        const BUSY: f64 = 0.02;
+        let Self { read, write, .. } = self;
+        let seconds = Seconds::whole(read.runtime.max(write.runtime)).times(1e-3);
+        let transfers = read.total_ios + write.total_ios;
+        match metric {
+            "latency" => Account::of(transfers / in_flight, seconds.filled(BUSY)),
+            "rate" => Account::of(transfers, seconds),
+            _ => Account::of(read.io_bytes + write.io_bytes, seconds),
+        }
+    }
 }
 
 /// What it says it was asked.
@@ -382,6 +399,11 @@ struct Side {
     iops: f64,
     #[serde(default)]
     total_ios: f64,
+    #[serde(default)]
+    io_bytes: f64,
+    /// Milliseconds.
+    #[serde(default)]
+    runtime: f64,
     slat_ns: Times,
     clat_ns: Times,
 }

@@ -53,7 +53,7 @@ pub(crate) fn admit(channel: &mut Channel, streams: u16) -> Result<Result<Vec<Ud
     };
     let sockets: Vec<UdpSocket> = (0..streams).map(open).collect::<io::Result<_>>().map_err(Lost::Here)?;
     let ports: io::Result<Vec<u16>> = sockets.iter().map(|s| Ok(s.local_addr()?.port())).collect();
-    let token = Hex128::random();
+    let token = Hex128::random().map_err(Lost::Here)?;
     channel.send(&Message::Ports(Ports { token, ports: ports.map_err(Lost::Here)? }))?;
     let mut waiting: Vec<usize> = (0..sockets.len()).collect();
     let deadline = Instant::now() + REQUEST;

@@ -23,7 +23,7 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn messages_round_trip() {
-    let join = Join { session: Hex128::random(), stream: 3, sockets: Sockets::default() };
+    let join = Join { session: Hex128::random().unwrap(), stream: 3, sockets: Sockets::default() };
     let looks = vec![Look { at: u64::MAX, ..Look::default() }; MAX_LOOKS];
     let report = Report {
         sent: Some(Sent { looks, ..Sent::default() }),
@@ -112,7 +112,7 @@ fn bad_content_is_refused() {
 #[test]
 fn socket_options_have_ranges() {
     let sockets = |f: fn(&mut Sockets)| {
-        let mut join = Join { session: Hex128::random(), stream: 0, sockets: Sockets::default() };
+        let mut join = Join { session: Hex128::random().unwrap(), stream: 0, sockets: Sockets::default() };
         f(&mut join.sockets);
         Message::parse(&Message::Join(join).to_json())
     };

@@ -168,10 +168,11 @@ impl Talk {
     pub(super) fn open(server: SocketAddr, from: Option<IpAddr>) -> Result<Self, TalkError> {
         let mut stream = dial(server, from, &Sockets::default(), HANDSHAKE)?;
         stream.set_write_timeout(Some(HANDSHAKE))?;
-        let mut cookie = [0; COOKIE];
+        let mut cookie: [u8; COOKIE] = crate::random::distinct();
         for byte in &mut cookie[..COOKIE - 1] {
-            *byte = LETTERS[usize::from(rand::random::<u8>() % 32)];
+            *byte = LETTERS[usize::from(*byte % 32)];
         }
+        cookie[COOKIE - 1] = 0;
         stream.write_all(&cookie)?;
         Ok(Talk { stream, cookie })
     }

@@ -1,0 +1,73 @@
+//! Signals as messages. What was ignored when plimsoll was started stays ignored: by nohup, by `trap '' HUP`, by a shell that
+//! put it into the background. What it starts inherits that from it.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crossbeam_channel::{Receiver, unbounded};
+use plimsoll_metal::signal::is_ignored;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+
+use super::{Failure, code};
+
+/// Those that ask for the end.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Those of [`ENDING`] that were not ignored when this process was started. To be asked before any handler is installed.
+fn heeded() -> Vec<i32> {
+    ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
+}
+
+/// Prepares this process for its life.
+///
+/// A write past RLIMIT_FSIZE becomes an error (EFBIG) where the default is death by SIGXFSZ. Where SIGCHLD is ignored, the
+/// kernel collects children and tells nobody how they ended; a handler undoes that.
+pub(super) fn settle() {
+    let unneeded = || Arc::new(AtomicBool::new(false));
+    // What the flags say is not needed; a refused registration leaves what was, which is no wrong figure.
+    if !is_ignored(SIGXFSZ) {
+        let _ = signal_hook::flag::register(SIGXFSZ, unneeded());
+    }
+    if is_ignored(SIGCHLD) {
+        let _ = signal_hook::flag::register(SIGCHLD, unneeded());
+    }
+}
+
+/// A message on the first signal; the second one ends the program at once.
+///
+/// # Errors
+/// The system gives no handler or no thread.
+pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
+    let (sender, receiver) = unbounded();
+    let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
+    let watch = std::thread::Builder::new().spawn(move || {
+        let mut seen = 0;
+        for _ in signals.forever() {
+            seen += 1;
+            if seen > 1 || sender.send(()).is_err() {
+                std::process::exit(i32::from(code::INTERRUPTED));
+            }
+        }
+    });
+    watch.map_err(|e| {
+        Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v"))
+    })?;
+    Ok(receiver)
+}
+
+/// A byte into `end` at each signal.
+///
+/// # Errors
+/// The system gives no handler.
+pub(super) fn told_through(end: &UnixStream) -> Result<(), Failure> {
+    heeded().into_iter().try_for_each(|signal| {
+        let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));
+        end.map(drop).map_err(|e| unwatched(&e))
+    })
+}
+
+fn unwatched(error: &std::io::Error) -> Failure {
+    Failure::environment(format!("cannot watch for signals: {error}"))
+}

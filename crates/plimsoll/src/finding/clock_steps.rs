@@ -1,0 +1,49 @@
+//! The wall clock was set while the run went on.
+
+use std::time::Duration;
+
+use super::finding;
+use crate::document::Finding;
+use crate::quantity::format_duration;
+use crate::wall::Step;
+
+/// One finding for each machine whose wall clock was set, with all its steps.
+pub fn clock_steps(steps: &[Step]) -> Vec<Finding> {
+    let mut nodes: Vec<&str> = steps.iter().map(|step| step.node.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.into_iter().filter_map(|node| of_node(node, steps)).collect()
+}
+
+fn of_node(node: &str, steps: &[Step]) -> Option<Finding> {
+    let own: Vec<&Step> = steps.iter().filter(|step| step.node == node).collect();
+    let largest = own.iter().copied().max_by(|a, b| a.by_s.abs().total_cmp(&b.by_s.abs()))?;
+    let span = |s: f64| format_duration(Duration::try_from_secs_f64(s.abs()).unwrap_or(Duration::MAX));
+    let direction = if largest.by_s < 0.0 { "back" } else { "forward" };
+    let often = match own.len() {
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    };
+    let text = format!(
+        "the wall clock of {} was set {often} during the run, at most {direction} by {}; times of day are uncertain by that, durations and rates are not: they are measured with a clock that cannot be set",
+        crate::text::shown(node),
+        span(largest.by_s)
+    );
+    Some(finding("clock-stepped", text, serde_json::json!({ "node": node, "steps": own })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_machine_is_told_once_with_its_largest_step() {
+        let step = |node: &str, by_s| Step { node: node.to_owned(), at_s: 1.0, by_s };
+        assert_eq!(clock_steps(&[]), []);
+        let found = clock_steps(&[step("b", 2.0), step("a", -3596.0), step("b", 360_000.0)]);
+        let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
+        assert!(texts[0].contains("of a was set once during the run, at most back by "), "{texts:?}");
+        assert!(texts[1].contains("of b was set 2 times") && texts[1].contains("forward by "), "{texts:?}");
+        assert_eq!(found[1].evidence["steps"].as_array().unwrap().len(), 2);
+    }
+}

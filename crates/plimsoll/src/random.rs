@@ -1,0 +1,68 @@
+//! Random bytes of the operating system, which it can refuse (getrandom(2): early in the boot, under a filter of system calls).
+
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sha2::{Digest, Sha256};
+
+/// Bytes that nobody can foresee, for keys and tokens.
+///
+/// # Errors
+/// The system gives none. Nothing weaker may stand in for them.
+pub fn secret<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    SysRng
+        .try_fill_bytes(&mut bytes)
+        .map_err(|e| io::Error::other(format!("the system gives no random bytes ({e}); see getrandom(2)")))?;
+    Ok(bytes)
+}
+
+/// Bytes that differ from call to call and from process to process, for seeds and names; random where the system gives any.
+pub fn distinct<const N: usize>() -> [u8; N] {
+    secret().or_else(|_| from_device()).unwrap_or_else(|_: io::Error| from_surroundings())
+}
+
+/// A number as [`distinct`] bytes.
+pub fn number() -> u64 {
+    u64::from_ne_bytes(distinct())
+}
+
+fn from_device<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// From what differs: the time to the nanosecond, the process, and how many were made.
+fn from_surroundings<const N: usize>() -> [u8; N] {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let mut bytes = [0; N];
+    for part in bytes.chunks_mut(32) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let mut mixed = Sha256::new();
+        mixed.update(MADE.fetch_add(1, Ordering::Relaxed).to_ne_bytes());
+        mixed.update(now.tv_sec.to_ne_bytes());
+        mixed.update(now.tv_nsec.to_ne_bytes());
+        mixed.update(std::process::id().to_ne_bytes());
+        part.copy_from_slice(&mixed.finalize()[..part.len()]);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_are_alike_whatever_they_come_from() {
+        assert_ne!(secret::<32>().unwrap(), secret::<32>().unwrap());
+        assert_ne!(distinct::<16>(), distinct::<16>());
+        assert_ne!(from_device::<16>().unwrap(), from_device::<16>().unwrap());
+        let long = from_surroundings::<70>();
+        assert_ne!(long, from_surroundings::<70>());
+        assert_ne!(long[..32], long[32..64]);
+        assert_ne!(number(), number());
+    }
+}

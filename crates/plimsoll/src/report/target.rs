@@ -1,0 +1,397 @@
+//! A file that the user named for a document: replaced whole or not at all, or, where it is a pipe or a terminal, written into.
+//!
+//! What another user may have planted on the way to it is refused ([`crate::links`]): the path is followed once when all is
+//! checked and again when the document is written, each time by open directories.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, never};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{
+    Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, fsync, ftruncate, major, minor,
+    openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::links::{Found, LinkError, Place, locate};
+
+/// How long a stopped run still waits for a reader that takes nothing: it ends within 2 s of the signal.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the user wants the end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// To write, never to wait in the opening, never through a link.
+const WRITE: OFlags = OFlags::WRONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
+/// Why a file cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The system says no.
+    #[error("cannot write {path}: {cause}; name another file")]
+    Failed {
+        /// The file.
+        path: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Another user could have put it there, or writing there could do harm.
+    #[error("{path} is not written: {why}")]
+    Refused {
+        /// The file.
+        path: String,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+/// Whom a writer asks while it waits, and whom it tells.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    /// A message, which is left there, ends the waiting for a reader.
+    pub interrupts: Receiver<()>,
+    /// Told in a line what is waited for.
+    pub tell: fn(&str),
+}
+
+impl Waits {
+    /// For a command whose signals have their default effect: they end it.
+    pub fn forever(tell: fn(&str)) -> Self {
+        Self { interrupts: never(), tell }
+    }
+}
+
+/// A file for a document, found fit to be written.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    waits: Waits,
+}
+
+impl Target {
+    /// Checks, without changing anything, that `path` can be written; to be asked before anything is measured.
+    ///
+    /// # Errors
+    /// Its directory is missing or read-only, it is a directory, or not to be trusted.
+    pub fn new(path: &Path, waits: &Waits) -> Result<Self, TargetError> {
+        let check = || -> Result<(), Trouble> {
+            let place = named(path)?;
+            let kind = kind(&place)?;
+            if !matches!(kind, Kind::New | Kind::Open) {
+                accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::empty())?;
+            }
+            if matches!(kind, Kind::New | Kind::Regular) {
+                let directory = Access::WRITE_OK | Access::EXEC_OK;
+                accessat(&place.directory, c".", directory, AtFlags::empty())?;
+            }
+            Ok(())
+        };
+        check().map_err(|trouble| trouble.about(path))?;
+        Ok(Self { path: path.to_owned(), waits: waits.clone() })
+    }
+
+    /// Writes a document. A file that was there before stays whole until the new one is complete and on disk.
+    ///
+    /// # Errors
+    /// The disk is full, or anything else that the system says.
+    pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), TargetError> {
+        self.fill_within(None, fill)
+    }
+
+    /// As [`Target::fill`], for a run that was interrupted: a reader is waited for no longer than a second.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fill_at_last(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), TargetError> {
+        self.fill_within(Some(LAST_PATIENCE), fill)
+    }
+
+    fn fill_within(
+        &self,
+        patience: Option<Duration>,
+        fill: impl Fn(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), TargetError> {
+        let write = || -> Result<(), Trouble> {
+            let place = named(&self.path)?;
+            if matches!(kind(&place)?, Kind::New | Kind::Regular) {
+                return replaced(&place, fill);
+            }
+            let mut stream = Stream::open(&place, self.waits.clone(), patience)?;
+            Ok(fill(&mut stream)?)
+        };
+        write().map_err(|trouble| trouble.about(&self.path))
+    }
+
+    /// As [`Target::fill`], for any text.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, text: &str) -> Result<(), TargetError> {
+        self.fill(|file| file.write_all(text.as_bytes()))
+    }
+}
+
+/// A file that is written line by line as things happen; what was in it is gone.
+///
+/// # Errors
+/// As [`Target::new`].
+pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> {
+    let open = || -> Result<Box<dyn Write>, Trouble> {
+        let place = named(path)?;
+        let file = match kind(&place)? {
+            Kind::New => {
+                let mode = Mode::from_raw_mode(0o666);
+                openat(&place.directory, &place.name, WRITE | OFlags::CREATE | OFlags::EXCL, mode)?.into()
+            }
+            Kind::Regular => {
+                let file = opened(&place, OFlags::empty())?;
+                alone(&place, &fstat(&file)?)?;
+                ftruncate(&file, 0)?;
+                file
+            }
+            Kind::Stream | Kind::Open => {
+                return Ok(Box::new(BufWriter::new(Stream::open(&place, waits.clone(), None)?)));
+            }
+        };
+        Ok(Box::new(BufWriter::new(file)))
+    };
+    open().map_err(|trouble| trouble.about(path))
+}
+
+enum Trouble {
+    Refused(String),
+    Failed(io::Error),
+}
+
+impl Trouble {
+    fn about(self, path: &Path) -> TargetError {
+        let path = crate::text::shown_bytes(path.as_os_str().as_bytes());
+        match self {
+            Self::Refused(why) => TargetError::Refused { path, why },
+            Self::Failed(cause) => TargetError::Failed { path, cause },
+        }
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Errno> for Trouble {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno.into())
+    }
+}
+
+impl From<LinkError> for Trouble {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Refused(why) => Self::Refused(why),
+            LinkError::Failed(error) => Self::Failed(error),
+        }
+    }
+}
+
+fn named(path: &Path) -> Result<Place, Trouble> {
+    if path.file_name().is_none() {
+        return Err(Errno::INVAL.into());
+    }
+    let place = locate(path)?;
+    place.is_nobody_elses()?;
+    Ok(place)
+}
+
+enum Kind {
+    /// Nothing is there yet.
+    New,
+    Regular,
+    /// A pipe, a terminal or such, to be written into: replacing it would destroy it.
+    Stream,
+    /// Something that is open already, by the kernel's own link. The end of a file is written to: under its name it could not be
+    /// replaced.
+    Open,
+}
+
+/// What is there, as far as it may be written.
+fn kind(place: &Place) -> Result<Kind, Trouble> {
+    let (found, stream) = match &place.found {
+        Found::Nothing => return Ok(Kind::New),
+        Found::Something(found) => (**found, Kind::Stream),
+        Found::Open => {
+            let found = openat(&place.directory, &place.name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            (fstat(found)?, Kind::Open)
+        }
+    };
+    let refused = |what: &str| Err(Trouble::Refused(format!("it is {what}; name a file")));
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile if matches!(stream, Kind::Stream) => Ok(Kind::Regular),
+        FileType::RegularFile | FileType::Fifo => Ok(stream),
+        FileType::CharacterDevice if takes_text(&found) => Ok(stream),
+        FileType::CharacterDevice => refused("a device that is no terminal"),
+        FileType::BlockDevice => refused("a block device, whose data would be lost"),
+        FileType::Socket => refused("a socket"),
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        _ => refused("no file"),
+    }
+}
+
+/// Whether a character device merely takes what is written: null, zero, full, or a terminal (the kernel's
+/// Documentation/admin-guide/devices.txt). Others act on it, or even on being opened.
+fn takes_text(device: &Stat) -> bool {
+    const MEMORY: u32 = 1;
+    const NULL_ZERO_FULL: [u32; 3] = [3, 5, 7];
+    const TERMINALS: [u32; 2] = [4, 5];
+    const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
+    const USB_TERMINALS: u32 = 188;
+    let number = major(device.st_rdev);
+    (number == MEMORY && NULL_ZERO_FULL.contains(&minor(device.st_rdev)))
+        || TERMINALS.contains(&number)
+        || PSEUDO_TERMINALS.contains(&number)
+        || number == USB_TERMINALS
+}
+
+/// Opens what was found, and that alone.
+fn opened(place: &Place, more: OFlags) -> Result<File, Trouble> {
+    let flags = match place.found {
+        Found::Open => WRITE.difference(OFlags::NOFOLLOW),
+        _ => WRITE,
+    };
+    let file: OwnedFd = openat(&place.directory, &place.name, flags | more, Mode::empty())?;
+    if let Found::Something(found) = &place.found {
+        let now = fstat(&file)?;
+        if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino) {
+            return Err(Trouble::Refused("it changed while it was opened; name another file".to_owned()));
+        }
+    }
+    Ok(file.into())
+}
+
+/// Refuses to empty a file that has another name, where others could have given it this one.
+fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
+    let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
+    if shared && file.st_nlink > 1 {
+        return Err(Trouble::Refused(
+            "it has a second name (hard link) and others can write its directory; name another file"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Puts a new file in the place of what was found.
+fn replaced(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), Trouble> {
+    let directory = &place.directory;
+    let name = OsString::from(format!(".plimsoll-{:016x}", crate::random::number()));
+    let flags = WRITE | OFlags::CREATE | OFlags::EXCL;
+    let new = File::from(openat(directory, &name, flags, Mode::from_raw_mode(0o666))?);
+    let made =
+        filled(&new, place, fill).and_then(|()| Ok(renameat(directory, &name, directory, &place.name)?));
+    if made.is_err() {
+        // What cannot be removed either is told by its name, which is ours.
+        let _ = unlinkat(directory, &name, AtFlags::empty());
+    }
+    made?;
+    synced(place)?;
+    Ok(())
+}
+
+fn filled(new: &File, place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let me = rustix::process::geteuid().as_raw();
+    if let Found::Something(old) = &place.found
+        && old.st_uid == me
+    {
+        // Its reader may rely on it.
+        fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
+    }
+    let mut file = new;
+    fill(&mut file)?;
+    new.sync_all()
+}
+
+/// Brings the new name to the disk. A directory that may not be read, and a file system that knows no such order, are no failure.
+fn synced(place: &Place) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(&place.directory, OsStr::new("."), flags, Mode::empty()).and_then(fsync) {
+        Err(Errno::ACCESS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        done => done,
+    }
+}
+
+/// Something open that may not take all at once.
+struct Stream {
+    file: File,
+    waits: Waits,
+    /// How long it may take nothing.
+    patience: Option<Duration>,
+}
+
+impl Stream {
+    /// Opens it; a FIFO as soon as it has a reader.
+    fn open(place: &Place, waits: Waits, patience: Option<Duration>) -> Result<Self, Trouble> {
+        let fifo = match &place.found {
+            Found::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
+            _ => false,
+        };
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            match opened(place, OFlags::APPEND) {
+                Ok(file) => return Ok(Self { file, waits, patience }),
+                Err(Trouble::Failed(e)) if fifo && Errno::from_io_error(&e) == Some(Errno::NXIO) => {}
+                Err(trouble) => return Err(trouble),
+            }
+            if !told {
+                let name = crate::text::shown_bytes(place.name.as_bytes());
+                (waits.tell)(&format!("waiting for a reader of the FIFO {name}"));
+                told = true;
+            }
+            if is_over(&waits, begun, patience) {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads this FIFO").into());
+            }
+            // The kernel tells nobody that a reader has come.
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Whether what was begun then is waited for no longer.
+fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
+    !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let begun = Instant::now();
+        loop {
+            match self.file.write(bytes) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            if is_over(&self.waits, begun, self.patience) {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader takes nothing"));
+            }
+            let timeout = Timespec::try_from(LOOK).ok();
+            // Interrupted or late: it is tried again.
+            let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], timeout.as_ref());
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

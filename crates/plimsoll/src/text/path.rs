@@ -1,0 +1,98 @@
+//! Paths in messages between our own processes: `#[serde(with = "crate::text::path")]`. A path is bytes and need not be UTF-8;
+//! one that is becomes a string, any other a list of its bytes.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&Path> for Written {
+    fn from(path: &Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+}
+
+impl From<Written> for PathBuf {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Text(text) => text.into(),
+            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }
+    }
+}
+
+/// Writes a path.
+///
+/// # Errors
+/// What the serializer says.
+pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    Written::from(path).serialize(to)
+}
+
+/// Reads a path.
+///
+/// # Errors
+/// It is neither a string nor a list of bytes.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    Written::deserialize(from).map(PathBuf::from)
+}
+
+/// The same for a path that may be missing.
+pub mod option {
+    use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, Written};
+
+    /// Writes a path, or null.
+    ///
+    /// # Errors
+    /// What the serializer says.
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(|path: &Path| Written::from(path)).serialize(to)
+    }
+
+    /// Reads a path, or null.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        Ok(Option::<Written>::deserialize(from)?.map(PathBuf::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Two {
+        #[serde(with = "super")]
+        one: PathBuf,
+        #[serde(default, with = "super::option")]
+        other: Option<PathBuf>,
+    }
+
+    #[test]
+    fn every_path_comes_back_and_text_stays_text() {
+        let odd = PathBuf::from(OsString::from_vec(b"/a\xff\xfe/\"\n".to_vec()));
+        for one in [PathBuf::from("/plain/größe"), odd, PathBuf::new()] {
+            for other in [None, Some(one.clone())] {
+                let two = Two { one: one.clone(), other };
+                let text = serde_json::to_string(&two).unwrap();
+                assert_eq!(serde_json::from_str::<Two>(&text).unwrap(), two, "{text}");
+            }
+        }
+        let text = serde_json::to_string(&Two { one: "/x".into(), other: None }).unwrap();
+        assert_eq!(text, r#"{"one":"/x","other":null}"#);
+        assert_eq!(serde_json::from_str::<Two>(r#"{"one":"/x"}"#).unwrap().other, None);
+    }
+}

@@ -1,0 +1,170 @@
+//! The wall clock: it says when, and never how long. It can be wrong by decades, before 1970, and set in the course of a run.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Seconds by which it must be set to be told: reading two clocks one after the other takes far less, and programs that set
+/// it leave less to slewing, which is no step (chrony and ntpd: 0.1 s).
+const STEP: f64 = 0.1;
+
+/// Now. What no calendar of this program holds (before the year -9999, after 9999) is the first or last moment that it does.
+pub fn now() -> Timestamp {
+    stamp(SystemTime::now())
+}
+
+/// So long ago, or the first moment of all.
+pub fn before(age: std::time::Duration) -> Timestamp {
+    now().checked_sub(age).unwrap_or(Timestamp::MIN)
+}
+
+fn stamp(time: SystemTime) -> Timestamp {
+    let bound = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
+    Timestamp::try_from(time).unwrap_or(bound)
+}
+
+/// A new id of a run: UUID version 7 (RFC 9562 §5.7), ordered by the wall clock to the millisecond. Before 1970 its time is 0.
+pub fn run_id() -> String {
+    id(now(), &crate::random::distinct())
+}
+
+fn id(now: Timestamp, random: &[u8; 10]) -> String {
+    let millis = u64::try_from(now.as_millisecond()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, random).into_uuid().to_string()
+}
+
+/// Once in the course of a run somebody set the wall clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The machine's name in the run.
+    pub node: String,
+    /// Seconds since that machine began, when it was noticed.
+    pub at_s: f64,
+    /// Seconds by which it was set forward; negative: back.
+    pub by_s: f64,
+}
+
+/// Seconds of a monotonic clock, which nobody can set. Asked of the kernel itself, past what may be put between a program and
+/// its C library.
+pub fn monotonic() -> f64 {
+    seconds(clock_gettime(ClockId::Monotonic))
+}
+
+fn seconds(time: Timespec) -> f64 {
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Seconds by which the wall clock is ahead of the time since the boot. Both follow the same slewing and count suspension,
+/// so this changes with a step alone.
+fn ahead() -> f64 {
+    const TRIES: usize = 3;
+    let read = || {
+        let before = seconds(clock_gettime(ClockId::Boottime));
+        let wall = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => since.as_secs_f64(),
+            Err(until) => -until.duration().as_secs_f64(),
+        };
+        let after = seconds(clock_gettime(ClockId::Boottime));
+        (after - before, wall - (before + after) / 2.0)
+    };
+    // The one that was least interrupted.
+    let tries = std::iter::repeat_with(read).take(TRIES);
+    tries.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0.0, |(_, ahead)| ahead)
+}
+
+/// Watches for steps of the wall clock.
+#[derive(Debug)]
+pub struct Watch {
+    read: fn() -> f64,
+    ahead: f64,
+    /// When, and by how much.
+    steps: Vec<(f64, f64)>,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn new() -> Self {
+        Self::by(ahead)
+    }
+
+    fn by(read: fn() -> f64) -> Self {
+        Self { read, ahead: read(), steps: Vec::new() }
+    }
+
+    /// Looks whether it was set since the last look; `at` is the time of the run.
+    pub fn look(&mut self, at: f64) {
+        let ahead = (self.read)();
+        let by = ahead - self.ahead;
+        if by.abs() > STEP {
+            self.steps.push((at, by));
+            self.ahead = ahead;
+        }
+    }
+
+    /// The steps so far.
+    pub fn steps(&self, node: &str) -> Vec<Step> {
+        let step = |&(at_s, by_s): &(f64, f64)| Step { node: node.to_owned(), at_s, by_s };
+        self.steps.iter().map(step).collect()
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_wall_time_has_a_stamp_and_an_id() {
+        let at = |seconds: i64| {
+            let span = Duration::from_secs(seconds.unsigned_abs());
+            let epoch = SystemTime::UNIX_EPOCH;
+            if seconds < 0 { epoch.checked_sub(span) } else { epoch.checked_add(span) }.unwrap()
+        };
+        // 1970, 1960, the year 1, 2026, 9999, and far past both ends.
+        for seconds in [0, -315_619_200, -62_135_596_800, 1_795_000_000, 253_402_300_799, 1 << 60, -(1 << 60)]
+        {
+            let stamp = stamp(at(seconds));
+            assert_eq!(stamp.to_string().parse::<Timestamp>().unwrap(), stamp);
+            let id = id(stamp, &[7; 10]);
+            assert_eq!(uuid::Uuid::parse_str(&id).unwrap().get_version_num(), 7, "{id}");
+        }
+        assert!(id(Timestamp::MIN, &[0; 10]).starts_with("00000000-0000-7"));
+        assert_ne!(run_id(), run_id());
+    }
+
+    thread_local!(static AHEAD: Cell<f64> = const { Cell::new(0.0) });
+
+    #[test]
+    fn a_step_is_seen_once_and_slow_drift_of_reading_is_none() {
+        let mut watch = Watch::by(|| AHEAD.get());
+        let mut set = |ahead: f64, at: f64| {
+            AHEAD.set(ahead);
+            watch.look(at);
+        };
+        set(0.05, 1.0);
+        set(-3596.0, 2.0);
+        set(-3596.0, 3.0);
+        set(0.0, 4.0);
+        let told: Vec<(f64, f64)> = watch.steps("n").iter().map(|step| (step.at_s, step.by_s)).collect();
+        assert_eq!(told, [(2.0, -3596.0), (4.0, 3596.0)]);
+    }
+
+    #[test]
+    fn the_real_clocks_agree() {
+        let mut watch = Watch::new();
+        watch.look(0.0);
+        assert_eq!(watch.steps("n"), []);
+        let before = monotonic();
+        assert!(monotonic() >= before);
+    }
+}
