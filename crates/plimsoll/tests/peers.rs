@@ -217,7 +217,7 @@ fn entries(dir: &Path) -> usize {
 /// The next start elsewhere: another directory of temporary files, another working directory, another command.
 #[test]
 fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
-    let (dir, elsewhere) = (place_for_programs(), scratch());
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
     let mark = dir.path().join("pid");
     let script = format!(
         "[ \"$1\" = -v ] && exit; mkdir -p a/b; head -c 100000 /dev/zero >a/b/data; ln -s {1} a/link; \
@@ -225,7 +225,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
         mark.display(),
         elsewhere.path().display()
     );
-    let path = tool(dir.path(), &script);
+    let path = tool(programs.path(), &script);
     let mut run = hanging(dir.path(), &path).spawn().unwrap();
     until("the start of the tool", || {
         assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
@@ -259,8 +259,8 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
         skipped("killed while directories of tools are made", "strace is not installed");
         return;
     }
-    let (dir, elsewhere) = (place_for_programs(), scratch());
-    let path = tool(dir.path(), "[ \"$1\" = -v ] && exit; echo left > HPL.out; echo 'MFlops/s: 1.0'");
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
+    let path = tool(programs.path(), &format!("[ \"$1\" = -v ] && exit; echo left > HPL.out; {ONE_MFLOPS}"));
     let moments =
         [("mkdir", 1..=3), ("flock", 1..=4), ("rmdir", 1..=1), ("unlinkat", 1..=3), ("unlink", 1..=2)];
     let mut kills = 0;

@@ -162,7 +162,7 @@ impl Drop for Held {
 
 /// A name for a directory of this process's that nobody can foresee.
 pub fn new_name() -> String {
-    format!("{PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>())
+    format!("{PREFIX}{}-{:016x}", std::process::id(), crate::random::number())
 }
 
 /// Whether that may be such a name: of this version, or of one before.

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use super::{Loop, PROGRAM, QUICK, measurements, with_code};
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{ended, place_for_programs, plimsoll, scratch};
 
 #[test]
 fn on_an_honest_disk_everything_is_as_it_was_written() {
@@ -101,14 +101,16 @@ for argument; do
   esac
 done
 [ -n "$only" ] || dd if=/dev/zero of="$file" bs=4096 seek=$((offset / 4096)) count=$((size * jobs / 4096)) conv=notrunc 2>/dev/null
-side='{"bw_bytes": 1e6, "iops": 500, "total_ios": 100, "slat_ns": {"mean": 1}, "clat_ns": {"mean": 1000}}'
+sleep 0.02
+side='{"bw_bytes": 1e6, "iops": 500, "total_ios": 10, "io_bytes": 20000, "runtime": 20, "slat_ns": {"mean": 1}, "clat_ns": {"mean": 1000}}'
 echo "{\"jobs\": [{\"error\": 0, \"read\": $side, \"write\": $side, \"iodepth_level\": {\"8\": 100}}]}"
 "#;
 
 /// Runs cases with that fio; what `more` says.
 fn with_a_tool_that_overwrites(dir: &std::path::Path, more: &[&str]) -> Vec<serde_json::Value> {
     use std::os::unix::fs::PermissionsExt;
-    let path = dir.join("fio");
+    let programs = place_for_programs();
+    let path = programs.path().join("fio");
     std::fs::write(&path, OVERWRITES).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     let tool = format!("fio={}", path.display());
