@@ -93,6 +93,7 @@ impl Failure {
 /// A [`Failure`], when there is nothing to show but one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
+    crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
     match typed {
         Typed::Measure { what, common, key } => {
             let key = far_end::key(key.as_deref())?;

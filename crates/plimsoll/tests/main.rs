@@ -18,6 +18,7 @@ mod manifest;
 mod memory;
 mod namespaces;
 mod network;
+mod outputs;
 mod peers;
 mod plans;
 mod quick;
