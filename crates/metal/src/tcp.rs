@@ -13,6 +13,8 @@ pub struct TcpInfo {
     pub send_mss: u32,
     /// Whether segments carry timestamps: 12 bytes of options in each.
     pub timestamps: bool,
+    /// Milliseconds since the other end's kernel last acknowledged anything.
+    pub last_ack_ms: u32,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
     /// The shortest round trip of the last minutes, in microseconds (Linux 4.6); `None` before one was measured.
@@ -78,6 +80,7 @@ impl TcpInfo {
         Self {
             timestamps: bytes.get(5).is_some_and(|options| options & TIMESTAMPS != 0),
             send_mss: narrow(16),
+            last_ack_ms: narrow(56),
             path_mtu: narrow(60),
             rtt_us: narrow(68),
             shortest_rtt_us: (bytes.len() >= 152).then(|| narrow(148)).filter(|&us| us != u32::MAX),

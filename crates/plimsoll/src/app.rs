@@ -3,6 +3,7 @@
 mod cluster;
 mod compare;
 mod doctor;
+mod ending;
 mod export;
 mod far_end;
 mod generate;
@@ -30,7 +31,7 @@ use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
 use crate::machine::{Machine, Root};
-use crate::measurement::{Maker, Measurement, Status};
+use crate::measurement::{Maker, Measurement};
 use crate::output::{Begins, OutputError, Outputs, complain};
 use crate::peer::Companions;
 use crate::plan::write;
@@ -40,7 +41,6 @@ use crate::report::target::{Target, TargetError, Waits};
 use crate::report::{Style, Wishes};
 use crate::resolve;
 use crate::run::{Alone, Harness, Pace, Ran};
-use crate::sample::Cause;
 use crate::store::StoreError;
 use crate::wall;
 use crate::wire::Key;
@@ -171,7 +171,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let kept = begun
         .as_ref()
         .filter(|_| *what == What::Kept)
-        .map(|begun| resume::plan_of(&begun.run))
+        .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
     let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
     if let Some(begun) = &begun {
@@ -259,29 +259,20 @@ fn run(
         Some(begun) => begun,
         None => {
             let id = wall::run_id();
-            Begun { run: document(prepared, &id, None), held: Held::of(&id)? }
+            Begun { run: document(prepared, &id, None), held: Held::of(&id)?, imported: false }
         }
     };
-    let Begun { run: document, held: _held } = begun;
-    let ending = interrupts.clone();
+    let Begun { run: document, held: _held, .. } = begun;
+    let asked = interrupts.clone();
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
     // Also while the documents were written.
-    let interrupted = interrupted || !ending.is_empty();
-    let code = match exit_code(&seat.document, interrupted, kept) {
-        0 => held(prepared, &seat.document)?,
-        code => code,
-    };
-    Ok(ExitCode::from(code))
-}
-
-/// The exit code of a run that is otherwise as it should be: whether all that was required of it holds.
-fn held(prepared: &Prepared, run: &Run) -> Result<u8, Failure> {
-    let mut history = sides::History::new(prepared.store.as_deref());
-    let held = compare::required(&prepared.requirements, run, &mut history)?;
-    Ok(if held.iter().all(|h| h.met) { 0 } else { code::VERDICT })
+    let interrupted = interrupted || !asked.is_empty();
+    let own = ending::own(&seat.document, interrupted, kept);
+    let code = ending::whole(&seat.document, &[own]);
+    Ok(ExitCode::from(ending::judged(code, prepared, &seat.document)?))
 }
 
 /// One machine's part in a run: its workers and its document.
@@ -372,23 +363,6 @@ fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.findings.extend(finding::clock_steps(&document.clock_steps));
     document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
     document.elapsed_s += took_s;
-}
-
-fn exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
-    let failed = |cause| {
-        run.measurements
-            .iter()
-            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(Cause::Environment) == cause)
-    };
-    match () {
-        () if interrupted => code::INTERRUPTED,
-        () if failed(Cause::FarEnd) => code::FAR_END,
-        () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
-        () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
-            code::REFUSED
-        }
-        () => 0,
-    }
 }
 
 fn show_machine(json: bool) -> Result<ExitCode, Failure> {

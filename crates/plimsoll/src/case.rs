@@ -280,6 +280,11 @@ pub struct Case {
     params: Vec<(&'static str, Value)>,
 }
 
+/// What stands in a case's `server` when all pairs of machines are meant, each on its own or in a matching.
+pub const EACH: &str = "nodes";
+/// What stands there when the pairs of the bisection are meant, all at once.
+pub const AT_ONCE: &str = "bisection";
+
 impl Case {
     /// A case of `benchmark` without parameters yet.
     pub fn of(benchmark: &str) -> Self {

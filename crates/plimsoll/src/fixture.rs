@@ -15,7 +15,8 @@ use crate::machine::{Machine, Nic, Root, Storage, storage};
 use crate::measurement::{Measurement, MetricResult, Note, PeerResult, Point, Status};
 use crate::quantity::Unit;
 use crate::sample::{Beside, Cause, Conditions, Match, Paired};
-use crate::stats::{Samples, Seed};
+use crate::stats::{EndedBy, Samples, Seed};
+use crate::warning::Warning;
 
 /// Id of [`run`].
 pub(crate) const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
@@ -267,10 +268,7 @@ fn memory(op: &str, value: f64) -> Measurement {
 fn warned(mut made: Measurement) -> Measurement {
     made.metrics = vec![metric("program", Unit::BytePerSecond, 13.4e9, 0.06)];
     made.warnings = vec![
-        Note {
-            code: "not-converged".to_owned(),
-            text: "not converged: ± 3.1 % where ± 1.0 % was asked; quieten the machine, or give --budget or --precision more room".to_owned(),
-        },
+        Note::from(&Warning::NotConverged { reached: 0.031, wanted: 0.01, by: EndedBy::SampleCap }),
         Note {
             code: "disturbed".to_owned(),
             text: "disturbed: 7.2 % of the time was stolen or preempted and is set aside; stop other work or choose a quieter host".to_owned(),

@@ -17,6 +17,7 @@ pub mod event;
 pub mod finding;
 #[cfg(test)]
 mod fixture;
+pub mod label;
 pub mod limit;
 pub mod links;
 pub mod machine;

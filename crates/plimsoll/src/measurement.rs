@@ -5,10 +5,12 @@
 //! summarised again by a newer version.
 
 mod curve;
+mod like;
 mod matrix;
 mod peers;
 mod rating;
 
+pub use like::converted;
 pub use matrix::{Alike, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
@@ -21,9 +23,9 @@ use crate::case::Case;
 use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
-use crate::quantity::Unit;
+use crate::quantity::{Unit, apart, percent};
 use crate::sample::{self, Cause, Conditions, End, Outcome, Sample, WAITED};
-use crate::stats::{Samples, Seed, Summary};
+use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
 use crate::warning::Warning;
 
 /// A figure this much past its limit is invalid: beyond it no uncertainty of clock or formula explains it.
@@ -41,6 +43,18 @@ pub enum Status {
     Failed,
     /// Not tried.
     Skipped,
+}
+
+impl Status {
+    /// The word of the run document.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Invalid => "invalid",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 /// One case of a run.
@@ -204,8 +218,13 @@ impl Maker<'_> {
                 made.metrics.clear();
             }
             None => {
-                let past = made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
-                made.reason = past.or_else(|| outcome.facts.invalid.clone());
+                let excluded = Excluded::of(made.conditions.set_aside);
+                if let Excluded::Mostly(share) = excluded {
+                    made.warnings.push(Note::from(&Warning::MostlyExcluded { share }));
+                }
+                let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
+                made.reason =
+                    all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
             }
         }
@@ -287,6 +306,16 @@ impl Measurement {
         self.status == Status::Skipped && self.cause == Some(Cause::Unsafe)
     }
 
+    /// What became of it, and why it is no figure where it is none: by today's rule for the excluded share of the time also
+    /// where an earlier version stored it as measured.
+    pub fn standing(&self) -> (Status, Option<String>) {
+        let excluded = all_but_excluded(Excluded::of(self.conditions.set_aside));
+        match (self.status, excluded) {
+            (Status::Ok, Some(reason)) => (Status::Invalid, Some(reason)),
+            (status, _) => (status, self.reason.clone()),
+        }
+    }
+
     /// The codes of its warnings, in their order, none twice.
     pub fn warning_codes(&self) -> Vec<&str> {
         let mut codes: Vec<&str> = Vec::new();
@@ -342,6 +371,15 @@ fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
         limit.share(*value, own)
     });
     limit::median(shares.filter(|s| s.is_finite()).collect())
+}
+
+/// Why there is no figure, if next to nothing of its time is left.
+fn all_but_excluded(excluded: Excluded) -> Option<String> {
+    let Excluded::AllBut(share) = excluded else { return None };
+    let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);
+    Some(format!(
+        "{share} of the time is excluded (interrupted slices), and above {most} what is left is no figure; stop other work or choose a quieter host"
+    ))
 }
 
 /// Why a figure cannot be true, if it is past its limit.

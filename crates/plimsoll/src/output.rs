@@ -228,7 +228,7 @@ impl Outputs {
             self.complaints.push(format!("the table could not be written to stdout: {e}"));
             self.lost = true;
         }
-        self.complaints.extend(nothing_measured(run));
+        self.complaints.extend(nothing_measured(run).filter(|_| run.status == RunStatus::Complete));
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
         }
@@ -292,14 +292,33 @@ impl Outputs {
     }
 }
 
-/// Why a run has no figure, where every case was skipped or refused: its exit code does not tell why.
-fn nothing_measured(run: &Run) -> Option<String> {
-    let skipped = |m: &&Measurement| m.status == Status::Skipped;
-    let first = run.measurements.first().filter(|_| run.measurements.iter().all(|m| skipped(&m)))?;
-    let why = first.reason.as_deref().unwrap_or("its reason is not known");
-    let what =
-        if run.measurements.iter().all(Measurement::is_refused) { "refused for safety" } else { "skipped" };
-    Some(format!("nothing was measured, every case was {what}; the first, {}: {why}", first.case.id()))
+/// Why a run has no figure at all, in a line; `None` where it has one, if only an invalid one.
+pub fn nothing_measured(run: &Run) -> Option<String> {
+    const TOLD: usize = 2;
+    if run.measurements.iter().any(|m| matches!(m.status, Status::Ok | Status::Invalid)) {
+        return None;
+    }
+    let mut reasons: Vec<(Status, &str, usize)> = Vec::new();
+    for made in &run.measurements {
+        let reason = made.reason.as_deref().unwrap_or("no reason given");
+        match reasons.iter_mut().find(|(status, known, _)| (*status, *known) == (made.status, reason)) {
+            Some((_, _, n)) => *n += 1,
+            None => reasons.push((made.status, reason, 1)),
+        }
+    }
+    let word = |status: Status| if status == Status::Failed { "failed" } else { "skipped" };
+    let cases = |n: usize| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
+    let told: Vec<String> = reasons
+        .iter()
+        .take(TOLD)
+        .map(|(status, reason, n)| format!("{} {}: {reason}", cases(*n), word(*status)))
+        .collect();
+    let rest: usize = reasons.iter().skip(TOLD).map(|(_, _, n)| n).sum();
+    let rest = if rest > 0 { format!("; {} for other reasons", cases(rest)) } else { String::new() };
+    Some(match told.is_empty() {
+        true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
+        false => format!("nothing was measured: {}{rest}", told.join("; ")),
+    })
 }
 
 /// Writes the report, with the marks of the last run where the history has one.

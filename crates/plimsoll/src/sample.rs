@@ -154,6 +154,32 @@ pub struct Offer {
     /// Its bytes.
     #[serde(default)]
     pub file_bytes: Option<u64>,
+    /// Where it may write, or why there is no such place; `None` where nobody asked for one. Nothing that is there is ever
+    /// checked, and what is checked is written by plimsoll alone.
+    #[serde(default)]
+    pub writable: Option<Result<Writable, String>>,
+}
+
+/// A part of a file or device that a reference tool may write to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Writable {
+    /// The file, as a path that another process can open.
+    pub file: PathBuf,
+    /// Where the part begins, in bytes.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+impl Offer {
+    /// Where a tool may write.
+    ///
+    /// # Errors
+    /// Why nowhere, in one line.
+    pub fn to_write(&self) -> Result<&Writable, String> {
+        let none = || Err("the case has no place for what it would write".to_owned());
+        self.writable.as_ref().map_or_else(none, |place| place.as_ref().map_err(Clone::clone))
+    }
 }
 
 /// Which rule of the exit codes a failure falls under.

@@ -4,6 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantity::{apart, percent};
+use crate::stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
+
 /// Something the reader must know beside a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -14,11 +17,20 @@ pub enum Warning {
         reached: f64,
         /// Half-width asked for.
         wanted: f64,
+        /// What ended the sampling.
+        by: EndedBy,
     },
     /// Too few samples for an interval.
     FewSamples {
         /// Samples taken.
         n: usize,
+        /// What ended the sampling.
+        by: EndedBy,
+    },
+    /// So much of the time is excluded that what is left may not be the usual level.
+    MostlyExcluded {
+        /// Share of the time.
+        share: f64,
     },
     /// Something else used the CPUs, or they were taken away.
     Disturbed {
@@ -96,7 +108,7 @@ impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Loss::SetAside => {
-                "of the time lay in interrupted slices and is set aside; stop other work or choose a quieter host"
+                "of the time lay in interrupted slices and is excluded; stop other work or choose a quieter host"
             }
             Loss::Stolen => "of the CPU time went to others on this host (steal); choose a quieter host",
             Loss::Throttled => "of the time a CPU quota stopped it; raise the quota",
@@ -109,7 +121,7 @@ impl Warning {
     /// The stable code, as in the run document.
     pub fn code(&self) -> &str {
         match self {
-            Warning::NotConverged { .. } => "not-converged",
+            Warning::NotConverged { .. } | Warning::MostlyExcluded { .. } => "not-converged",
             Warning::FewSamples { .. } => "few-samples",
             Warning::Disturbed { .. } => "disturbed",
             Warning::EngineFellBack { .. } => "engine-fell-back",
@@ -125,18 +137,20 @@ impl Warning {
 
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let percent = |x: f64| format!("{:.1} %", x * 100.0);
         match self {
-            Warning::NotConverged { reached, wanted } => write!(
-                f,
-                "not converged: ± {} where ± {} was asked; quieten the machine, or give --budget or --precision more room",
-                percent(*reached),
-                percent(*wanted)
-            ),
-            Warning::FewSamples { n } => {
-                write!(f, "no interval from {n} of the 5 samples that it needs; take --samples 5 or more")
+            Warning::NotConverged { reached, wanted, by } => {
+                let [reached, wanted] = apart([*reached, *wanted], 1, |x, n| format!("{:.n$} %", x * 100.0));
+                write!(f, "not converged: ± {reached} where ± {wanted} was asked: {}", wider(*by))
             }
-            Warning::Disturbed { share, how } => write!(f, "disturbed: {} {how}", percent(*share)),
+            Warning::FewSamples { n, by } => write!(f, "no interval: {}", more_samples(*n, *by)),
+            Warning::MostlyExcluded { share } => {
+                let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
+                write!(
+                    f,
+                    "not converged: {share} of the time is excluded, and above {most} what is left may not be the usual level; stop other work or choose a quieter host"
+                )
+            }
+            Warning::Disturbed { share, how } => write!(f, "disturbed: {:.1} % {how}", share * 100.0),
             Warning::EngineFellBack { wanted, used, why } => {
                 write!(f, "{wanted} was asked for, {used} did the work: {why}")
             }
@@ -164,5 +178,112 @@ impl std::fmt::Display for Warning {
             ),
             Warning::Other { text, .. } => f.write_str(text),
         }
+    }
+}
+
+/// Samples that an interval needs.
+const FOR_AN_INTERVAL: usize = 5;
+
+/// Why the interval is as wide as it is, and what would have made it narrower.
+fn wider(by: EndedBy) -> String {
+    match by {
+        EndedBy::Budget => {
+            "the budget ended it; give --budget more room, or ask for less with --precision".to_owned()
+        }
+        EndedBy::GroupBudget => {
+            "its group's budget in the plan ended it; give that budget more room, or ask for less with --precision"
+                .to_owned()
+        }
+        EndedBy::SampleCap | EndedBy::Precision => format!(
+            "{MAX_SAMPLES} samples are the most without --samples; take more with --samples, longer ones with --sample-time, or ask for less with --precision"
+        ),
+        EndedBy::Samples | EndedBy::Steady => "take more samples with --samples".to_owned(),
+        EndedBy::RoundCap => more_rounds(by),
+    }
+}
+
+/// Why there are so few samples, and what would have given more.
+fn more_samples(n: usize, by: EndedBy) -> String {
+    let of = format!("{n} of the {FOR_AN_INTERVAL} samples that it needs");
+    match by {
+        EndedBy::Budget => format!(
+            "the budget ended it after {of}; give --budget more room, or take shorter ones with --sample-time"
+        ),
+        EndedBy::GroupBudget => format!(
+            "its group's budget in the plan ended it after {of}; give that budget more room, or take shorter ones with --sample-time"
+        ),
+        _ => format!("{of}; take --samples {FOR_AN_INTERVAL} or more"),
+    }
+}
+
+/// Why a device had no more rounds to become steady in, and what would have given more.
+pub fn more_rounds(by: EndedBy) -> String {
+    match by {
+        EndedBy::Budget => "the budget ended it; give --budget more room".to_owned(),
+        EndedBy::GroupBudget => {
+            "its group's budget in the plan ended it; give that budget more room".to_owned()
+        }
+        EndedBy::RoundCap => format!(
+            "{MOST_ROUNDS} rounds are the most without --samples; allow more with --samples, or longer ones with --sample-time"
+        ),
+        _ => "allow more rounds with --samples, or longer ones with --sample-time".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ENDS: [EndedBy; 5] =
+        [EndedBy::Samples, EndedBy::SampleCap, EndedBy::Budget, EndedBy::GroupBudget, EndedBy::RoundCap];
+
+    /// What would have let the sampling go on, and what would not have changed anything.
+    fn options(by: EndedBy) -> (&'static str, &'static str) {
+        match by {
+            EndedBy::Budget => ("--budget", "--samples"),
+            EndedBy::GroupBudget => ("budget in the plan", "--budget"),
+            _ => ("--samples", "budget"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn advice_names_what_ended_the_sampling_and_nothing_else(
+            reached in 0.010_000_1f64..0.5, n in 1usize..5, end in 0usize..5,
+        ) {
+            let by = ENDS[end];
+            let (helps, idle) = options(by);
+            for text in [
+                Warning::NotConverged { reached, wanted: 0.01, by }.to_string(),
+                Warning::FewSamples { n, by }.to_string(),
+                more_rounds(by),
+            ] {
+                prop_assert!(text.contains(helps) && !text.contains(idle), "{by:?}: {text}");
+                prop_assert!(!text.contains('\n'));
+            }
+        }
+
+        #[test]
+        fn what_was_missed_never_looks_like_what_was_asked(excess in 1e-9f64..0.5) {
+            let text = Warning::NotConverged { reached: 0.01 + excess, wanted: 0.01, by: EndedBy::Budget }.to_string();
+            let half_widths: Vec<&str> = text.split("± ").skip(1).map(|rest| rest.split(' ').next().unwrap()).collect();
+            prop_assert!(half_widths.len() == 2 && half_widths[0] != half_widths[1], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rule_and_its_advice_agree_on_every_end() {
+        let said = Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
+        assert!(
+            said.starts_with("not converged: ± 3.2 % where ± 1.0 % was asked: 30 samples are the most"),
+            "{said}"
+        );
+        let few = Warning::FewSamples { n: 1, by: EndedBy::Budget }.to_string();
+        assert_eq!(
+            few,
+            "no interval: the budget ended it after 1 of the 5 samples that it needs; give --budget more room, or take shorter ones with --sample-time"
+        );
     }
 }

@@ -88,7 +88,9 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     let (out, _) = compare(dir.path(), &["./1.json", "last", "--format", "json"], 0);
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["compared"][0]["noise"], "doctor");
-    assert_eq!(document["compared"][0]["verdict"], "same", "a run is what it is");
+    // Whether "same" can be said is up to this machine's noise.
+    let verdict = document["compared"][0]["verdict"].as_str().unwrap();
+    assert!(["same", "undecided"].contains(&verdict), "a run is what it is: {verdict}");
     let needs = |what: &str, code| {
         compare(dir.path(), &["./1.json", "last", "--require", &format!("null latency {what}")], code).0
     };

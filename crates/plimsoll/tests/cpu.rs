@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch, skipped};
+use crate::support::{ended, measured as figures, plimsoll, scratch, skipped};
 
 fn told(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy);
@@ -27,6 +27,7 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
         ["--type", "f64", "--threads", "1,2", "--work", "1e10", "--scaling", "strong", "--place", "compact"];
     let document = measured(&words);
     for (measurement, threads) in document["measurements"].as_array().unwrap().iter().zip([1, 2]) {
+        figures(measurement);
         let params = &measurement["case"]["params"];
         assert_eq!(
             (&params["threads"], &params["work"]),
@@ -39,8 +40,10 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
             measurement["metrics"].as_array().unwrap().iter().map(|m| &m["name"]).collect();
         assert_eq!(metrics, ["rate", "time"]);
     }
-    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling").unwrap();
-    assert!(found["evidence"]["steps"][0]["efficiency"].as_f64().unwrap() > 0.0, "{found}");
+    // Of figures that pass what is known of this processor nothing is concluded.
+    let all_ok = document["measurements"].as_array().unwrap().iter().all(|m| m["status"] == "ok");
+    let found = document["findings"].as_array().unwrap().iter().find(|f| f["code"] == "scaling");
+    assert!(!all_ok || found.is_some_and(|f| f["evidence"]["steps"][0]["efficiency"].as_f64() > Some(0.0)));
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn amounts_and_places_that_cannot_be_are_refused() {
     let only = refused(&["--only", "cpu.linpack", "--op", "add"]);
     assert!(only.contains("cpu.linpack does not take --op: it takes --n, --nb, "), "{only}");
     assert!(refused(&["--work", "1e12", "--sample-time", "1s"]).contains("give one"));
-    assert!(refused(&["--place", "0,8191"]).contains("place: CPU 8191 may not be used"));
+    assert!(refused(&["--place", "8191"]).contains("place: CPU 8191 may not be used"));
     assert!(refused(&["--place", "nowhere"]).contains("there is spread, compact, or CPUs such as 0-3"));
 }
 

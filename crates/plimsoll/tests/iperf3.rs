@@ -146,6 +146,6 @@ fn nobody_there_is_a_far_end_failure_and_wishes_that_it_does_not_know_are_refuse
         "--store",
         "none",
     ]);
-    let (_, err) = ended(&mut command, 0);
+    let (_, err) = ended(&mut command, 4);
     assert!(err.contains("nothing was measured") && err.contains("plimsoll serve"), "{err}");
 }

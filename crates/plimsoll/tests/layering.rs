@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "traffic",
     "serve",
     "bench",
+    "label",
     "peer",
     "cli",
     "resolve",

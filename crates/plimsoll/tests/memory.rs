@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch, skipped};
+use crate::support::{ended, measured, plimsoll, scratch, skipped};
 
 /// The first case is soon finished; the second takes long enough to be disturbed.
 const PLAN: &str = r#"
@@ -94,7 +94,7 @@ fn the_second_was_killed_and_the_first_is_kept(code: Option<i32>, document: &Val
     assert_eq!(code, Some(4), "{document}");
     let measurements = document["measurements"].as_array().unwrap();
     assert_eq!(measurements.len(), 2);
-    assert_eq!(measurements[0]["status"], "ok");
+    measured(&measurements[0]);
     assert_eq!(measurements[0]["metrics"][0]["samples"].as_array().unwrap().len(), 60);
     assert_eq!(measurements[1]["status"], "failed");
     let reason = measurements[1]["reason"].as_str().unwrap();
@@ -165,8 +165,8 @@ fn what_a_group_has_no_room_for_is_refused_with_the_sum_and_the_rest_goes_on() {
     let run = run.unwrap();
     assert_eq!(run.status.code(), Some(4), "{}", String::from_utf8_lossy(&run.stderr));
     let document: Value = serde_json::from_slice(&run.stdout).unwrap();
-    let status = |n: usize| document["measurements"][n]["status"].as_str().unwrap().to_owned();
-    assert_eq!([status(0), status(1)], ["ok", "failed"]);
+    measured(&document["measurements"][0]);
+    assert_eq!(document["measurements"][1]["status"], "failed");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
     assert!(
         reason.starts_with("needs 1 × 1 GiB of memory;") && reason.contains("must stay free"),
@@ -185,7 +185,7 @@ fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
         "memory --only memory.latency --size 16K --pages 4k,1g --samples 3 --sample-time 5ms --json -";
     let (out, _) = ended(plimsoll(dir.path()).args(words.split(' ')).args(["--store", "none"]), 0);
     let document: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(document["measurements"][0]["status"], "ok");
+    measured(&document["measurements"][0]);
     assert_eq!(document["measurements"][0]["achieved"]["pages"], "4k");
     assert_eq!(document["measurements"][1]["status"], "skipped");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
@@ -237,7 +237,7 @@ fn reserved_pages_are_taken_where_there_are_some() {
     let measurements = document["measurements"].as_array().unwrap();
     assert!(!measurements.is_empty());
     for measurement in measurements {
-        assert_eq!(measurement["status"], "ok", "{measurement}");
+        measured(measurement);
         assert_eq!(measurement["achieved"]["pages"], "2m", "{measurement}");
         let codes = measurement["warnings"].as_array().into_iter().flatten().map(|warning| &warning["code"]);
         assert!(codes.into_iter().all(|code| code != "pages-differ"), "{measurement}");

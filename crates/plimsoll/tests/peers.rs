@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::network::Serving;
-use crate::support::{ended, plimsoll, scratch, until};
+use crate::support::{ended, measured, plimsoll, scratch, until};
 
 /// A program of ours in place of likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
@@ -17,15 +17,9 @@ fn tool(dir: &Path, script: &str) -> PathBuf {
     path
 }
 
-/// That a figure stands. Where a tool's remains disturb the clock probe of a sample of 10 ms, the figure passes its limit,
-/// and plimsoll says so instead; nothing else is borne.
-#[track_caller]
-fn stands(measurement: &Value) {
-    let disturbed =
-        measurement["reason"].as_str().is_some_and(|why| why.contains("the clock probe was disturbed"));
-    let expected = if disturbed { "invalid" } else { "ok" };
-    assert_eq!(measurement["status"], expected, "{measurement}");
-}
+/// What makes a script in place of likwid-bench print a million operations a second, and take the time for it.
+const ONE_MFLOPS: &str =
+    "sleep 0.02; echo 'Time: 0.02 sec'; echo 'Number of Flops: 20000'; echo 'MFlops/s: 1.0'";
 
 /// A run of one short case with this tool beside it; the document.
 fn beside(script: &str) -> Value {
@@ -44,14 +38,15 @@ fn beside_samples(script: &str, samples: usize) -> Value {
     let tools = ["--against", "likwid-bench", "--peer-path", &path];
     let (out, _) = ended(plimsoll(dir.path()).args(case).args(more).args(tools), 0);
     let run: Value = serde_json::from_str(&out).unwrap();
-    stands(&run["measurements"][0]);
+    measured(&run["measurements"][0]);
     assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), samples);
     run["measurements"][0]["metrics"][0]["peers"][0].clone()
 }
 
 #[test]
 fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
-    let peer = beside("[ \"$1\" = -v ] && echo 'likwid-bench -- Version 9.9' && exit; echo 'MFlops/s: 1.0'");
+    let version = "[ \"$1\" = -v ] && echo 'likwid-bench -- Version 9.9' && exit";
+    let peer = beside(&format!("{version}; {ONE_MFLOPS}"));
     assert_eq!((&peer["status"], &peer["version"]), (&"ok".into(), &"9.9".into()), "{peer}");
     assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6, 1e6, 1e6, 1e6]));
     assert_eq!(peer["verdict"], "higher");
@@ -63,7 +58,7 @@ fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
 
 #[test]
 fn a_number_of_samples_is_exact_with_a_tool_beside_it() {
-    let peer = beside_samples("echo 'MFlops/s: 1.0'", 2);
+    let peer = beside_samples(ONE_MFLOPS, 2);
     assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6]));
     assert_eq!(peer["verdict"], "undecided", "two pairs decide nothing");
 }
@@ -78,7 +73,20 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
         ("echo 'MFlops/s: 5.0'; echo 'no such domain' >&2; exit 1", "ended with code 1: no such domain"),
         ("echo 'MFlops/s: 5.0'; kill -KILL $$", "signal 9"),
         ("echo garbage", "no 'MFlops/s:'"),
-        ("echo 'MFlops/s: NaN'", "no figure"),
+        ("echo 'Time: 1 sec'; echo 'Number of Flops: 1'; echo 'MFlops/s: NaN'", "no figure"),
+        // Ten times what it did in its own time, a tenth of it, and a time that it never had.
+        (
+            "sleep 0.2; echo 'Time: 0.200 sec'; echo 'Number of Flops: 200000'; echo 'MFlops/s: 10.0'",
+            "its figure of 10.0 MFLOP/s contradicts its own run time: it made at most 200",
+        ),
+        (
+            "sleep 0.2; echo 'Time: 0.200 sec'; echo 'Number of Flops: 200000'; echo 'MFlops/s: 0.1'",
+            "its figure of 100 kFLOP/s contradicts its own run time: it made at least 200",
+        ),
+        (
+            "echo 'Time: 60.0 sec'; echo 'Number of Flops: 60000000'; echo 'MFlops/s: 1.0'",
+            "its own time contradicts its run time: it says 60.0 s and ended after",
+        ),
         ("printf 'MFlops/s: \\033[31mred\\n'", "no number"),
         ("yes | head -c 40000000", "wrote more than"),
     ] {
@@ -195,7 +203,7 @@ fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
     assert!(left.iter().all(|path| mode(path) == 0o700), "{left:?}");
     // The tool ends with the run that started it.
     gone(fs::read_to_string(&mark).unwrap().trim());
-    let path = tool(dir.path(), "echo 'MFlops/s: 1.0'");
+    let path = tool(dir.path(), ONE_MFLOPS);
     assert!(hanging(dir.path(), &path).status().unwrap().success());
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
@@ -205,7 +213,7 @@ fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own(
     let dir = scratch();
     let told = dir.path().join("told");
     let script = format!(
-        "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; echo 'MFlops/s: 1.0'",
+        "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; {ONE_MFLOPS}",
         told.display()
     );
     let path = tool(dir.path(), &script);
@@ -239,7 +247,7 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reason = |index: usize| {
         let measurement = &run["measurements"][index];
-        stands(measurement);
+        measured(measurement);
         measurement["metrics"][0]["peers"][0]["reason"].as_str().unwrap().to_owned()
     };
     assert!(reason(0).contains("was ended after"), "{}", reason(0));

@@ -12,8 +12,9 @@ fn schema() -> jsonschema::Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
+/// A run document, which must fit its schema.
 #[track_caller]
-fn validated(text: &str) -> Value {
+pub(crate) fn validated(text: &str) -> Value {
     let document: Value = serde_json::from_str(text).unwrap();
     let wrong: Vec<String> =
         schema().iter_errors(&document).map(|e| format!("{} at {}", e, e.instance_path())).collect();

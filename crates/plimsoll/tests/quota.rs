@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{scratch, skipped};
+use crate::support::{scratch, skipped, valid_operation};
 
 /// Samples in all, and those after which the quota comes.
 const SAMPLES: &str = "80";
@@ -80,15 +80,18 @@ impl Drop for Group {
 
 #[test]
 fn a_quota_that_comes_half_way_is_found_and_named() {
+    let name = "a_quota_that_comes_half_way_is_found_and_named";
     let group = match Group::make("half-way") {
         Ok(group) => group,
-        Err(why) => {
-            return skipped("a_quota_that_comes_half_way_is_found_and_named", &format!("no group: {why}"));
-        }
+        Err(why) => return skipped(name, &format!("no group: {why}")),
     };
+    let Some(operation) = valid_operation(name) else { return };
     let dir = scratch();
-    let words = "cpu --op fma --type f64 --threads 1 --sample-time 50ms --events - --json run.json --store none --samples";
-    let mut run = group.run(dir.path(), &format!("{words} {SAMPLES}")).spawn().unwrap();
+    let words = format!(
+        "cpu --op {operation} --type f64 --threads 1 --samples {SAMPLES} --sample-time 50ms \
+         --events - --json run.json --store none"
+    );
+    let mut run = group.run(dir.path(), &words).spawn().unwrap();
     let events = BufReader::new(run.stdout.take().unwrap());
     for line in events.lines() {
         let event: Value = serde_json::from_str(&line.unwrap()).unwrap();

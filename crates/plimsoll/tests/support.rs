@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 
-pub(crate) use crate::common::{skipped, until};
+pub(crate) use crate::common::{skipped, until, valid_operation};
 
 /// The program, in an empty directory, with its history switched off and no colour.
 pub(crate) fn plimsoll(dir: &Path) -> Command {
@@ -31,4 +31,13 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     let status = output.status;
     assert!(status.code() == Some(code), "{status}, and not {code}\nstderr: {err}\nstdout: {out}");
     (out, err)
+}
+
+/// That a case was measured: it has figures. What is known of this machine's processor decides whether its limit believes
+/// them, so a figure past its limit counts, too.
+#[track_caller]
+pub(crate) fn measured(measurement: &serde_json::Value) {
+    let status = measurement["status"].as_str().unwrap();
+    assert!(matches!(status, "ok" | "invalid"), "{measurement}");
+    assert!(measurement["metrics"][0]["summary"]["median"].is_number(), "{measurement}");
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::prepared::Prepared;
-use super::{Failure, Seat, code, exit_code, interrupts, peers};
+use super::{Failure, Seat, code, ending, interrupts, peers};
 use crate::cli::{Common, What};
 use crate::cluster::message::Message;
 use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, Part, Roster, Welcome};
@@ -306,18 +306,16 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     document.findings.splice(lost..lost, slow);
     document.measurements.extend(shared);
     let kept = outputs.finish(&document);
-    let code = match exit_code_of(&document, &ended, kept) {
-        0 => super::held(prepared, &document).unwrap_or_else(|failure| {
-            super::complain(&failure.line);
-            failure.code
-        }),
-        code => code,
-    };
+    let code = exit_code_of(&document, &ended, kept);
+    let code = ending::judged(code, prepared, &document).unwrap_or_else(|failure| {
+        super::complain(&failure.line);
+        failure.code
+    });
     (ended, code)
 }
 
 fn finished(run: &Run, interrupted: bool) -> Finished {
-    Finished { run: run.clone(), code: exit_code(run, interrupted, true), interrupted }
+    Finished { run: run.clone(), code: ending::own(run, interrupted, true), interrupted }
 }
 
 /// One document of all, into which their rows move: a row a machine. `machines` is how many there are, where their rows
@@ -339,11 +337,14 @@ fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Dura
 }
 
 fn exit_code_of(run: &Run, ended: &Ended, kept: bool) -> u8 {
-    let worst = ended.finished.values().map(|f| f.code).filter(|c| *c != code::INTERRUPTED).max();
+    // What a machine refused is known to itself alone; what was measured between them is in the whole document alone.
+    let together = Some(ending::own(run, false, kept)).filter(|code| *code != 0);
+    let machines = ended.finished.values().map(|f| f.code).filter(|code| *code != code::INTERRUPTED);
+    let own: Vec<u8> = machines.chain(together).collect();
     match () {
         () if !ended.lost.is_empty() => code::ENVIRONMENT,
         () if ended.interrupted => code::INTERRUPTED,
-        () => worst.unwrap_or(0).max(exit_code(run, false, kept)),
+        () => ending::whole(run, &own),
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Failure, code, complain, printed, target, unwritten};
 use crate::cli::Compare;
 use crate::compare::{self, Comparison, Holds, Requirement, Side};
 use crate::document::Run;
+use crate::label;
 use crate::limit::median;
 use crate::output;
 use crate::report::compare::{Shown, failed, markdown, table};
@@ -91,7 +92,7 @@ pub(super) fn required(
     let runs = if needs_baseline { history.before(run, BEFORE)? } else { Vec::new() };
     let held = held(requirements, run, &Side { name: "baseline".to_owned(), runs });
     for unmet in held.iter().filter(|h| !h.met) {
-        let case = unmet.case.as_deref().map(|case| format!(" {case}:")).unwrap_or_default();
+        let case = unmet.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
     }
     Ok(held)

@@ -13,7 +13,7 @@ use crate::bench::network::Address;
 use crate::cli::{Common, Install};
 use crate::peer;
 use crate::peer::process::{Launcher, become_program};
-use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, how_to_get, reap};
+use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
 
@@ -56,7 +56,7 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
 
 fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Ok(Search::new(&path, named(paths)?, rustix::process::geteuid().is_root()))
+    Ok(Search::new(&path, named(paths)?, Trust::here()))
 }
 
 /// The tools that were asked for by name and stand beside no case, in a sentence each.
@@ -147,7 +147,8 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
             "# iozone3, lmbench and netperf need Debian's section non-free among the sources of apt\n";
         return printed(&format!("{}\n{}", words.join(" "), if non_free { first } else { "" }));
     }
-    let status = Command::new("/usr/bin/apt-get").args(&words[1..]).status();
+    let program = Trust::here().program(Path::new("/usr/bin/apt-get")).map_err(Failure::environment)?;
+    let status = Command::new(program).args(&words[1..]).status();
     match status {
         Ok(status) if status.success() => Ok(ExitCode::SUCCESS),
         Ok(status) => Err(Failure::environment(format!(

@@ -9,7 +9,7 @@ use crate::cli::{Common, PlanWork, What};
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::plan::built_in::BUILT_IN;
-use crate::plan::file::PlanFile;
+use crate::plan::file::{PlanFile, SERVER};
 use crate::plan::{Plan, write};
 use crate::resolve::{self, Planned, UsageError};
 
@@ -62,7 +62,9 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
         let typed = crate::text::read_small(path, 1 << 20).map_err(Failure::usage)?;
         plan.file.limits = Some(own.into_iter().chain([typed]).collect::<Vec<_>>().join("\n"));
     }
+    let server = servers_left_out(&mut plan.file);
     let left_out: Vec<&str> = [
+        ("--server", server),
         ("--dir", common.dir.is_some()),
         ("--target", common.target.is_some()),
         ("--peer-path", !common.peer_path.is_empty()),
@@ -75,6 +77,12 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
         flags => format!("# {}: no plan can say this; type it again\n", flags.join(", ")),
     };
     Ok(head + &write::text(&plan.file))
+}
+
+/// Takes the servers out of a plan; whether there were any.
+fn servers_left_out(plan: &mut PlanFile) -> bool {
+    let removed = plan.groups.iter_mut().filter_map(|group| group.lists.remove(SERVER));
+    removed.count() > 0
 }
 
 /// One line on a plan that is right; one on each mistake of a wrong one.

@@ -94,6 +94,7 @@ impl Prepared {
             seed: self.plan.seed,
             target: self.target.clone(),
             key: self.key.clone(),
+            until: None,
         }
     }
 }

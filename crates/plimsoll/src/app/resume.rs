@@ -9,6 +9,7 @@ use super::{Failure, store_failure};
 use crate::cli::{Common, What};
 use crate::document::{Run, RunStatus};
 use crate::output;
+use crate::plan::file;
 use crate::resolve::{self, Planned};
 use crate::store::Store;
 
@@ -40,6 +41,8 @@ pub(super) struct Begun {
     pub(super) run: Run,
     /// Keeps others from it.
     pub(super) held: Held,
+    /// Whether it came from a file, so that its plan is not what this user typed.
+    pub(super) imported: bool,
 }
 
 /// The run as far as it got.
@@ -62,16 +65,31 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
             "--resume: run {} was stored by version {}, which kept no plan; measure it anew",
             run.id, run.version
         ))),
-        RunStatus::Partial => Ok(Begun { run, held }),
+        RunStatus::Partial => {
+            let imported = store.is_imported(&run.id).map_err(|e| store_failure(&e))?;
+            Ok(Begun { run, held, imported })
+        }
     }
 }
 
 /// The plan that the run has kept.
 ///
 /// # Errors
-/// It has kept none.
-pub(super) fn plan_of(run: &Run) -> Result<What, Failure> {
-    Ok(What::Text { name: crate::text::shown(&run.plan.name), text: run.plan.text.clone() })
+/// The run came from a file that names a server, and the command line does not.
+pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
+    let run = &begun.run;
+    let (name, text) = (crate::text::shown(&run.plan.name), run.plan.text.clone());
+    if begun.imported && common.server.is_empty() {
+        let servers = file::parse_kept(&name, &text).map(|plan| plan.servers()).unwrap_or_default();
+        if let Some(server) = servers.first() {
+            let server = crate::text::shown_within(server, 128);
+            return Err(Failure::usage(format!(
+                "--resume: run {} was imported, and its file names a server; to measure to it give --server {server}",
+                run.id
+            )));
+        }
+    }
+    Ok(What::Text { name, text })
 }
 
 /// Refuses another machine and another plan; what was random in the run is so again.

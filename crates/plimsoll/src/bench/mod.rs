@@ -7,6 +7,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
 use crate::wire::Key;
 
 mod apart;
@@ -127,6 +128,11 @@ pub trait Benchmark: Sync {
         false
     }
 
+    /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
+    fn waits_for_a_device(&self) -> bool {
+        false
+    }
+
     /// The share by which two runs of the same case differ on a quiet machine at most, where the method allows to promise
     /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
     fn noise(&self, _: &str) -> Option<f64> {
@@ -151,6 +157,14 @@ pub trait Prepared {
     /// What a reference tool may use to measure the same thing.
     fn offer(&self) -> Offer {
         Offer::default()
+    }
+
+    /// Makes a place in which reference tools may write, laid out like the case's own.
+    ///
+    /// # Errors
+    /// Why there is none, in one line.
+    fn lend(&mut self) -> Result<Writable, String> {
+        Err("the case has no place for what it would write".to_owned())
     }
 
     /// Frees the CPUs while something else is being measured.
@@ -196,6 +210,9 @@ pub struct Options {
     /// The key of the server that network benchmarks name.
     #[serde(default)]
     pub key: Option<Key>,
+    /// When the case that is prepared must be ready, where the run has a budget; each worker keeps its own.
+    #[serde(skip)]
+    pub until: Option<Instant>,
 }
 
 /// Values kept alive from one case to the next in the same worker, by name and type.

@@ -214,6 +214,10 @@ pub struct Common {
     /// A block device in the place of test files: `plimsoll disk` alone takes it.
     #[arg(skip)]
     pub target: Option<RawTarget>,
+    /// The servers that a plan's network cases are measured to: `plimsoll run` alone takes them here, `plimsoll network`
+    /// among its parameters.
+    #[arg(skip)]
+    pub server: Vec<String>,
 }
 
 /// Flags of `plimsoll disk` alone. No plan file can give them.
@@ -272,14 +276,7 @@ fn subsystem(name: &'static str) -> Command {
             }
         }
     });
-    let secret = (name == "network").then(|| {
-        Arg::new("key")
-            .long("key")
-            .alias("key-file")
-            .value_name("FILE")
-            .value_parser(clap::value_parser!(PathBuf))
-            .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
-    });
+    let secret = (name == "network").then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
     let command = if name == "disk" { Device::augment_args(command) } else { command };
@@ -287,13 +284,33 @@ fn subsystem(name: &'static str) -> Command {
     command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
 }
 
-/// The whole command line.
-pub fn command() -> Command {
+/// The key of the server that is named.
+fn secret() -> Arg {
+    Arg::new("key")
+        .long("key")
+        .alias("key-file")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
+}
+
+/// `plimsoll run`: a plan cannot name a server, so its flags can.
+fn run() -> Command {
     let names = built_in::names().join(", ");
     let plan = Arg::new("plan").value_name("PLAN").help(format!("{names}, or a TOML file [default: quick]"));
-    let run = Common::augment_args(Command::new("run").arg(plan).allow_negative_numbers(true))
+    let server = Arg::new("server")
+        .long("server")
+        .value_name("HOST[:PORT],…")
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .help("Measure the plan's network cases to this running `plimsoll serve`, or iperf3://HOST[:PORT]");
+    Common::augment_args(Command::new("run").arg(plan).arg(server).arg(secret()).allow_negative_numbers(true))
         .about("Measure a plan [default: quick]")
-        .after_help(plans::built_in_help());
+        .after_help(plans::built_in_help())
+}
+
+/// The whole command line.
+pub fn command() -> Command {
     let machine = Command::new("machine")
         .about("Print what was discovered, and each limit with its derivation")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"));
@@ -303,7 +320,7 @@ pub fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
-    root.subcommand(run)
+    root.subcommand(run())
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
         .subcommands([report(), export(), compare(), doctor(), launch()])
@@ -398,12 +415,13 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
     match matches.subcommand() {
         None => measure(What::Plan("quick".to_owned()), &matches),
         Some(("run", m)) => {
-            let common = Common::from_arg_matches(m)?;
+            let mut common = Common::from_arg_matches(m)?;
+            common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
             let what = match (m.get_one::<String>("plan"), &common.resume) {
                 (None, Some(_)) => What::Kept,
                 (named, _) => What::Plan(named.map_or("quick", String::as_str).to_owned()),
             };
-            Ok(Typed::Measure { what, common: Box::new(common), key: None })
+            Ok(Typed::Measure { what, common: Box::new(common), key: m.get_one::<PathBuf>("key").cloned() })
         }
         Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
         Some(("machine", m)) => Ok(Typed::Machine { json: m.get_flag("json") }),

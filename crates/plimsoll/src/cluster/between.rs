@@ -17,10 +17,7 @@ const ALL_PAIRS: usize = 16;
 /// Rounds of matchings for more: each machine is measured with so many others.
 const ROUNDS: usize = 15;
 
-/// What stands in a case's `server` when all pairs are meant, each on its own or in a matching.
-pub const EACH: &str = "nodes";
-/// What stands there when the pairs of the bisection are meant, all at once.
-pub const AT_ONCE: &str = "bisection";
+pub use crate::case::{AT_ONCE, EACH};
 
 /// The benchmark that machines solve together.
 pub const HPL: &str = "cpu.hpl";

@@ -113,7 +113,7 @@ impl Fabric {
             let _lives = lives;
             match make() {
                 Ok(link) => {
-                    let watch = Arc::new(Watch::new(link.size(), out.clone(), alarm));
+                    let watch = Arc::new(Watch::new(link.rank(), link.size(), out.clone(), alarm));
                     // The other end waits for this.
                     let _ = told.send(Ok((link.rank(), link.size(), watch.clone())));
                     Postman::new(link, out, watch, waits).work(&taken);
@@ -158,6 +158,11 @@ impl Fabric {
     /// may end a process that sends to one that is gone.
     pub fn silent(&self, among: Vec<usize>, within: Duration) -> Vec<usize> {
         self.waiting(|_| self.watch.silent(among, within))
+    }
+
+    /// Whether this process was stopped, or its machine suspended, and went on within this time.
+    pub fn paused_within(&self, time: Duration) -> bool {
+        self.watch.paused_within(time).is_some()
     }
 
     /// Waits for what comes in by `wait`: it arrives at once, and at leisure when nobody waits.
@@ -313,6 +318,7 @@ impl<L: Link> Postman<L> {
             return;
         }
         self.beat = Instant::now();
+        self.watch.awake();
         self.watch.check(self.partners(), Standing::Apart);
         if self.link.rank() != 0 && !self.watch.is_tied(0) {
             let asks = self.asked.elapsed() > ASK;

@@ -80,23 +80,31 @@ pub struct Lead<'a> {
 /// Who said nothing, in one line.
 pub fn introduced(fabric: &Fabric, own: Hello, interrupts: &Receiver<()>) -> Result<Vec<Hello>, String> {
     let mut hellos: BTreeMap<usize, Hello> = [(0, own)].into();
-    let deadline = after(PATIENCE);
+    let mut deadline = after(PATIENCE);
     while hellos.len() < fabric.size() {
         let came = fabric.waiting(|inbox| {
             select! {
-                recv(inbox) -> incoming => incoming.map_err(|_| "the cluster's thread has ended".to_owned()),
+                recv(inbox) -> incoming => incoming.map(Some).map_err(|_| "the cluster's thread has ended".to_owned()),
                 // The alarm of a loss comes after the loss itself.
                 recv(interrupts) -> _ => inbox
                     .try_iter()
                     .find(|came| matches!(came, Incoming::Lost(..)))
+                    .map(Some)
                     .ok_or_else(|| "interrupted".to_owned()),
-                recv(deadline) -> _ => Err(unheard(fabric.size(), &hellos)),
+                recv(deadline) -> _ => match fabric.paused_within(PATIENCE) {
+                    true => Ok(None),
+                    false => Err(unheard(fabric.size(), &hellos)),
+                },
             }
         });
         match came? {
-            Incoming::From(rank, Message::Hello(hello)) => drop(hellos.insert(rank, *hello)),
-            Incoming::From(rank, _) => return Err(format!("rank {rank} began with another word than hello")),
-            Incoming::Lost(rank, why) => return Err(format!("rank {rank} is lost: {why}")),
+            // It was this process that stood still, and not they.
+            None => deadline = after(PATIENCE),
+            Some(Incoming::From(rank, Message::Hello(hello))) => drop(hellos.insert(rank, *hello)),
+            Some(Incoming::From(rank, _)) => {
+                return Err(format!("rank {rank} began with another word than hello"));
+            }
+            Some(Incoming::Lost(rank, why)) => return Err(format!("rank {rank} is lost: {why}")),
         }
     }
     Ok(hellos.into_values().collect())

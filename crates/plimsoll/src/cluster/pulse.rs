@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use plimsoll_metal::tcp::TcpInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sha2::{Digest, Sha256};
 
@@ -269,6 +270,12 @@ impl Tie {
         }
     }
 
+    /// Whether the other end's kernel takes what is said each second; its process may stand still all the same.
+    fn answers(&self) -> Option<bool> {
+        let acknowledged = TcpInfo::of(&self.stream).ok()?.last_ack_ms;
+        Some(Duration::from_millis(acknowledged.into()) <= 3 * TICK)
+    }
+
     /// What cannot be said, nobody waits for: that the other end is gone, the next look tells.
     fn say(&mut self, byte: u8) {
         let _ = self.stream.write(&[byte]);
@@ -296,6 +303,7 @@ impl Tender {
         let mut next = Instant::now() + TICK;
         // A system on which nothing can be waited for leaves MPI's messages.
         while let Some(woken) = self.sleep(ends, next) {
+            self.watch.awake();
             if woken.ends {
                 return self.take_leave();
             }
@@ -358,6 +366,7 @@ impl Tender {
     fn tick(&mut self) {
         let watch = &self.watch;
         self.ties.iter_mut().for_each(|tie| tie.say(HERE));
+        self.ties.iter().for_each(|tie| watch.reached(tie.rank, tie.answers()));
         self.ties.retain_mut(|tie| tie.look(watch));
         watch.check(self.partners.clone(), Standing::Tied);
         if let Some(door) = &mut self.door {

@@ -10,7 +10,8 @@ use crate::case::{CaseId, Pattern};
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::{Quantity, Unit, percent};
+use crate::quantity::format::DIGITS;
+use crate::quantity::{Quantity, Unit, apart, percent};
 
 /// A requirement, read.
 #[derive(Clone, Debug)]
@@ -186,9 +187,10 @@ impl Requirement {
             met,
             found: node.clone() + &found,
         };
-        if measurement.status != Status::Ok {
-            let reason = measurement.reason.as_deref().unwrap_or("no reason given");
-            return Some(holds(false, format!("not measured: {reason}")));
+        let (status, reason) = measurement.standing();
+        if status != Status::Ok {
+            let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+            return Some(holds(false, format!("{}: {reason}", status.word())));
         }
         let metric = self.metric_of(measurement)?;
         let value = metric.summary.median;
@@ -197,13 +199,13 @@ impl Requirement {
             Bound::OfLimit(bound) => match metric.of_limit {
                 Some(share) => holds(
                     self.relation.holds(share, bound),
-                    format!("{shown}, {} of limit", percent(share, 3)),
+                    format!("{shown}, {} of limit", beside(share, bound)),
                 ),
                 None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
             Bound::OfBaseline(bound) => match baseline(&id, &metric.name).filter(|base| *base > 0.0) {
                 Some(base) => {
-                    let found = format!("{shown}, {} of the baseline's", percent(value / base, 3));
+                    let found = format!("{shown}, {} of the baseline's", beside(value / base, bound));
                     holds(self.relation.holds(value / base, bound), found)
                 }
                 None => holds(false, format!("{shown}, and no baseline has this figure")),
@@ -212,7 +214,7 @@ impl Requirement {
                 Some(middle) => {
                     let away = (value / middle - 1.0).abs();
                     let side = if value < middle { "below" } else { "above" };
-                    let found = format!("{shown}, {} {side} the machines' median", percent(away, 3));
+                    let found = format!("{shown}, {} {side} the machines' median", beside(away, bound));
                     holds(self.relation.holds(away, bound), found)
                 }
                 None => holds(false, format!("{shown}, and no other machine has this figure")),
@@ -220,9 +222,19 @@ impl Requirement {
             Bound::Figure(_, Some(unit)) if unit != metric.unit => {
                 holds(false, format!("{shown}, which is not in {unit}"))
             }
-            Bound::Figure(bound, _) => holds(self.relation.holds(value, bound), shown),
+            Bound::Figure(bound, _) => {
+                let human = |value, digits| Quantity::new(value, metric.unit).human(digits);
+                let [shown, _] = apart([value, bound], DIGITS, human);
+                holds(self.relation.holds(value, bound), shown)
+            }
         })
     }
+}
+
+/// A share with so many digits that it differs from the bound that it is held against, where it does.
+fn beside(share: f64, bound: f64) -> String {
+    let [shown, _] = apart([share, bound], DIGITS, percent);
+    shown
 }
 
 fn unknown_limit(metric: &MetricResult) -> String {
@@ -321,7 +333,7 @@ mod tests {
         assert!(held("cpu.peak/*f64* rate > 99.9% of limit").iter().any(|(met, _)| !*met));
         let of_baseline = held("cpu.peak/*f64* rate >= 107% of baseline");
         assert_eq!(of_baseline.iter().map(|h| h.0).collect::<Vec<_>>(), [false, true]);
-        assert!(of_baseline[1].1.contains("107 % of the baseline's"), "{of_baseline:?}");
+        assert!(of_baseline[1].1.contains("107.4 % of the baseline's"), "{of_baseline:?}");
         assert_eq!(held("network.tcp goodput >= 31 Gbit/s"), [(true, "31.4 Gbit/s".to_owned())]);
         assert!(!held("network.tcp goodput >= 32Gbit/s")[0].0);
         assert!(held("network.latency rtt < 13us")[0].0 && !held("network.latency rtt < 1.2e-5")[0].0);
@@ -338,7 +350,26 @@ mod tests {
         only("network.tcp goodput >= 1 B/s", "not in B/s");
         only("gpu rate >= 1", "no case");
         only("network.tcp rate >= 1", "none of these cases");
-        only("disk.io/op=write/* rate >= 1", "not measured: no space");
+        only("disk.io/op=write/* rate >= 1", "failed: no space");
+        only("cpu.peak/*f32* rate >= 1", "invalid: rate is 110.1 % of its limit");
+    }
+
+    #[test]
+    fn a_figure_that_missed_its_bound_never_looks_like_it() {
+        let mut run = fixture::run();
+        run.measurements.truncate(1);
+        let metric = &mut run.measurements[0].metrics[0];
+        (metric.summary.median, metric.of_limit) = (99.999_9e9, Some(0.989_999));
+        let found = |text: &str| Requirement::parse(text).unwrap().check(&run, |_, _| Some(100e9)).remove(0);
+        for (text, looks) in [
+            ("cpu rate >= 100 GFLOP/s", "100 GFLOP/s"),
+            ("cpu rate >= 99% of limit", "99.0 % of limit"),
+            ("cpu rate >= 100% of baseline", "100 % of the baseline's"),
+        ] {
+            let held = found(text);
+            assert!(!held.met && !held.found.ends_with(looks), "{held:?}");
+        }
+        assert!(found("cpu rate >= 99 GFLOP/s").found.starts_with("100 GFLOP/s"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{finding, headline};
 use crate::document::Finding;
+use crate::label;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 
@@ -51,7 +52,11 @@ fn held_back(measurement: &Measurement) -> Option<Finding> {
         "buffer_limited": told("tcp_buffer_limited"),
         "of_limit": metric.of_limit,
     });
-    Some(finding("bottleneck", format!("{}: the bottleneck is {what}", measurement.case.id()), evidence))
+    Some(finding(
+        "bottleneck",
+        format!("{}: the bottleneck is {what}", label::full(&measurement.case)),
+        evidence,
+    ))
 }
 
 #[cfg(test)]

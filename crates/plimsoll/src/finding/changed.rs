@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{NOTABLE, finding, headline};
 use crate::bench::Better;
 use crate::document::Finding;
+use crate::label::full;
 use crate::measurement::{Measurement, MetricResult, Point};
 use crate::quantity::format::significant;
 use crate::quantity::percent;
@@ -140,7 +141,9 @@ impl Change {
         let begun = metric.series.first().map_or(0.0, |point| point.t);
         let after = significant(self.after.segment.from - begun, 3);
         let cause = self.cause(metric.better);
-        let text = format!("{id}: after {after} s the {what} {way} by {share}{}", self.circumstances(cause));
+        let case = full(&measurement.case);
+        let text =
+            format!("{case}: after {after} s the {what} {way} by {share}{}", self.circumstances(cause));
         let evidence = json!({
             "case": id, "metric": metric.name, "delivered": self.watched == Watched::Delivered,
             "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
@@ -314,7 +317,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         let found = found.remove(0);
         assert_eq!(found.code, "changed");
-        let text = found.text.strip_prefix("cpu.peak/op=fma/threads=2: ").unwrap().to_owned();
+        let text = found.text.strip_prefix("cpu fma ×2: ").unwrap().to_owned();
         (text, found.evidence)
     }
 

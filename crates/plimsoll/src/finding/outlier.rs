@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{NOTABLE, finding, headline, lost};
 use crate::bench::Better;
 use crate::document::Finding;
+use crate::label::full;
 use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::{Quantity, Unit, percent, significant};
@@ -96,7 +97,7 @@ fn many(figures: &[Figure<'_>]) -> Vec<(f64, Finding)> {
         let text = format!(
             "{}: {}: {}, {} of {} machines{}",
             figure.measurement.node,
-            figure.measurement.case.id(),
+            full(&figure.measurement.case),
             figure.shown(),
             from_median(away),
             figures.len(),
@@ -217,7 +218,7 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
     let cause = cause(slower, away_of_slower, &Usual::of(std::slice::from_ref(better)));
     let text = format!(
         "{}: {} on {}, {} on {}, a difference of {}{further}{}",
-        one.measurement.case.id(),
+        full(&one.measurement.case),
         one.shown(),
         one.measurement.node,
         other.shown(),
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             found[0].text,
-            "n2: cpu.peak/op=fma/type=f64/isa=avx2/threads=1: 55.0 FLOP/s, 45 % below the median of 4 machines: throttled by the CPU quota 44 %"
+            "n2: cpu fma f64 avx2: 55.0 FLOP/s, 45 % below the median of 4 machines: throttled by the CPU quota 44 %"
         );
         assert_eq!(found[0].evidence["worse"], true);
     }

@@ -8,6 +8,7 @@ use super::outlier::{DEVIATIONS, FLOOR, NORMAL, from_median};
 use super::{finding, headline};
 use crate::bench::Better;
 use crate::document::Finding;
+use crate::label::full;
 use crate::limit::median;
 use crate::measurement::Measurement;
 use crate::quantity::Quantity;
@@ -37,7 +38,7 @@ pub fn pairs(measurement: &Measurement, names: &[&str]) -> Vec<Finding> {
         let (from, to) = (name(pair.row), name(pair.column));
         let text = format!(
             "{from} to {to}: {}: {}, {} of {} pairs of machines",
-            measurement.case.id(),
+            full(&measurement.case),
             Quantity { value: pair.value, unit: metric.unit },
             from_median(away),
             values.len(),
@@ -81,7 +82,7 @@ mod tests {
     fn the_slow_pair_is_named_and_no_other_is() {
         let found = pairs(&measured([100.0, 101.0, 99.0, 100.0, 40.0, 160.0], 0.01), &["a", "b", "c", "d"]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].text.starts_with("b to d: cpu.peak/"), "{}", found[0].text);
+        assert!(found[0].text.starts_with("b to d: cpu "), "{}", found[0].text);
         assert!(found[0].text.ends_with("40.0 FLOP/s, 60 % below the median of 6 pairs of machines"));
         assert_eq!((&found[0].evidence["from"], &found[0].evidence["to"]), (&"b".into(), &"d".into()));
     }

@@ -1,10 +1,11 @@
-//! "cpu.peak op=fma type=f64 scales 1.98 × on 2 threads": how a rate grows with threads, what each step is worth, and
+//! "cpu fma f64 scales 1.98 × on 2 threads": how a rate grows with threads, what each step is worth, and
 //! what the law of scalability makes of it.
 
 use serde_json::{Value, json};
 
 use super::{Compared, compared, finding, headline, kind};
 use crate::document::Finding;
+use crate::label::full;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::stats::{Coefficient, Load, Samples, Seed, Usl};
@@ -72,7 +73,8 @@ fn sentence(found: &Compared<'_>) -> String {
         1 => format!("on {} threads", scaling.threads),
         n => format!("from {n} to {} threads", scaling.threads),
     };
-    format!("{} scales {times} {from}", kind(this))
+    // The number of threads is what it is about.
+    format!("{} scales {times} {from}", full(&this.case.clone().with_count("threads", 1)))
 }
 
 /// The efficiency of each step, where there is more than one.
@@ -147,7 +149,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "cpu.peak op=fma type=f64 isa=avx2 scales 3.00 × on 4 threads (efficiency 99 % on 2, 75 % on 4)"
+            "cpu fma f64 avx2 scales 3.00 × on 4 threads (efficiency 99 % on 2, 75 % on 4)"
         );
         assert_eq!(found[0].evidence["steps"][0]["efficiency"], 0.99);
         assert_eq!(found[0].evidence["usl"], Value::Null, "three thread counts are too few");
@@ -168,10 +170,7 @@ mod tests {
         let found = texts(&[peak(1, 100.0), peak(2, 198.0), read(2, 20.0), read(8, 30.0)]);
         assert_eq!(
             found,
-            [
-                "cpu.peak op=fma type=f64 isa=avx2 scales 1.98 × on 2 threads",
-                "memory.bandwidth op=read scales 1.50 × from 2 to 8 threads"
-            ]
+            ["cpu fma f64 avx2 scales 1.98 × on 2 threads", "memory read scales 1.50 × from 2 to 8 threads"]
         );
     }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{NOTABLE, finding, headline, lost};
 use crate::document::Finding;
+use crate::label::full;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 
@@ -26,7 +27,7 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
     }
     let text = format!(
         "{}: {} of the limit: {} {}",
-        measurement.case.id(),
+        full(&measurement.case),
         percent(share, 2),
         lost.what,
         percent(lost.share, 2)
@@ -53,7 +54,7 @@ mod tests {
     fn steal_explains_a_figure_below_its_limit() {
         let found = find(&[with(Some(0.38), Some(0.55))]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].text.ends_with("threads=2: 38 % of the limit: steal 55 %"), "{}", found[0].text);
+        assert!(found[0].text.ends_with("×2: 38 % of the limit: steal 55 %"), "{}", found[0].text);
         assert_eq!(found[0].evidence["lost"], 0.55);
     }
 

@@ -12,7 +12,8 @@ use super::process::{Launcher, Order, ProcessError, Running, failed};
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
-    Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Peer, Scratch, Search, Through, patience,
+    Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Peer, Reading, Scratch, Search, Through,
+    patience,
 };
 use crate::bench::Prepared;
 use crate::bench::network::Address;
@@ -101,6 +102,12 @@ impl Companions {
         let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
         let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
         there.map(|pairing| pairing.seconds * pairing.pairs as f64).sum()
+    }
+
+    /// Whether one of those that stand beside this case writes to its test file.
+    pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
+        let picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.peer.writes(case)))
     }
 
     /// Those that stand beside this case.
@@ -349,7 +356,9 @@ impl Runs {
             let _ = std::fs::remove_file(self.scratch.path().join(name));
         }
         let _server = self.served()?;
+        let begun = std::time::Instant::now();
         let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| self.told(&error))?;
+        let life = begun.elapsed().as_secs_f64();
         if let Some(how) = failed(&done) {
             return Err(CannotMeasure::environment(how));
         }
@@ -359,7 +368,20 @@ impl Runs {
             Output::File(name) => crate::text::read_small(&self.scratch.path().join(name), MOST_BYTES)
                 .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?,
         };
-        Ok(Answer { text, stderr: done.stderr })
+        Ok(Answer { text, stderr: done.stderr, life })
+    }
+
+    /// What it said, if its own work and time allow it.
+    fn plausible(&self, answer: &Answer) -> Result<Reading, String> {
+        let case = &self.making.case;
+        let reading = self.found.peer.parse(case, &answer.text)?;
+        let metrics = crate::bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
+        let metric = metrics.into_iter().flatten().find(|metric| metric.name == self.metric);
+        let unit = metric.ok_or_else(|| format!("the case has no metric {}", self.metric))?.unit;
+        match reading.account.contradicts(reading.value, unit, answer.life) {
+            Some(why) => Err(why),
+            None => Ok(reading),
+        }
     }
 
     /// Why it gave no answer; that it hung is remembered.
@@ -433,6 +455,8 @@ impl Runs {
 struct Answer {
     text: String,
     stderr: String,
+    /// Seconds that its process lived.
+    life: f64,
 }
 
 /// The words that bind a command to CPUs.
@@ -463,7 +487,7 @@ impl Prepared for Runs {
         let begun = std::time::Instant::now();
         let answer = self.answer()?;
         let peer = self.found.peer;
-        let reading = peer.parse(&self.making.case, &answer.text).map_err(CannotMeasure::environment)?;
+        let reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
         let aside = peer.aside(&answer.stderr).into_iter().map(|(key, value)| (key.to_owned(), value));
         let version = peer.tool().version(&answer.text).map(|version| ("version".to_owned(), version));
         let digest = self.digest.clone().map(|digest| ("sha256".to_owned(), digest));

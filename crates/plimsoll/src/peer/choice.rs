@@ -207,7 +207,7 @@ mod tests {
             std::fs::write(&path, "").unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let search = Search::new(dir.path().as_os_str(), BTreeMap::new(), false);
+        let search = Search::new(dir.path().as_os_str(), BTreeMap::new(), super::super::Trust::here());
         (dir, search)
     }
 

@@ -13,6 +13,7 @@ use crate::machine::Machine;
 pub use crate::sample::Match;
 use crate::sample::Offer;
 
+mod account;
 mod beside;
 mod choice;
 pub mod process;
@@ -20,14 +21,17 @@ mod scratch;
 mod search;
 mod through;
 mod tools;
+mod trust;
 mod version;
 
+pub use account::{Account, Seconds};
 pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get, idle};
 pub use scratch::{Scratch, reap};
 pub use search::Search;
 pub use through::Through;
 pub use tools::PEERS;
+pub use trust::Trust;
 
 /// A metric of a case that a tool also measures.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,11 +168,18 @@ pub struct Invocation {
     pub disk_bytes: u64,
 }
 
+/// Name among what a tool achieved: which statistic its figure is, where that is not the mean.
+pub const STATISTIC: &str = "statistic";
+/// The best of its repetitions: paired with the best of our samples.
+pub const BEST: &str = "best";
+
 /// What a tool said.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// In the unit of our metric, any factor applied.
     pub value: f64,
+    /// What it did for that, and in how many seconds.
+    pub account: Account,
     /// Parameters that it says it used: name → value as text. Those of the case are compared.
     pub achieved: BTreeMap<String, String>,
     /// Where it did something else than asked; one phrase each.
@@ -176,15 +187,24 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A figure, if it is one.
+    /// A figure, if it is one, and what the tool did for it.
     ///
     /// # Errors
     /// What was read instead.
-    pub fn of(value: f64) -> Result<Self, String> {
+    pub fn of(value: f64, account: Account) -> Result<Self, String> {
         match value {
-            v if v.is_finite() && v > 0.0 => Ok(Self { value: v, ..Self::default() }),
+            v if v.is_finite() && v > 0.0 => {
+                Ok(Self { value: v, account, achieved: BTreeMap::new(), differs: Vec::new() })
+            }
             v => Err(format!("it printed {v}, which is no figure")),
         }
+    }
+
+    /// The same, where it is the best of what the tool did and not the mean.
+    #[must_use]
+    pub fn best(mut self) -> Self {
+        self.achieved.insert(STATISTIC.to_owned(), BEST.to_owned());
+        self
     }
 }
 
@@ -251,6 +271,11 @@ pub trait Peer: Sync {
     /// What its standard error tells of how it ran, where its answer is elsewhere.
     fn aside(&self, _: &str) -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+
+    /// Whether it writes to the case's test file where it measures this case: it is lent a place for that.
+    fn writes(&self, _: &Case) -> bool {
+        false
     }
 
     /// The metric of a case that it measures too; `None` when it does not.

@@ -5,9 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bits of a mode that let the group or anybody write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// The sticky bit does not help: whoever may write a directory may add a program to it.
+use super::trust::Trust;
+
 const ANYBODY_MAY_RUN: u32 = 0o111;
 
 /// Finds programs on PATH and where the user said they are.
@@ -17,15 +16,15 @@ pub struct Search {
     directories: Vec<PathBuf>,
     /// Name of a tool → the file that the user named.
     named: BTreeMap<String, PathBuf>,
-    root: bool,
+    trust: Trust,
 }
 
 impl Search {
     /// Looks in the absolute directories of `path` (relative and empty ones are passed over); tools in `named` are
-    /// taken from there. As `root`, programs that others could have replaced are refused.
-    pub fn new(path: &OsStr, named: BTreeMap<String, PathBuf>, root: bool) -> Self {
+    /// taken from there. Programs that others could have put there are refused.
+    pub fn new(path: &OsStr, named: BTreeMap<String, PathBuf>, trust: Trust) -> Self {
         let directories = std::env::split_paths(path).filter(|d| d.is_absolute()).collect();
-        Self { directories, named, root }
+        Self { directories, named, trust }
     }
 
     /// The path of `program`, a part of `tool`; `more` are directories of its package that are not on PATH.
@@ -34,7 +33,7 @@ impl Search {
     /// That it is not there, or why it is not trusted, in one line.
     pub fn find(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         if let Some(named) = self.named.get(tool) {
-            return self.trusted(named).map_err(|why| format!("--peer-path {tool}: {why}"));
+            return self.trust.program(named).map_err(|why| format!("--peer-path {tool}: {why}"));
         }
         self.find_part(tool, program, more)
     }
@@ -50,37 +49,17 @@ impl Search {
         let candidates = directories.chain(more.iter().map(PathBuf::from)).map(|d| d.join(program));
         let mut refused = None;
         for candidate in candidates.filter(|c| runs(c)) {
-            match self.trusted(&candidate) {
+            match self.trust.program(&candidate) {
                 Ok(path) => return Ok(path),
                 Err(why) => refused = refused.or(Some(why)),
             }
         }
         Err(refused.unwrap_or_else(|| "not installed".to_owned()))
     }
-
-    fn trusted(&self, path: &Path) -> Result<PathBuf, String> {
-        let name = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-        let real = path.canonicalize().map_err(|e| format!("{name}: {e}"))?;
-        if !runs(&real) {
-            return Err(format!("{name} is not an executable file"));
-        }
-        let Some(danger) = self.root.then(|| writable_by_others(&real)).flatten() else { return Ok(real) };
-        let danger = crate::text::shown_bytes(danger.as_os_str().as_encoded_bytes());
-        Err(format!("{name} is not run as root: others may write {danger}"))
-    }
 }
 
 fn runs(path: &Path) -> bool {
     path.metadata().is_ok_and(|m| m.is_file() && m.mode() & ANYBODY_MAY_RUN != 0)
-}
-
-/// The file itself or the nearest directory above it that others may write.
-fn writable_by_others(path: &Path) -> Option<&Path> {
-    let dangerous = |part: &&Path| {
-        // What cannot be looked at is not trusted.
-        part.metadata().map_or(true, |m| m.uid() != 0 || m.mode() & WRITABLE_BY_OTHERS != 0)
-    };
-    path.ancestors().take(2).find(dangerous)
 }
 
 #[cfg(test)]
@@ -96,17 +75,17 @@ mod tests {
         path
     }
 
-    fn search(directory: &Path, root: bool) -> Search {
-        Search::new(directory.as_os_str(), BTreeMap::new(), root)
+    fn search(directory: &Path) -> Search {
+        Search::new(directory.as_os_str(), BTreeMap::new(), Trust::here())
     }
 
     #[test]
     fn a_program_is_found_where_path_says_and_relative_directories_are_passed_over() {
         let dir = tempfile::tempdir().unwrap();
         let path = program(dir.path(), "fio", 0o755);
-        assert_eq!(search(dir.path(), false).find("fio", "fio", &[]), Ok(path.canonicalize().unwrap()));
-        assert_eq!(search(dir.path(), false).find("x", "x", &[]).unwrap_err(), "not installed");
-        let relative = Search::new(OsStr::new(":.:bin"), BTreeMap::new(), false);
+        assert_eq!(search(dir.path()).find("fio", "fio", &[]), Ok(path.canonicalize().unwrap()));
+        assert_eq!(search(dir.path()).find("x", "x", &[]).unwrap_err(), "not installed");
+        let relative = Search::new(OsStr::new(":.:bin"), BTreeMap::new(), Trust::here());
         assert!(relative.directories.is_empty());
     }
 
@@ -114,19 +93,20 @@ mod tests {
     fn a_file_that_cannot_be_run_is_no_program() {
         let dir = tempfile::tempdir().unwrap();
         program(dir.path(), "fio", 0o644);
-        assert!(search(dir.path(), false).find("fio", "fio", &[]).is_err());
+        assert!(search(dir.path()).find("fio", "fio", &[]).is_err());
     }
 
     #[test]
-    fn root_runs_nothing_that_others_may_write() {
-        let dir = tempfile::tempdir().unwrap();
-        program(dir.path(), "fio", 0o777);
-        let why = search(dir.path(), true).find("fio", "fio", &[]).unwrap_err();
-        assert!(why.contains("not run as root"), "{why}");
-        program(dir.path(), "dd", 0o755);
-        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
-        let why = search(dir.path(), true).find("dd", "dd", &[]).unwrap_err();
-        assert!(why.contains("others may write"), "{why}");
+    fn what_others_may_write_is_passed_over_and_said_where_there_is_no_other() {
+        let (open, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        program(open.path(), "fio", 0o755);
+        std::fs::set_permissions(open.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        let why = search(open.path()).find("fio", "fio", &[]).unwrap_err();
+        assert!(why.contains("is not run") && why.contains("others may write"), "{why}");
+        let good = program(own.path(), "fio", 0o755);
+        let path = std::env::join_paths([open.path(), own.path()]).unwrap();
+        let found = Search::new(&path, BTreeMap::new(), Trust::here()).find("fio", "fio", &[]);
+        assert_eq!(found, Ok(good.canonicalize().unwrap()));
     }
 
     #[test]
@@ -135,7 +115,7 @@ mod tests {
         let client = program(own.path(), "my-netperf", 0o755);
         let elsewhere = program(path.path(), "netserver", 0o755);
         let named = BTreeMap::from([("netperf".to_owned(), client)]);
-        let search = Search::new(path.path().as_os_str(), named, false);
+        let search = Search::new(path.path().as_os_str(), named, Trust::here());
         let find = || search.find_part("netperf", "netserver", &[]).unwrap();
         assert_eq!(find(), elsewhere.canonicalize().unwrap());
         let server = program(own.path(), "netserver", 0o755);
@@ -147,10 +127,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = program(dir.path(), "my-stream", 0o755);
         let named = |path: &Path| BTreeMap::from([("stream".to_owned(), path.to_owned())]);
-        let found = Search::new(OsStr::new("/usr/bin"), named(&own), false).find("stream", "stream", &[]);
+        let found =
+            Search::new(OsStr::new("/usr/bin"), named(&own), Trust::here()).find("stream", "stream", &[]);
         assert_eq!(found, Ok(own.canonicalize().unwrap()));
         let gone = named(&dir.path().join("gone"));
-        let why = Search::new(OsStr::new(""), gone, false).find("stream", "stream", &[]).unwrap_err();
+        let why = Search::new(OsStr::new(""), gone, Trust::here()).find("stream", "stream", &[]).unwrap_err();
         assert!(why.starts_with("--peer-path stream: "), "{why}");
     }
 }

@@ -7,7 +7,7 @@ use crossbeam_channel::never;
 use sha2::{Digest, Sha256};
 
 use super::process::{Launcher, Order};
-use super::{Found, Package, Scratch};
+use super::{Found, Package, Scratch, Trust};
 
 /// Longest time that a program may take to tell its version. An interrupt waits so long: it is for who carries out the run,
 /// and would be lost if it were taken here.
@@ -33,7 +33,7 @@ pub(super) fn ask_version(found: &Found, launcher: &Launcher, parent: &Path) -> 
         };
         program.starts_with("/usr").then_some(())?;
         let query = ["-W", "-f", "${Version}", name].map(OsString::from).to_vec();
-        let done = ask(Path::new("/usr/bin/dpkg-query"), query)?;
+        let done = ask(&Trust::here().program(Path::new("/usr/bin/dpkg-query")).ok()?, query)?;
         (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)
     };
     told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
@@ -51,13 +51,14 @@ pub(super) fn digest(program: &Path) -> Option<String> {
 /// resolved: the name of the file holds the version.
 pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
-    let Some(linker) = LINKERS.iter().map(Path::new).find(|linker| linker.exists()) else {
+    let trust = Trust::here();
+    let Some(linker) = LINKERS.iter().find_map(|linker| trust.program(Path::new(linker)).ok()) else {
         return Vec::new();
     };
     let list = Order {
         arguments: vec!["--list".into(), order.program.clone().into()],
         limit: PATIENCE,
-        ..Order::of(linker, &order.directory)
+        ..Order::of(&linker, &order.directory)
     };
     let Ok(done) = launcher.run(&list, &never()) else { return Vec::new() };
     let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());

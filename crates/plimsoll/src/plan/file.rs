@@ -1,8 +1,8 @@
 //! Plan files: TOML with named groups of cases whose lists multiply.
 //!
 //! Every mistake is told with line, column and the nearest valid key, before anything is measured. A plan can
-//! name benchmarks, parameters, reference tools by their names, and how to sample; it cannot name programs, give consent
-//! to anything, raise a server's caps or set the environment.
+//! name benchmarks, parameters, reference tools by their names, and how to sample; it cannot name programs, files or a
+//! server, give consent to anything, raise a server's caps or set the environment.
 
 mod group;
 mod value;
@@ -56,6 +56,13 @@ pub struct PlanFile {
     pub groups: Vec<Group>,
     /// Where its keys stand.
     pub places: Places,
+}
+
+impl PlanFile {
+    /// The servers that its groups name; none where a file was read.
+    pub fn servers(&self) -> Vec<String> {
+        self.groups.iter().flat_map(|group| group.words(SERVER, &[])).collect()
+    }
 }
 
 /// What is wrong with a plan file.
@@ -120,7 +127,23 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["dir", "store", "json", "html", "events", "limits", "key", "resume"],
         "a plan cannot name files; type it on the command line",
     ),
+    (&[SERVER, "servers", "host", "hosts", "nodes", "hostfile", "url"], NO_SERVER),
 ];
+
+/// The parameter that only the command line may give.
+pub const SERVER: &str = "server";
+
+/// Why a plan file has none.
+const NO_SERVER: &str = "a plan file may not name a server: what it loads is for whoever runs the plan to say; give --server on the command line";
+
+/// Whose words a plan's text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// A file of anybody.
+    File,
+    /// A command line of this user, as plimsoll kept it.
+    Kept,
+}
 
 /// Reads a plan file.
 ///
@@ -138,6 +161,18 @@ pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
 /// # Errors
 /// All its mistakes, one line each, in the order of the text.
 pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
+    parsed(file, text, Origin::File)
+}
+
+/// Parses the text that plimsoll wrote of a command line, which may name a server.
+///
+/// # Errors
+/// As of [`parse`].
+pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
+    parsed(file, text, Origin::Kept)
+}
+
+fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let at = |start: usize, why: &str| {
         let (line, column) = crate::text::position(text, start);
@@ -147,7 +182,7 @@ pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
         .map_err(|e| vec![at(e.span().unwrap_or_default().start, &crate::text::shown(e.message()))])?;
     let mut plan =
         PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
-    let source = Source { file, text };
+    let source = Source { file, text, origin };
     let mut wrong = Vec::new();
     for (key, value) in table.get_ref() {
         plan.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
@@ -180,6 +215,7 @@ fn limits(text: &str) -> Option<String> {
 struct Source<'t> {
     file: &'t str,
     text: &'t str,
+    origin: Origin,
 }
 
 /// A mistake and where it is; without a span, the key or the value that was being read.
@@ -204,6 +240,11 @@ impl Wrong {
             (None, None) => format!("valid keys are {}", candidates.join(", ")),
         };
         Self { span: None, in_key: true, why: format!("unknown key '{name}'; {hint}") }
+    }
+
+    /// A key that exists and that this plan may not have.
+    fn refused(why: &str) -> Self {
+        Self { span: None, in_key: true, why: why.to_owned() }
     }
 
     fn at(mut self, key: Range<usize>, value: Range<usize>) -> Self {
@@ -381,6 +422,11 @@ mod tests {
             ("key", "files"),
             ("dir", "files"),
             ("store", "files"),
+            ("limits", "files"),
+            ("json", "files"),
+            ("resume", "files"),
+            ("peer-server", "programs"),
+            ("hosts", "may not name a server"),
         ];
         for (key, says) in keys {
             for text in [
@@ -395,6 +441,17 @@ mod tests {
         }
         let program = error("[[group]]\nbenchmark = \"null\"\nagainst = { fio = \"/tmp/fio\" }\n");
         assert!(program.contains("line 3, column 11: neither a string"), "{program}");
+    }
+
+    #[test]
+    fn no_plan_file_names_a_server_and_a_kept_command_line_does() {
+        let text = "[[group]]\nbenchmark = \"network.tcp\"\n  server = [\"host:7000\", \"iperf3://host\"]\n";
+        let refused = "plan p.toml, line 3, column 3: a plan file may not name a server: ";
+        assert!(error(text).starts_with(refused), "{}", error(text));
+        assert!(error(text).ends_with("give --server on the command line"), "{}", error(text));
+        assert!(error("server = \"host\"\n").contains("may not name a server"));
+        let kept = parse_kept("p", text).unwrap();
+        assert_eq!(kept.groups[0].words(SERVER, &[]), ["host:7000", "iperf3://host"]);
     }
 
     #[test]

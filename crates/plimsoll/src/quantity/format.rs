@@ -109,6 +109,15 @@ pub fn percent_below(share: f64) -> String {
     format!("{:.2} %", (share * 1e4 + ROUNDING).floor() / 1e2)
 }
 
+/// Two values as `write` gives them with `least` digits, or with as many more as it takes for two that differ to look
+/// different: what missed a bound is not shown as that bound.
+pub fn apart(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
+    const MOST: usize = 17;
+    let at = |digits| values.map(|value| write(value, digits));
+    let differ = (least..=MOST).map(at).find(|[one, other]| one != other);
+    differ.unwrap_or_else(|| at(least))
+}
+
 /// `value` with `digits` significant digits (taken as 1 to 17). Whole digits are never rounded away below 10⁹;
 /// beyond that, and below 10⁻⁴, it is written with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {

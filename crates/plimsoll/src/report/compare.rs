@@ -2,11 +2,11 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::label::label;
 use super::style::{Role, Style};
 use super::wrap::paragraph;
 use crate::cluster::between::is_of_all;
 use crate::compare::{Compared, Comparison, Holds, Origin, Verdict};
+use crate::label::label;
 use crate::quantity::{Quantity, percent};
 
 /// Which metrics are shown.

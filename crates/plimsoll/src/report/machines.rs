@@ -3,10 +3,10 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::signed;
-use super::label::label;
 use super::style::{Role, Style};
 use super::wrap::cut;
 use crate::document::Run;
+use crate::label::label;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::Quantity;

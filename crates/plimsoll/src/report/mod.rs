@@ -9,7 +9,6 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod kernels;
-mod label;
 pub mod machine;
 mod machines;
 pub mod markdown;

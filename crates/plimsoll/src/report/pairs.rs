@@ -2,11 +2,11 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::label::label;
 use super::style::{Role, Style};
 use super::wrap::cut;
 use crate::cluster::between::EACH;
 use crate::document::Run;
+use crate::label::label;
 use crate::limit::median;
 use crate::measurement::{Matrix, Measurement, MetricResult};
 use crate::quantity::{Quantity, percent};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::label::label;
 use super::style::{Role, Style};
 use super::wrap::{flowed, paragraph};
 use crate::document::Run;
+use crate::label::label;
 use crate::measurement::{Availability, Measurement, MetricResult, PeerResult};
 use crate::quantity::{Quantity, percent, significant};
 use crate::sample::Match;
@@ -142,8 +142,31 @@ impl Compared<'_> {
             FEW_PAIRS => format!("; {} pairs", peer.samples.len()),
             _ => format!("; {}", warning.text),
         });
-        format!("{word}{definition}{}", differs.collect::<String>())
+        format!("{word}{definition}{}{}", self.other_ratio(), differs.collect::<String>())
     }
+
+    /// The ratio of the two medians, where the one in the row is visibly another: the row would contradict itself.
+    fn other_ratio(&self) -> String {
+        let medians = self.peer.own_median().zip(self.peer.median).filter(|(_, tool)| *tool > 0.0);
+        let Some(((own, tool), ratio)) = medians.zip(self.peer.ratio) else { return String::new() };
+        match agree(own, tool, ratio.median) {
+            true => String::new(),
+            false => format!("; the two medians' ratio is {}", significant(own / tool, 3)),
+        }
+    }
+}
+
+/// Whether a row of these three figures, each with three digits, can be right: some own ÷ tool that are written so have a ratio
+/// that is written so.
+fn agree(own: f64, tool: f64, ratio: f64) -> bool {
+    let written = |value: f64| {
+        let half = 0.5 * 10f64.powi(value.abs().log10().floor() as i32 - 2);
+        let nearest = (value / (2.0 * half)).round() * 2.0 * half;
+        [nearest - half, nearest + half]
+    };
+    let ([own_low, own_high], [tool_low, tool_high]) = (written(own), written(tool));
+    let [low, high] = written(ratio);
+    own_low / tool_high <= high && low <= own_high / tool_low
 }
 
 /// The warning that a tool gave fewer pairs than it was to: said once for all.
@@ -169,7 +192,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 }
 
 /// What the ratio is: it is not that of the two figures beside it.
-pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' own ratios, not the ratio of the two medians; [its 95 % interval]";
+pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' own ratios [its 95 % interval]; where the ratio of the two medians is another, it is named";
 
 /// What stands above [`Compared::cells`].
 pub(super) const HEAD: [&str; 9] =
@@ -301,6 +324,43 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_row_contradicts_itself_without_a_word(
+            pairs in proptest::collection::vec((1e-6f64..1e12, 0.3f64..3.0), 1..12),
+        ) {
+            let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(own, ratio)| (own, own / ratio)).collect();
+            let mut run = fixture::with_tools();
+            run.measurements.truncate(1);
+            run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", &pairs), 0.03)];
+            let row = compared(&run).next().unwrap();
+            let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
+            let [_, _, _, _, _, ratio, said] = row.figures();
+            let (own, tool) = (row.peer.own_median().unwrap(), row.peer.median.unwrap());
+            // Three figures of three digits each.
+            let contradicts = (own / tool / read(&ratio) - 1.0).abs() > 0.016;
+            proptest::prop_assert!(!contradicts || said.contains("the two medians' ratio is"), "{own} {tool} {ratio} {said}");
+            if let Some(named) = said.split("ratio is ").nth(1) {
+                let named = read(named.split(';').next().unwrap());
+                proptest::prop_assert!((named / (own / tool) - 1.0).abs() < 0.006);
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_whose_pairs_differ_says_so() {
+        let said = |pairs: &[(f64, f64)]| {
+            let mut run = fixture::with_tools();
+            run.measurements.truncate(1);
+            run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", pairs), 0.03)];
+            compared(&run).next().unwrap().said()
+        };
+        // Medians 71.4 and 70.5, and most pairs have the tool lower.
+        let text = said(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
+        assert!(text.contains("; the two medians' ratio is 1.01"), "{text}");
+        assert!(!said(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));
     }
 
     #[test]

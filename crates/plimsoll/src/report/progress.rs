@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::time::Instant;
 
-use super::label::label;
 use super::style::Style;
 use super::wrap::cut;
 use crate::bench;
 use crate::case::{Case, CaseId};
 use crate::event::Event;
+use crate::label::label;
 use crate::quantity::Quantity;
 
 /// Back to the first column, and erase the line (ECMA-48: CR, EL 2).

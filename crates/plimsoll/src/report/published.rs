@@ -7,12 +7,12 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::label::label;
 use super::out::Out;
 use super::style::{Role, Style};
 use super::wrap::{flowed, paragraph};
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
+use crate::label::label;
+use crate::measurement::{Measurement, MetricResult, Status, converted};
 use crate::published::{Baseline, Figure, Layout, Matched};
 use crate::quantity::{format_size, percent, significant};
 
@@ -131,17 +131,21 @@ struct Tool<'a> {
 }
 
 impl<'a> Tool<'a> {
+    /// The figure of this metric that a tool gave, or that follows from another metric of the same transfers.
     fn of(measurement: &'a Measurement, name: &str) -> Option<Self> {
-        let named = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);
-        let told = |metric: &'a MetricResult| metric.peers.iter().find(|peer| peer.median.is_some());
-        if let Some(peer) = told(named(name)?) {
-            return Some(Self { name: &peer.peer, figure: peer.median?, of_limit: peer.of_limit });
-        }
-        // Of as many transfers as are always under way each takes their number ÷ the rate (Little's law).
-        let peer = told(named("rate").filter(|_| name == "latency")?)?;
-        let depth = measurement.case.number("depth").unwrap_or(1);
-        let under_way = measurement.case.threads() as f64 * depth as f64;
-        Some(Self { name: &peer.peer, figure: under_way / peer.median?, of_limit: None })
+        let own = measurement.metrics.iter().filter(|metric| metric.name == name);
+        let others = measurement.metrics.iter().filter(|metric| metric.name != name);
+        let limit = own.clone().find_map(|metric| metric.limit.as_ref());
+        let told = |metric: &'a MetricResult| {
+            let peer = metric.peers.iter().find(|peer| peer.median.is_some())?;
+            let figure = converted(&measurement.case, peer.median?, &metric.name, name)?;
+            let of_limit = match metric.name == name {
+                true => peer.of_limit,
+                false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
+            };
+            Some(Self { name: &peer.peer, figure, of_limit: of_limit.filter(|share| share.is_finite()) })
+        };
+        own.clone().chain(others).find_map(told)
     }
 }
 

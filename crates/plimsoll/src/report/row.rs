@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::label::label;
 use crate::bench::disk::engine::Kind as DiskEngine;
+use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};

@@ -115,7 +115,7 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
 
 /// The warnings of a measurement, a line each, for where there is no table.
 pub fn warnings(measurement: &Measurement, style: &Style) -> String {
-    let label = super::label::label(&measurement.case);
+    let label = crate::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
     let texts = reason.chain(measurement.warnings.iter().map(|w| w.text.as_str()));
     texts.map(|text| format!("{}\n", style.say(&format!("{label}: {text}")))).collect()

@@ -121,7 +121,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     let (mut file, narrow) = match what {
         What::Plan(name) => (named_plan(name)?, false),
         What::Kept => return Err(other("--resume: the plan is that of the run; name the run")),
-        What::Text { name, text } => (file::parse(name, text)?, false),
+        What::Text { name, text } => (file::parse_kept(name, text)?, false),
         What::Subsystem { name, lists } => {
             for (key, texts) in lists {
                 read_list(&mut typed, key, texts)?;
@@ -136,6 +136,10 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
             ));
         }
         read_list(&mut typed, "threads", &common.threads)?;
+    }
+    if !common.server.is_empty() {
+        read_list(&mut typed, file::SERVER, &common.server)?;
+        measures_networks(&file.groups)?;
     }
     if let Some(key) = AMOUNTS.into_iter().find(|key| typed.asked(key))
         && common.sample_time.is_some()
@@ -154,6 +158,15 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     sampled(&mut file, common);
     file.name.get_or_insert_with(|| "unnamed".to_owned());
     Ok(file)
+}
+
+/// Refuses a server for a plan of which no benchmark takes one.
+fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
+    let mut all = groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| bench::find(name));
+    match all.any(|benchmark| benchmark.keys().contains(&file::SERVER)) {
+        true => Ok(()),
+        false => Err(other("--server: no benchmark of the plan measures a network; leave it out")),
+    }
 }
 
 /// Puts the typed flags on how to sample over the plan's and its groups'.

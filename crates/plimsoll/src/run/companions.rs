@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::bench::Prepared;
-use crate::peer::Companion;
+use crate::peer::{self, Companion};
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
 use crate::stats::Seed;
 use crate::warning::Warning;
@@ -111,6 +111,9 @@ impl Companions {
             let (mut about, wanted) = (companion.about, companion.pairs);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
+            if about.achieved.get(peer::STATISTIC).and_then(|v| v.as_str()) == Some(peer::BEST) {
+                with_our_best(&mut about.pairs);
+            }
             if hurried {
                 let n = about.pairs.len();
                 let text =
@@ -124,6 +127,12 @@ impl Companions {
         };
         self.all.into_iter().map(told).collect()
     }
+}
+
+/// Pairs of a rate that is the best of what a tool did: beside each stands the best of ours.
+fn with_our_best(pairs: &mut [Paired]) {
+    let best = pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
+    pairs.iter_mut().for_each(|pair| pair.own = best);
 }
 
 /// Our figure as a tool would print it: what was delivered, interruptions included, where the headline leaves them out.

@@ -19,7 +19,7 @@ use crate::resolve::Planned;
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WAITED, WrongAnswer,
 };
-use crate::stats::{Decision, MAX_SAMPLES, Outcome as Ending, StopRule};
+use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
 use crate::warning::{Loss, Warning};
 
@@ -29,6 +29,9 @@ use companions::Companions;
 
 /// Shares of lost time above which a figure is marked as disturbed.
 const DISTURBED: f64 = 0.05;
+
+/// Name in `achieved` of what ended the sampling, an [`EndedBy`].
+const ENDED_BY: &str = "ended_by";
 
 /// Samples below which there is no interval.
 const MIN_FOR_INTERVAL: usize = 5;
@@ -44,15 +47,21 @@ const SET_UP: f64 = 0.5;
 
 /// Where cases are prepared: worker processes, or a mock in tests.
 pub trait Station {
-    /// Sets a case up.
+    /// Sets a case up. `within` is how many seconds are left of the budget, where there is one: setting up and samples end
+    /// with it, whatever hangs.
     ///
     /// # Errors
     /// Why it cannot be measured.
-    fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure>;
+    fn prepare(&mut self, case: &Case, within: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
     /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
     fn seconds_beside(&self, _: &Planned) -> f64 {
         0.0
+    }
+
+    /// Whether one of the reference tools beside a case writes to its test file.
+    fn writes_beside(&self, _: &Planned) -> bool {
+        false
     }
 
     /// The reference tools that stand beside a case, which has this to offer.
@@ -211,9 +220,9 @@ impl Harness<'_> {
         let mut taken = Taken::default();
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(End::Cannot(why.clone())),
-            (Ok(()), Some(allowed)) if allowed <= 0.0 => Err(End::Cannot(CannotMeasure::not_here(
-                "the budget is too short for all cases; give --budget more room",
-            ))),
+            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => Err(End::Cannot(
+                CannotMeasure::not_here("the budget is too short for all cases; give --budget more room"),
+            )),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
         // Those who can measure it wait for those who cannot.
@@ -229,7 +238,7 @@ impl Harness<'_> {
     fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
-        let mut prepared = self.station.prepare(case).map_err(End::Cannot)?;
+        let mut prepared = self.station.prepare(case, self.left()).map_err(End::Cannot)?;
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
@@ -237,7 +246,9 @@ impl Harness<'_> {
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
-        let beside = self.station.beside(planned, &prepared.offer());
+        let mut offer = prepared.offer();
+        offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
+        let beside = self.station.beside(planned, &offer);
         let mut companions = Companions::new(beside, seed, room.beside);
         companions.seconds = self.clock.now() - looking;
         let ending = loop {
@@ -262,6 +273,7 @@ impl Harness<'_> {
         taken.peers = companions.heard();
         prepared.verify().map_err(End::Wrong)?;
         taken.facts = prepared.facts();
+        taken.note_end(ending.ended_by());
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
@@ -306,21 +318,27 @@ impl Harness<'_> {
 /// Seconds that a case may take, where that is bounded.
 #[derive(Clone, Copy)]
 struct Room {
-    own: Option<f64>,
+    own: Option<Own>,
     /// Its reference tools.
     beside: Option<f64>,
 }
 
-/// The tighter of two bounds.
-fn sooner(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+/// Seconds for a case's own samples, and whose they are.
+#[derive(Clone, Copy)]
+struct Own {
+    seconds: f64,
+    whose: EndedBy,
 }
 
-fn rule(case: &Case, sampling: &Sampling, allowed: Option<f64>) -> StopRule {
-    let budget = allowed.map_or(Duration::MAX, seconds);
+/// The tighter of what the run's budget leaves a case and what its group's does.
+fn sooner(run: Option<f64>, group: Option<f64>) -> Option<Own> {
+    let of_run = run.map(|seconds| Own { seconds, whose: EndedBy::Budget });
+    let of_group = group.map(|seconds| Own { seconds, whose: EndedBy::GroupBudget });
+    of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {
+    let budget = allowed.map_or(Budget::NONE, |own| Budget { time: seconds(own.seconds), whose: own.whose });
     match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
         most if rounds::until_steady(case) => StopRule::Steady { most, budget },
         Some(n) => StopRule::Exactly(n),
@@ -362,15 +380,23 @@ struct Taken {
 }
 
 impl Taken {
+    /// Keeps what ended the sampling.
+    fn note_end(&mut self, by: EndedBy) {
+        let word = serde_json::to_value(by).unwrap_or_default();
+        self.facts.achieved.insert(ENDED_BY.to_owned(), word);
+    }
+
     /// Adds the warnings that follow from the samples.
     fn remark(&mut self, ending: Ending, wanted: f64, crowded: bool) {
         let n = self.samples.len();
         match ending {
-            Ending::NotConverged { half_width: Some(reached) } => {
-                self.facts.warnings.push(Warning::NotConverged { reached, wanted });
+            Ending::NotConverged { half_width: Some(reached), by } => {
+                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by });
             }
-            _ if n < MIN_FOR_INTERVAL => self.facts.warnings.push(Warning::FewSamples { n }),
-            Ending::NotConverged { half_width: None }
+            _ if n < MIN_FOR_INTERVAL => {
+                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() });
+            }
+            Ending::NotConverged { half_width: None, .. }
             | Ending::Fixed
             | Ending::Converged
             | Ending::Steady

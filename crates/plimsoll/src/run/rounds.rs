@@ -4,8 +4,8 @@ use super::Taken;
 use crate::bench::{Better, Metric};
 use crate::case::Case;
 use crate::quantity::{Quantity, percent};
-use crate::stats::{Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
-use crate::warning::Warning;
+use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
+use crate::warning::{Warning, more_rounds};
 
 /// A fall to less than this share of the first level is told.
 const FALL: f64 = 0.9;
@@ -21,8 +21,8 @@ impl Taken {
         let rounds = self.headline.len();
         self.facts.achieved.insert("rounds".to_owned(), rounds.into());
         self.facts.achieved.insert("round_values".to_owned(), self.headline.clone().into());
-        if let Ending::NotSteady { reached } = ending {
-            self.facts.warnings.push(not_steady(rounds, reached));
+        if let Ending::NotSteady { reached, by } = ending {
+            self.facts.warnings.push(not_steady(rounds, reached, by));
         }
         let timed = self.samples.iter().zip(&self.headline);
         let series: Vec<Timed> = timed.map(|(sample, value)| Timed { t: sample.at, value: *value }).collect();
@@ -33,7 +33,7 @@ impl Taken {
     }
 }
 
-fn not_steady(rounds: usize, reached: Option<Steadiness>) -> Warning {
+fn not_steady(rounds: usize, reached: Option<Steadiness>, by: EndedBy) -> Warning {
     let how = reached.map_or_else(
         || format!("it takes {WINDOW} to tell"),
         |Steadiness { range, excursion }| {
@@ -46,9 +46,7 @@ fn not_steady(rounds: usize, reached: Option<Steadiness>) -> Warning {
     );
     Warning::Other {
         code: "not-steady".to_owned(),
-        text: format!(
-            "not steady after {rounds} rounds: {how}; allow more rounds with --samples or longer ones with --sample-time"
-        ),
+        text: format!("not steady after {rounds} rounds: {how}; {}", more_rounds(by)),
     }
 }
 
@@ -119,11 +117,16 @@ mod tests {
     #[test]
     fn what_is_not_steady_says_by_how_much() {
         let reached = Some(Steadiness { range: 0.34, excursion: 0.12 });
-        let (taken, codes) = told(&[100.0, 60.0, 100.0, 70.0, 90.0, 60.0], Ending::NotSteady { reached });
+        let (taken, codes) = told(
+            &[100.0, 60.0, 100.0, 70.0, 90.0, 60.0],
+            Ending::NotSteady { reached, by: EndedBy::RoundCap },
+        );
         assert_eq!(codes, ["not-steady"]);
         let text = taken.facts.warnings[0].to_string();
         assert!(text.contains("after 6 rounds") && text.contains("34") && text.contains("12"), "{text}");
-        let few = told(&[1.0, 2.0], Ending::NotSteady { reached: None }).0.facts.warnings[0].to_string();
-        assert!(few.contains("after 2 rounds: it takes 5 to tell"), "{few}");
+        let few =
+            told(&[1.0, 2.0], Ending::NotSteady { reached: None, by: EndedBy::Budget }).0.facts.warnings[0]
+                .to_string();
+        assert!(few.contains("after 2 rounds: it takes 5 to tell; the budget ended it"), "{few}");
     }
 }

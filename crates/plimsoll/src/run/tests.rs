@@ -18,6 +18,8 @@ struct Script {
     break_after: Option<(usize, Cause)>,
     wrong: bool,
     work: bool,
+    /// Share of the time that each sample excludes.
+    set_aside: Option<f64>,
     /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
     tools: Vec<f64>,
 }
@@ -30,6 +32,7 @@ impl Script {
             break_after: None,
             wrong: false,
             work: true,
+            set_aside: None,
             tools: Vec::new(),
         }
     }
@@ -54,7 +57,7 @@ struct MockCase {
 }
 
 impl Station for Mock {
-    fn prepare(&mut self, _: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&mut self, _: &Case, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         if let Some(cannot) = &self.script.refuse {
             return Err(cannot.clone());
         }
@@ -125,7 +128,9 @@ impl Prepared for MockCase {
         let value = self.script.values[self.taken % self.script.values.len()];
         self.taken += 1;
         let work = self.script.work.then_some(work);
-        Ok(Sample { elapsed, work, values: [("latency".to_owned(), value)].into(), ..Sample::default() })
+        let conditions = Conditions { set_aside: self.script.set_aside, ..Conditions::default() };
+        let values = [("latency".to_owned(), value)].into();
+        Ok(Sample { elapsed, work, values, conditions, ..Sample::default() })
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
@@ -232,6 +237,48 @@ fn wild_samples_end_at_thirty_and_say_so() {
     assert_eq!(done.measurements[0].metrics[0].summary.n, 30);
     let warning = done.measurements[0].warnings.iter().find(|w| w.code == "not-converged").unwrap();
     assert!(warning.text.contains("--precision"), "{}", warning.text);
+}
+
+#[test]
+fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let ended = |script: Script, samples, budget| {
+        let made = run_with(script, samples, budget, 1).measurements.remove(0);
+        let text = made.warnings.iter().find(|w| ["not-converged", "few-samples"].contains(&w.code.as_str()));
+        (made.achieved["ended_by"].clone(), text.map(|w| w.text.clone()).unwrap_or_default())
+    };
+    for (script, samples, budget, by, helps, idle) in [
+        (Script::steady(), None, None, "precision", "", "--"),
+        (Script::steady(), Some(3), Some(60.0), "samples", "--samples 5", "--budget"),
+        (wild.clone(), None, Some(60.0), "sample-cap", "--samples", "--budget"),
+        (wild.clone(), None, Some(1.0), "budget", "--budget", "--samples"),
+        // Its first sample outlasts twice the budget.
+        (wild.clone(), None, Some(0.05), "budget", "--budget", "--samples"),
+    ] {
+        let (reason, text) = ended(script, samples, budget);
+        assert_eq!(reason, by, "{text}");
+        assert!(text.contains(helps) && !text.contains(idle), "{by}: {text}");
+    }
+    assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
+}
+
+#[test]
+fn what_little_time_was_left_says_nothing() {
+    let with = |share| {
+        let script = Script { set_aside: Some(share), ..Script::steady() };
+        run_with(script, Some(6), None, 1).measurements.remove(0)
+    };
+    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "not-converged");
+    let half = with(0.5);
+    assert_eq!((half.status, doubted(&half)), (Status::Ok, false));
+    let most = with(0.6);
+    assert_eq!((most.status, doubted(&most)), (Status::Ok, true));
+    let all = with(0.995);
+    assert_eq!((all.status, all.metrics.len()), (Status::Invalid, 1));
+    assert!(all.reason.as_deref().unwrap().starts_with("99.5 % of the time is excluded"), "{:?}", all.reason);
+    // A document of an earlier version, that called it measured.
+    let earlier = Measurement { status: Status::Ok, reason: None, ..all.clone() };
+    assert_eq!(earlier.standing(), (Status::Invalid, all.reason));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //!
 //! A stranger has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame after the answer: only that
 //! proves that it is no replay. When as many as [`CROWD`] stand there and one more comes, the oldest goes, so that a
-//! silent crowd shuts nobody out. Who is refused gets no word.
+//! silent crowd shuts nobody out. Who is refused gets no word. Where no descriptor is left, some that were kept back take the
+//! next connections in, so that who has the key hears why it is not served.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
@@ -16,8 +18,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::rooms::Rooms;
-use super::session::Session;
-use super::{Happening, ServeError, Server, Settings, failed};
+use super::session::{Session, lacks};
+use super::{Happening, SPARE, ServeError, Server, Settings, failed};
+use crate::traffic::is_out_of_descriptors;
 use crate::traffic::socket::set_up;
 use crate::wire::handshake::{LENGTH, respond};
 use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
@@ -26,6 +29,10 @@ use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 const CROWD: usize = 16;
 /// Connections taken in before those at the door are looked at again.
 const AT_ONCE: usize = 64;
+/// Descriptors that are kept back for the case that no other is left.
+const RESERVE: usize = 4;
+/// How long nobody is taken in when even these are gone.
+const REST: Duration = Duration::from_millis(100);
 /// How often it is told how many were turned away.
 const TELL: Duration = Duration::from_secs(10);
 
@@ -60,8 +67,10 @@ pub(super) struct Door<'env> {
     rooms: &'env Rooms,
     tell: &'env (dyn Fn(Happening) + Sync),
     waiting: Vec<Stranger>,
-    /// Given up for a moment when no other descriptor is left, to take a connection in and close it.
-    spare: Option<File>,
+    /// Given up when no other descriptor is left, to take connections in and tell them.
+    reserve: Vec<File>,
+    /// Nobody can be taken in until then.
+    rests: Option<Instant>,
     turned: u64,
     told: Instant,
 }
@@ -71,7 +80,7 @@ impl<'env> Door<'env> {
         server: &'env Server,
         rooms: &'env Rooms,
         tell: &'env (dyn Fn(Happening) + Sync),
-        spare: File,
+        first: File,
     ) -> Self {
         Door {
             listeners: &server.listeners,
@@ -79,7 +88,8 @@ impl<'env> Door<'env> {
             rooms,
             tell,
             waiting: Vec::new(),
-            spare: Some(spare),
+            reserve: vec![first],
+            rests: None,
             turned: 0,
             told: Instant::now(),
         }
@@ -96,6 +106,7 @@ impl<'env> Door<'env> {
                 return Ok(());
             }
             self.look_at_all(scope);
+            self.keep_back();
             self.take_in();
             let now = Instant::now();
             let before = self.waiting.len();
@@ -115,12 +126,15 @@ impl<'env> Door<'env> {
     /// Sleeps until somebody connects, sends, or is late; true when it is time to end.
     fn wait(&self, until: BorrowedFd<'_>) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(&until, PollFlags::IN)];
-        fds.extend(self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
+        let rest = self.rests.map(|until| until.saturating_duration_since(Instant::now()));
+        let listeners = if rest.is_none() { self.listeners } else { &[] };
+        fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
         fds.extend(self.waiting.iter().map(|stranger| PollFd::new(stranger.stream(), PollFlags::IN)));
         let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now())).min();
         let told = (self.turned > 0).then_some(TELL);
         // At least a millisecond, so that a deadline just ahead is passed and not spun at.
-        let longest = next.into_iter().chain(told).min().map(|left| left.max(Duration::from_millis(1)));
+        let longest =
+            next.into_iter().chain(told).chain(rest).min().map(|left| left.max(Duration::from_millis(1)));
         let longest = longest.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match poll(&mut fds, longest.as_ref()) {
             Ok(_) => Ok(fds.first().is_some_and(|fd| !fd.revents().is_empty())),
@@ -157,7 +171,13 @@ impl<'env> Door<'env> {
         if channel.stream().set_nonblocking(false).is_err() {
             return;
         }
-        let control = channel.stream().try_clone().ok();
+        let control = match channel.stream().try_clone() {
+            Ok(control) => control,
+            Err(e) => {
+                let _ = channel.send(&Message::Refused(lacks(&e)));
+                return;
+            }
+        };
         let Some(lease) = self.rooms.open(peer, beside, control) else {
             // One that does not take even this is closed all the same.
             let _ = channel.send(&Message::Busy { seconds: 5 });
@@ -166,13 +186,19 @@ impl<'env> Door<'env> {
         end_when_gone(channel.stream());
         let (tell, rooms) = (self.tell, self.rooms);
         let session = Session { channel, peer, rooms, lease, udp: Vec::new() };
+        // It is still here where no thread takes it.
+        let held = Arc::new(Mutex::new(Some(session)));
+        let taken = held.clone();
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
+            let Some(session) = taken.lock().ok().and_then(|mut held| held.take()) else { return };
             tell(Happening::Began(peer));
             let ended = session.serve();
             tell(Happening::Ended(peer, ended.transfers, ended.why));
         });
         if let Err(e) = thread {
-            // The connection went with the thread that was not made.
+            if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
+                let _ = session.channel.send(&Message::Refused(lacks(&e)));
+            }
             (self.tell)(Happening::Ended(peer, 0, Some(format!("no thread for it: {e}; see ulimit -u"))));
         }
     }
@@ -189,7 +215,7 @@ impl<'env> Door<'env> {
                     refused = e.to_string();
                     return None;
                 }
-                channel.stream().try_clone().ok()
+                channel.stream().try_clone().map_err(|e| refused = lacks(&e)).ok()
             });
         let answer = match joined {
             true => Message::Joined,
@@ -202,14 +228,26 @@ impl<'env> Door<'env> {
         let _ = channel.send(&answer);
     }
 
+    /// Puts descriptors back that were given up.
+    fn keep_back(&mut self) {
+        while self.reserve.len() < RESERVE {
+            let Ok(spare) = File::open(SPARE) else { break };
+            self.reserve.push(spare);
+        }
+    }
+
     fn take_in(&mut self) {
+        if self.rests.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.rests = None;
         for listener in self.listeners {
             for _ in 0..AT_ONCE {
                 match listener.accept() {
                     Ok((stream, peer)) => self.let_stand(stream, peer),
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                    Err(e) if no_descriptor(&e) => {
-                        self.close_one(listener);
+                    Err(e) if is_out_of_descriptors(&e) => {
+                        self.take_in_on_reserve(listener);
                         break;
                     }
                     // The other has gone before it was taken in.
@@ -235,13 +273,23 @@ impl<'env> Door<'env> {
         self.waiting.push(Stranger { stage, peer, deadline: Instant::now() + HANDSHAKE });
     }
 
-    /// No descriptor is left: takes the next connection with the spare one, and closes it, or it would wake the loop
-    /// for ever.
-    fn close_one(&mut self, listener: &TcpListener) {
-        self.spare = None;
-        drop(listener.accept());
-        self.turned += 1;
-        self.spare = File::open("/dev/null").ok();
+    /// No descriptor is left: takes the next connection in with one that was kept back, or else in the place of the
+    /// stranger that has stood here longest. A connection that nobody takes in would wake the loop for ever.
+    fn take_in_on_reserve(&mut self, listener: &TcpListener) {
+        // Linux looks for a descriptor first, so this says nothing of whether there is a connection.
+        if !somebody_knocks(listener) {
+            return;
+        }
+        if self.reserve.pop().is_none() && !self.waiting.is_empty() {
+            self.waiting.remove(0);
+            self.turned += 1;
+        }
+        match listener.accept() {
+            Ok((stream, peer)) => self.let_stand(stream, peer),
+            // Another thread was quicker.
+            Err(e) if is_out_of_descriptors(&e) => self.rests = Some(Instant::now() + REST),
+            Err(_) => {}
+        }
     }
 }
 
@@ -256,9 +304,9 @@ fn end_when_gone(stream: &TcpStream) {
     let _ = sockopt::set_tcp_user_timeout(stream, GONE.as_millis() as u32);
 }
 
-fn no_descriptor(error: &io::Error) -> bool {
-    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    is(Errno::MFILE) || is(Errno::NFILE)
+fn somebody_knocks(listener: &TcpListener) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Whether this machine lets everybody use the congestion control of that name.

@@ -21,6 +21,9 @@ pub use rooms::Rooms;
 use crate::traffic::{Cpus, raise_descriptors};
 use crate::wire::Key;
 
+/// What a descriptor that is kept back stands for meanwhile.
+const SPARE: &str = "/dev/null";
+
 /// What a far end allows; always finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caps {
@@ -161,10 +164,10 @@ impl Server {
     ) -> Result<(), ServeError> {
         // Each stream is one.
         raise_descriptors();
-        let spare = File::open("/dev/null").map_err(failed("open /dev/null"))?;
+        let first = File::open(SPARE).map_err(failed("open /dev/null"))?;
         let rooms = Rooms::new(&self.settings);
         std::thread::scope(|scope| {
-            let mut door = door::Door::new(self, &rooms, tell, spare);
+            let mut door = door::Door::new(self, &rooms, tell, first);
             let ended = door.keep(scope, until.as_fd());
             // Sessions are not waited for longer than it takes them to notice.
             rooms.close();

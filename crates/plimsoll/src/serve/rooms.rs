@@ -1,6 +1,7 @@
 //! The sessions that there are: their streams that have joined, and whose turn it is.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -18,7 +19,7 @@ struct Room {
     group: Hex128,
     streams: BTreeMap<u16, TcpStream>,
     /// The control connection once more, to end the session with.
-    control: Option<TcpStream>,
+    control: TcpStream,
 }
 
 /// All sessions of a far end.
@@ -78,7 +79,7 @@ impl Rooms {
         &self,
         peer: SocketAddr,
         beside: Option<Hex128>,
-        control: Option<TcpStream>,
+        control: TcpStream,
     ) -> Option<Lease<'_>> {
         let mut rooms = locked(&self.rooms);
         if rooms.len() >= self.caps.max_sessions {
@@ -116,10 +117,8 @@ impl Rooms {
     /// Ends all sessions: their threads see their connections close.
     pub(super) fn close(&self) {
         for room in locked(&self.rooms).values() {
-            if let Some(control) = &room.control {
-                // One that has gone already is as it should be.
-                let _ = control.shutdown(std::net::Shutdown::Both);
-            }
+            // One that has gone already is as it should be.
+            let _ = room.control.shutdown(std::net::Shutdown::Both);
         }
     }
 
@@ -131,10 +130,13 @@ impl Rooms {
 
 impl<'a> Lease<'a> {
     /// The streams numbered below `count`, if all of them have joined.
-    pub(super) fn streams(&self, count: u16) -> Option<Vec<TcpStream>> {
+    ///
+    /// # Errors
+    /// No descriptor is left for them.
+    pub(super) fn streams(&self, count: u16) -> io::Result<Option<Vec<TcpStream>>> {
         let rooms = locked(&self.rooms.rooms);
-        let room = rooms.get(&self.session)?;
-        (0..count).map(|n| room.streams.get(&n)?.try_clone().ok()).collect()
+        let Some(room) = rooms.get(&self.session) else { return Ok(None) };
+        (0..count).map(|n| room.streams.get(&n).map(TcpStream::try_clone)).map(Option::transpose).collect()
     }
 
     /// Asks for a turn; or says in how many seconds to ask again.

@@ -1,5 +1,6 @@
 //! One client's session: its requests, one after another, each checked against the caps.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::rooms::{Lease, Rooms};
 use crate::machine::Root;
 use crate::traffic::account::Ledger;
 use crate::traffic::tcp::{Means, transfer};
-use crate::traffic::{End, Lost, nanos, route, trips, udp};
+use crate::traffic::{End, Lost, nanos, plain, route, trips, udp};
 use crate::wire::{Amount, Channel, Message, Tcp, Trip, Trips, Udp, Welcome, WireError};
 
 /// The client may be silent this long between two requests: other tools may have its machine.
@@ -87,7 +88,13 @@ impl Session<'_> {
                     };
                     self.channel.send(&said)?;
                 }
-                Err(Err(lost)) => return Err(lost),
+                Err(Err(lost)) => {
+                    if let Lost::Here(e) | Lost::Thread(e) = &lost {
+                        // It hears why it is left alone; that it cannot be told either is what is told here.
+                        let _ = self.channel.send(&Message::Refused(lacks(e)));
+                    }
+                    return Err(lost);
+                }
             }
         }
     }
@@ -205,10 +212,16 @@ impl Session<'_> {
     }
 
     fn streams(&self, count: u16) -> Result<Vec<TcpStream>, Refusal> {
-        self.lease.streams(count).ok_or_else(|| {
+        let streams = self.lease.streams(count).map_err(|e| Refusal::No(lacks(&e)))?;
+        streams.ok_or_else(|| {
             Refusal::No(format!("{count} streams were asked for, and not all of them have joined"))
         })
     }
+}
+
+/// What a client hears of a machine that has no room for it.
+pub(super) fn lacks(error: &io::Error) -> String {
+    format!("it is out of resources: {}", plain(error, "the server"))
 }
 
 /// Bytes that nothing on the way can make smaller.

@@ -7,6 +7,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{MOST_ROUNDS, Samples, Seed, Steadiness, Summary};
 
 /// Samples taken at least, unless the user fixed the number.
@@ -25,15 +27,49 @@ pub enum StopRule {
         precision: f64,
         /// Wall time for this case. When it is used up sampling ends at [`MIN_SAMPLES`]; at twice the budget it
         /// ends with what there is, so that a case whose single sample outlasts its budget holds nobody for six.
-        budget: Duration,
+        budget: Budget,
     },
     /// Rounds until the last five are steady by [`Steadiness`], at most `most` of them.
     Steady {
         /// Rounds after which it is not steady; `None`: [`MOST_ROUNDS`].
         most: Option<NonZeroUsize>,
         /// Wall time after which it is not steady.
-        budget: Duration,
+        budget: Budget,
     },
+}
+
+/// The wall time that the sampling of a case may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// How long.
+    pub time: Duration,
+    /// What ends the sampling when it is used up: [`EndedBy::Budget`] or [`EndedBy::GroupBudget`].
+    pub whose: EndedBy,
+}
+
+impl Budget {
+    /// No bound.
+    pub const NONE: Self = Self { time: Duration::MAX, whose: EndedBy::Budget };
+}
+
+/// What ended the sampling of a case, as `achieved.ended_by` of the run document has it. Advice follows from it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndedBy {
+    /// The number of samples, or of rounds, that was asked for (`--samples`).
+    Samples,
+    /// The interval is as narrow as was asked for (`--precision`).
+    Precision,
+    /// [`MAX_SAMPLES`] were taken, the most without `--samples`.
+    SampleCap,
+    /// The run's budget (`--budget`) was used up.
+    Budget,
+    /// The budget that the plan gives the case's group was used up.
+    GroupBudget,
+    /// The last rounds are steady.
+    Steady,
+    /// [`MOST_ROUNDS`] were made, the most without `--samples`.
+    RoundCap,
 }
 
 /// What to do next.
@@ -52,18 +88,34 @@ pub enum Outcome {
     Fixed,
     /// The interval is as narrow as was wanted.
     Converged,
-    /// It is not, and [`MAX_SAMPLES`] were taken or the budget is used.
+    /// It is not, and something else ended it.
     NotConverged {
         /// The relative half-width reached; none with too few samples or a median of zero.
         half_width: Option<f64>,
+        /// What ended it.
+        by: EndedBy,
     },
     /// The last five rounds are steady.
     Steady,
-    /// They are not, and the most rounds were made.
+    /// They are not, and something else ended it.
     NotSteady {
         /// How far they are from it; none with fewer than five rounds.
         reached: Option<Steadiness>,
+        /// What ended it.
+        by: EndedBy,
     },
+}
+
+impl Outcome {
+    /// What ended it.
+    pub fn ended_by(&self) -> EndedBy {
+        match *self {
+            Outcome::Fixed => EndedBy::Samples,
+            Outcome::Converged => EndedBy::Precision,
+            Outcome::Steady => EndedBy::Steady,
+            Outcome::NotConverged { by, .. } | Outcome::NotSteady { by, .. } => by,
+        }
+    }
 }
 
 impl StopRule {
@@ -74,19 +126,20 @@ impl StopRule {
             StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(Outcome::Fixed),
             StopRule::Exactly(_) => Decision::Continue,
             StopRule::Converge { precision, budget } => {
-                converge(samples, seed, precision, spent(used, budget))
+                converge(samples, seed, precision, spent(used, budget.time), budget.whose)
             }
             StopRule::Steady { most, budget } => {
                 let reached = Steadiness::of_last(samples.points());
                 if reached.is_some_and(|reached| reached.is_steady()) {
                     return Decision::Stop(Outcome::Steady);
                 }
-                match most.map_or(MOST_ROUNDS, NonZeroUsize::get) {
-                    most if samples.count() >= most || used >= budget => {
-                        Decision::Stop(Outcome::NotSteady { reached })
-                    }
-                    _ => Decision::Continue,
-                }
+                let (most, cap) = match most {
+                    Some(most) => (most.get(), EndedBy::Samples),
+                    None => (MOST_ROUNDS, EndedBy::RoundCap),
+                };
+                let by = (samples.count() >= most).then_some(cap);
+                let by = by.or_else(|| (used >= budget.time).then_some(budget.whose));
+                by.map_or(Decision::Continue, |by| Decision::Stop(Outcome::NotSteady { reached, by }))
             }
         }
     }
@@ -107,7 +160,7 @@ fn spent(used: Duration, budget: Duration) -> Spent {
     }
 }
 
-fn converge(samples: &Samples, seed: Seed, precision: f64, spent: Spent) -> Decision {
+fn converge(samples: &Samples, seed: Seed, precision: f64, spent: Spent, whose: EndedBy) -> Decision {
     let enough = samples.count() >= MIN_SAMPLES;
     if !enough && spent < Spent::Twice {
         return Decision::Continue;
@@ -115,8 +168,11 @@ fn converge(samples: &Samples, seed: Seed, precision: f64, spent: Spent) -> Deci
     let half_width = Summary::new(samples, seed).relative_half_width();
     if enough && half_width.is_some_and(|width| width <= precision) {
         Decision::Stop(Outcome::Converged)
-    } else if samples.count() >= MAX_SAMPLES || spent >= Spent::Once {
-        Decision::Stop(Outcome::NotConverged { half_width })
+    } else if samples.count() >= MAX_SAMPLES {
+        // Whatever the budget: with more of it the sampling would have ended here as well.
+        Decision::Stop(Outcome::NotConverged { half_width, by: EndedBy::SampleCap })
+    } else if spent >= Spent::Once {
+        Decision::Stop(Outcome::NotConverged { half_width, by: whose })
     } else {
         Decision::Continue
     }
@@ -127,7 +183,8 @@ mod tests {
     use super::*;
 
     const BUDGET: Duration = Duration::from_secs(10);
-    const RULE: StopRule = StopRule::Converge { precision: 0.01, budget: BUDGET };
+    const BOUND: Budget = Budget { time: BUDGET, whose: EndedBy::Budget };
+    const RULE: StopRule = StopRule::Converge { precision: 0.01, budget: BOUND };
 
     fn steady(n: usize) -> Samples {
         Samples::new((0..n).map(|i| 100.0 + 0.01 * (i % 3) as f64).collect()).unwrap()
@@ -136,7 +193,7 @@ mod tests {
     #[test]
     fn rounds_end_when_the_last_five_are_steady_or_there_are_enough() {
         let decide = |values: &[f64], most: Option<usize>| {
-            let rule = StopRule::Steady { most: most.and_then(NonZeroUsize::new), budget: BUDGET };
+            let rule = StopRule::Steady { most: most.and_then(NonZeroUsize::new), budget: BOUND };
             let samples = Samples::new(values.to_vec()).unwrap();
             rule.decide(&samples, Seed::new(1, "case", "rate"), Duration::ZERO)
         };
@@ -144,15 +201,18 @@ mod tests {
         assert_eq!(decide(&[100.0; 4], None), Decision::Continue);
         assert_eq!(decide(&[100.0; 5], None), Decision::Stop(Outcome::Steady));
         assert_eq!(decide(&falling[..24], None), Decision::Continue);
-        assert!(matches!(decide(&falling, None), Decision::Stop(Outcome::NotSteady { reached: Some(_) })));
+        assert!(matches!(
+            decide(&falling, None),
+            Decision::Stop(Outcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
+        ));
         assert!(matches!(
             decide(&falling[..3], Some(3)),
-            Decision::Stop(Outcome::NotSteady { reached: None })
+            Decision::Stop(Outcome::NotSteady { reached: None, by: EndedBy::Samples })
         ));
-        let rule = StopRule::Steady { most: None, budget: BUDGET };
+        let rule = StopRule::Steady { most: None, budget: BOUND };
         let samples = Samples::new(falling[..6].to_vec()).unwrap();
         let late = rule.decide(&samples, Seed::new(1, "case", "rate"), BUDGET);
-        assert!(matches!(late, Decision::Stop(Outcome::NotSteady { .. })));
+        assert!(matches!(late, Decision::Stop(Outcome::NotSteady { by: EndedBy::Budget, .. })));
         let settled = [&falling[..10], &[100.0; 5]].concat();
         assert_eq!(decide(&settled, None), Decision::Stop(Outcome::Steady));
     }
@@ -185,8 +245,8 @@ mod tests {
     #[test]
     fn noisy_samples_go_on_to_the_greatest_number() {
         assert_eq!(decide(RULE, &noisy(29), Duration::ZERO), Decision::Continue);
-        let Decision::Stop(Outcome::NotConverged { half_width: Some(width) }) =
-            decide(RULE, &noisy(30), Duration::ZERO)
+        let Decision::Stop(Outcome::NotConverged { half_width: Some(width), by: EndedBy::SampleCap }) =
+            decide(RULE, &noisy(30), BUDGET)
         else {
             panic!("30 noisy samples must end without convergence");
         };
@@ -198,7 +258,7 @@ mod tests {
         assert_eq!(decide(RULE, &noisy(5), BUDGET), Decision::Continue);
         assert!(matches!(decide(RULE, &noisy(6), BUDGET), Decision::Stop(Outcome::NotConverged { .. })));
         let alone = decide(RULE, &steady(1), BUDGET * 2);
-        assert_eq!(alone, Decision::Stop(Outcome::NotConverged { half_width: None }));
+        assert_eq!(alone, Decision::Stop(Outcome::NotConverged { half_width: None, by: EndedBy::Budget }));
         assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Decision::Stop(Outcome::Converged));
     }
 

@@ -7,6 +7,7 @@ mod bootstrap;
 mod changepoint;
 mod convergence;
 mod equivalence;
+mod excluded;
 mod holm;
 mod outlier;
 mod samples;
@@ -19,8 +20,9 @@ mod usl;
 
 pub use bootstrap::{RESAMPLES, median_interval};
 pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};
-pub use convergence::{Decision, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
+pub use convergence::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
 pub use equivalence::{MIN_PAIRS, Ratio, Verdict};
+pub use excluded::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
 pub use holm::holm;
 pub use outlier::{lag1_autocorrelation, outlier_count};
 pub use samples::{NotSamples, Samples};

@@ -68,7 +68,7 @@ pub enum StoreError {
     },
     /// A later plimsoll wrote the file.
     #[error(
-        "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll, or --store FILE"
+        "history {file} has schema {found}, this plimsoll reads up to {known}; use the newer plimsoll that wrote it, or, if none did, 'plimsoll history repair', or --store FILE"
     )]
     Newer {
         /// The file.
@@ -153,6 +153,9 @@ impl StoreError {
         let shown = name(file);
         match (error.sqlite_error_code(), error) {
             (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, with("it does not begin as one", &why)),
+            (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
+                Self::damaged(file, with("its schema makes no sense", &why))
+            }
             (Some(ErrorCode::DatabaseCorrupt), _) => Self::torn(file, &why),
             (
                 None,

@@ -5,12 +5,15 @@
 //! or reached through a link is refused and left as it is.
 
 mod error;
+mod layout;
 mod place;
 mod query;
 #[cfg(test)]
 mod query_tests;
 mod repair;
 mod schema;
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 mod tests;
 
@@ -261,6 +264,20 @@ impl Store {
             run.elapsed_s = points.map(|p| p.t).fold(run.elapsed_s, f64::max);
         }
         Ok(run)
+    }
+
+    /// Whether a run came from a file.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
+        let number = self.wanted(wanted)?;
+        let origin = self.connection.query_row(
+            "SELECT origin = 'imported' FROM run WHERE number = ?1",
+            [number],
+            |row| row.get(0),
+        );
+        origin.map_err(|e| self.failed(&e))
     }
 
     fn wanted(&self, wanted: &str) -> Result<i64, StoreError> {

@@ -5,15 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::de::DeserializeOwned;
 
+mod copy;
+
+use self::copy::{last_number, readable, rows, tags};
 use super::error::{StoreError, name};
+use super::layout::Layout;
 use super::place::{self, Location, beside};
 use super::{Store, schema};
 use crate::compare::Floors;
@@ -37,9 +39,6 @@ pub struct Repaired {
 
 /// Files of SQLite beside a database.
 const JOURNALS: [&str; 2] = ["-wal", "-journal"];
-
-/// Rows that are looked for one by one between two that can be read.
-const MOST_SINGLE: i64 = 1_000_000;
 
 /// Saves what can be read. A history without damage is left as it is.
 ///
@@ -160,8 +159,20 @@ fn whole(copy: &Path, file: &Path, length: u64) -> Result<Option<usize>, StoreEr
     };
     match checked() {
         Err(StoreError::Damaged { .. }) => Ok(None),
+        Err(StoreError::Newer { .. }) if says_newer_alone(copy) => Ok(None),
         other => other,
     }
+}
+
+/// Whether nothing but the number in the header tells of a later plimsoll: the tables are those of a known version, and so
+/// are the runs.
+fn says_newer_alone(copy: &Path) -> bool {
+    let Ok(history) = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE) else {
+        return false;
+    };
+    let known = |layout: Layout| layout.version().is_ok_and(|version| version.is_some());
+    let later = |run: i64| header_text(&history, run).is_some_and(|header| is_later(&header));
+    Layout::of(&history).is_ok_and(known) && !rows(&history, "run").into_iter().any(later)
 }
 
 /// How many documents there are; `None` where one is damaged.
@@ -211,70 +222,6 @@ fn is_later(header: &str) -> bool {
         || says("schema").is_some_and(|schema| schema != SCHEMA)
 }
 
-/// Opens the copy for reading; where its first page, with marks and layout, is unreadable, with that of a fresh history.
-fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection> {
-    let open = || -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(copy, flags)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        // Damage in the layout's own rows is passed over.
-        connection.pragma_update(None, "writable_schema", true)?;
-        connection.pragma_update(None, "cell_size_check", true)?;
-        Ok(connection)
-    };
-    let has_runs = |c: &Connection| c.prepare("SELECT number, header, state FROM run LIMIT 1").is_ok();
-    let mark = |c: &Connection| c.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
-    let connection = open()?;
-    match mark(&connection) {
-        Ok(_) if has_runs(&connection) => return Ok(connection),
-        // Somebody else's, and readable.
-        Ok(other) if other != schema::APPLICATION => return Err(rusqlite::Error::InvalidQuery),
-        _ => drop(connection),
-    }
-    transplant(copy, fresh).map_err(|_| rusqlite::Error::InvalidQuery)?;
-    let connection = open()?;
-    if has_runs(&connection) { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }
-}
-
-/// Gives the copy the first page of a fresh history: the tables of runs and measurements begin on the same pages in all.
-fn transplant(copy: &Path, fresh: &Path) -> std::io::Result<()> {
-    const PAGE: usize = 4096;
-    let mut page = vec![0; PAGE];
-    fs::File::open(fresh)?.read_exact_at(&mut page, 0)?;
-    let pages = fs::metadata(copy)?.len() / PAGE as u64;
-    // The header's fields (https://sqlite.org/fileformat2.html, 1.3): write and read version (1: rollback journal, 2: log),
-    // pages in the file, first free page and number of free pages; the size counts where 24 and 92 are equal.
-    let log = if beside(copy, "-wal").exists() { 2 } else { 1 };
-    page[18..20].fill(log);
-    page[28..32].copy_from_slice(&u32::try_from(pages).unwrap_or(u32::MAX).to_be_bytes());
-    page[32..40].fill(0);
-    let counter: [u8; 4] = [page[24], page[25], page[26], page[27]];
-    page[92..96].copy_from_slice(&counter);
-    fs::OpenOptions::new().write(true).open(copy)?.write_all_at(&page, 0)
-}
-
-/// The rows of a table that can be reached: from both ends to the first that cannot, and one by one between.
-fn rows(from: &Connection, table: &str) -> Vec<i64> {
-    let walk = |order: &str| -> Vec<i64> {
-        let select = format!("SELECT rowid FROM {table} NOT INDEXED ORDER BY rowid {order}");
-        let Ok(mut statement) = from.prepare(&select) else { return Vec::new() };
-        let Ok(found) = statement.query_map([], |row| row.get(0)) else { return Vec::new() };
-        found.map_while(Result::ok).collect()
-    };
-    let (mut up, down) = (walk("ASC"), walk("DESC"));
-    let (last, first) = (up.last().copied().unwrap_or(0), down.last().copied().unwrap_or(0));
-    if first > last {
-        let one = format!("SELECT rowid FROM {table} NOT INDEXED WHERE rowid = ?1");
-        let there = |row: &i64| from.query_row(&one, [row], |row| row.get::<_, i64>(0)).is_ok();
-        up.extend((last + 1..first).take(usize::try_from(MOST_SINGLE).unwrap_or(0)).filter(there));
-    }
-    up.extend(down);
-    up.sort_unstable();
-    up.dedup();
-    up
-}
-
 /// A row of the table of runs.
 struct Header {
     run: Run,
@@ -283,7 +230,7 @@ struct Header {
 }
 
 fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<(), StoreError> {
-    let measured = measurements(from);
+    let (measured, tags) = (measurements(from), tags(from));
     let mut highest = 0;
     for number in rows(from, "run") {
         highest = highest.max(number);
@@ -301,12 +248,12 @@ fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<()
         }
         if to.import(&header.run)? {
             repaired.runs += 1;
-            told(from, number, &header, to).map_err(|e| to.failed(&e))?;
+            let tags = tags.get(&number).into_iter().flatten();
+            told(&header, tags, to).map_err(|e| to.failed(&e))?;
         }
     }
     // Numbers are given in order and never again.
-    let before = from.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'run'", [], |row| row.get(0));
-    let begun: i64 = before.unwrap_or(highest).max(highest);
+    let begun = last_number(from).unwrap_or(highest).max(highest);
     repaired.lost = usize::try_from(begun).unwrap_or(0).saturating_sub(repaired.runs);
     floors(from, to)
 }
@@ -361,16 +308,13 @@ fn document(from: &Connection, row: i64, run: i64, file: &Path) -> Result<Option
 }
 
 /// Origin, note and tags of a run.
-fn told(from: &Connection, number: i64, header: &Header, to: &mut Store) -> rusqlite::Result<()> {
+fn told<'a>(header: &Header, tags: impl Iterator<Item = &'a String>, to: &mut Store) -> rusqlite::Result<()> {
     let origin = if header.origin == "imported" { "imported" } else { "own" };
     to.connection.execute(
         "UPDATE run SET origin = ?2, note = ?3 WHERE id = ?1",
         params![header.run.id, origin, header.note],
     )?;
-    let tags: rusqlite::Result<Vec<String>> = from
-        .prepare_cached("SELECT name FROM tag WHERE run = ?1")
-        .and_then(|mut s| s.query_map([number], |row| row.get(0))?.collect());
-    for tag in tags.unwrap_or_default() {
+    for tag in tags {
         to.connection.execute(
             "INSERT OR IGNORE INTO tag (name, run) SELECT ?1, number FROM run WHERE id = ?2",
             params![tag, header.run.id],

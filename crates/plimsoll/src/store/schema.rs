@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::{StoreError, name};
+use super::layout::Layout;
 use super::place::{beside, is_local};
 
 /// "PLim" in ASCII, in the file's header: `file(1)` and we tell a history from other SQLite files by it.
@@ -199,12 +200,9 @@ pub(super) fn looked_at(opened: &Path, file: &Path, length: u64) -> Result<Conne
     let connection = connect(opened).map_err(sqlite)?;
     // Until the file has proved to be a history, closing must not write a foreign journal into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sqlite)?;
-    verify(&connection, file, length)?;
-    let version = version(&connection).map_err(sqlite)?;
-    let known = STEPS.len();
-    if usize::try_from(version).is_ok_and(|v| v > known) {
-        return Err(StoreError::Newer { file: name(file), found: version, known });
-    }
+    verify_mark(&connection, file)?;
+    verify_layout(&connection, file)?;
+    verify_pages(&connection, file, length)?;
     Ok(connection)
 }
 
@@ -222,14 +220,42 @@ fn connect(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whether this is an undamaged history: by its mark first, so that nothing else is done to a foreign file.
-fn verify(connection: &Connection, file: &Path, length: u64) -> Result<(), StoreError> {
-    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
-    let mark: i64 =
-        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(sqlite)?;
-    if mark != APPLICATION {
-        return Err(StoreError::damaged(file, "it is another program's database"));
+/// Whether this is a history at all. It is asked first, so that nothing else is done to a foreign file.
+fn verify_mark(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let mark = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
+    match mark.map_err(|e| StoreError::sqlite(file, &e))? {
+        APPLICATION => Ok(()),
+        _ => Err(StoreError::damaged(file, "it is another program's database")),
     }
+}
+
+/// Whether its schema is, word for word, that of the version in its header, which must be known.
+fn verify_layout(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
+    // Both in one transaction: another process may be migrating.
+    let reading = connection.unchecked_transaction().map_err(sqlite)?;
+    let found = version(&reading).map_err(sqlite)?;
+    let known = STEPS.len();
+    let version = match usize::try_from(found) {
+        Ok(version) if version > known => {
+            return Err(StoreError::Newer { file: name(file), found, known });
+        }
+        Ok(version) => version,
+        Err(_) => return Err(StoreError::damaged(file, format!("its header says schema {found}"))),
+    };
+    let layout = Layout::of(&reading).map_err(sqlite)?;
+    let expected = Layout::expected(version).map_err(sqlite)?;
+    let Some(difference) = layout.difference(&expected) else { return Ok(()) };
+    let why = match layout.version().map_err(sqlite)? {
+        Some(real) => format!("its header says schema {version}, and its tables are those of schema {real}"),
+        None => format!("its schema is not that of version {version}: {difference}"),
+    };
+    Err(StoreError::damaged(file, why))
+}
+
+/// Whether the pages of a file that is not too large for it fit together.
+fn verify_pages(connection: &Connection, file: &Path, length: u64) -> Result<(), StoreError> {
+    let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     if length <= CHECKED_WHOLE {
         let said: String =
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(sqlite)?;

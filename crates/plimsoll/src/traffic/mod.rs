@@ -24,10 +24,13 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use vigil::{Seen, Vigil};
+
+use crate::wire::{Direction, WireError};
 
 /// Raises how many descriptors this process may have to what the system allows; how many those are, if they are limited.
 pub fn raise_descriptors() -> Option<u64> {
@@ -37,7 +40,25 @@ pub fn raise_descriptors() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-use crate::wire::{Direction, WireError};
+/// Whether an error says that no descriptor is left, of this process or of its system.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// An error in words for `whose` reader: one that says that no descriptor is left also says how many there may be, and
+/// what raises that.
+pub fn plain(error: &io::Error, whose: &str) -> String {
+    let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
+    match error.raw_os_error() {
+        Some(errno) if errno == Errno::MFILE.raw_os_error() => format!(
+            "no file descriptor is left of the {most} that {whose} may have; raise its ulimit -n, or try again later"
+        ),
+        Some(errno) if errno == Errno::NFILE.raw_os_error() => format!(
+            "no file descriptor is left on the system of {whose}; raise its fs.file-max, or try again later"
+        ),
+        _ => error.to_string(),
+    }
+}
 
 /// The longest that a fixed amount is sent for; what is left of it then is not sent.
 pub const CUT: Duration = Duration::from_secs(60);
@@ -88,7 +109,7 @@ pub enum Lost {
     #[error("no thread could be started for a stream: {0}; see ulimit -u and ulimit -v")]
     Thread(io::Error),
     /// This machine cannot do what was asked.
-    #[error("{0}")]
+    #[error("{}", plain(.0, "this process"))]
     Here(io::Error),
 }
 

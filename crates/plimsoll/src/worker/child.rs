@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
+use std::time::{Duration, Instant};
 
 use super::message::{Reply, Request, read, write};
 use crate::bench::{self, Context, Keep, Options, Prepared};
@@ -73,11 +74,16 @@ impl Workbench {
     fn answer(&mut self, request: Request) -> Reply {
         match request {
             Request::Begin { .. } => Reply::Cannot(CannotMeasure::environment("'begin' came twice")),
-            Request::Prepare { case } => self.prepare(&case),
+            Request::Prepare { case, within } => {
+                let within = within.and_then(|s| Duration::try_from_secs_f64(s).ok());
+                self.options.until = within.and_then(|within| Instant::now().checked_add(within));
+                self.prepare(&case)
+            }
             Request::Finish => {
                 self.prepared = None;
                 Reply::Done
             }
+            Request::Lend => self.with(|p| Reply::Lent(p.lend())),
             Request::Sample(amount) => self.with(|p| {
                 let before = run_delays();
                 match p.sample(amount) {

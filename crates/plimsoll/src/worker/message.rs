@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::Options;
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
 
 /// Longest line either side accepts: a sample with a full latency histogram is far below it.
 const MAX_LINE: u64 = 16 << 20;
@@ -28,7 +28,11 @@ pub enum Request {
     Prepare {
         /// The case.
         case: Case,
+        /// Seconds that are left of the budget, where there is one.
+        within: Option<f64>,
     },
+    /// Makes a place in which reference tools may write.
+    Lend,
     /// Does one sample.
     Sample(Amount),
     /// Frees the CPUs for a while.
@@ -49,6 +53,8 @@ pub enum Reply {
     Done,
     /// The case is ready; this is what a reference tool may use.
     Prepared(Offer),
+    /// Where reference tools may write, or why nowhere.
+    Lent(Result<Writable, String>),
     /// A finished sample.
     Sampled(Box<Sample>),
     /// The answer was right; these are the facts.

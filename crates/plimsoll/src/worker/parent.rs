@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::peer::{Companion, Companions};
 use crate::resolve::Planned;
 use crate::run::Station;
-use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable, WrongAnswer};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PATIENCE: f64 = 120.0;
@@ -81,20 +81,31 @@ impl Workers {
 }
 
 impl Station for Workers {
-    fn prepare(&mut self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&mut self, case: &Case, within: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let worker = self.worker_for(case)?;
-        let reply = worker.borrow_mut().ask(&Request::Prepare { case: case.clone() }, preparing(case))?;
+        let within = within.filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.waits_for_a_device()));
+        let mut clock = Left { seconds: within };
+        let request = Request::Prepare { case: case.clone(), within };
+        let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
         let Reply::Prepared(offer) = reply else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
         };
         let offer = with_cpus(offer, case, &self.machine);
-        Ok(Box::new(Remote { worker, offer, facts: Facts::default(), probes: probes(case) }))
+        let (probes, patience) = (probes(case), preparing(case));
+        let facts = Facts::default();
+        Ok(Box::new(Remote { worker, offer, facts, probes, patience, longest: 0.0, clock }))
     }
 
     fn seconds_beside(&self, planned: &Planned) -> f64 {
         let Planned { against, candidate, .. } = planned;
         let companions = self.companions.as_ref();
         companions.map_or(0.0, |all| all.seconds_beside(against, &candidate.case, &self.machine))
+    }
+
+    fn writes_beside(&self, planned: &Planned) -> bool {
+        let Planned { against, candidate, .. } = planned;
+        let companions = self.companions.as_ref();
+        companions.is_some_and(|all| all.write(against, &candidate.case, &self.machine))
     }
 
     fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
@@ -131,6 +142,44 @@ struct Remote {
     facts: Facts,
     /// Samples' worth of time that one may take.
     probes: f64,
+    /// Seconds that filling a file may take.
+    patience: f64,
+    /// Seconds that a sample may take also where the budget ends before.
+    longest: f64,
+    clock: Left,
+}
+
+/// What is left of the budget, by the time that the case itself takes; reference tools have a time of their own.
+struct Left {
+    seconds: Option<f64>,
+}
+
+impl Left {
+    /// Beyond the budget, so that what ends in time by itself can say how.
+    const GRACE: f64 = 1.0;
+
+    /// Asks the worker, for `patience` seconds and no longer than the budget lasts; `what` is done to the case then.
+    fn ask(
+        &mut self,
+        worker: &Shared,
+        request: &Request,
+        patience: f64,
+        what: &str,
+    ) -> Result<Reply, CannotMeasure> {
+        let begun = Instant::now();
+        let left = self.seconds.map_or(f64::INFINITY, |left| left.max(0.0) + Self::GRACE);
+        let answer = worker.borrow_mut().ask(request, patience.min(left));
+        let took = begun.elapsed().as_secs_f64();
+        self.seconds = self.seconds.map(|seconds| seconds - took);
+        match answer {
+            Err(cannot) if cannot.cause == Cause::Environment && left < patience && took >= left => {
+                Err(CannotMeasure::not_here(format!(
+                    "the budget ended while the case was {what}; give a smaller --size, --block or --depth, or more --budget"
+                )))
+            }
+            answer => answer,
+        }
+    }
 }
 
 /// A search is made within the first sample, and each of its probes takes as long as one at most.
@@ -143,12 +192,26 @@ fn probes(case: &Case) -> f64 {
 impl Prepared for Remote {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let patience = match amount {
-            Amount::Seconds(s) => PATIENCE + self.probes * s,
+            Amount::Seconds(s) => {
+                // The warm-up is shorter than a sample.
+                self.longest = self.longest.max(2.0 * self.probes * s);
+                PATIENCE + self.probes * s
+            }
             Amount::Work(_) => f64::INFINITY,
         };
-        match self.worker.borrow_mut().ask(&Request::Sample(amount), patience)? {
+        // The run loop begins the last sample in time, and it may become longer than it was meant to be.
+        self.clock.seconds = self.clock.seconds.map(|left| left.max(self.longest));
+        match self.clock.ask(&self.worker, &Request::Sample(amount), patience, "measured")? {
             Reply::Sampled(sample) => Ok(*sample),
             _ => Err(CannotMeasure::environment("the worker answered something else than a sample")),
+        }
+    }
+
+    fn lend(&mut self) -> Result<Writable, String> {
+        match self.worker.borrow_mut().ask(&Request::Lend, self.patience) {
+            Ok(Reply::Lent(place)) => place,
+            Ok(_) => Err("the worker did not say where tools may write".to_owned()),
+            Err(cannot) => Err(cannot.reason),
         }
     }
 
@@ -158,7 +221,8 @@ impl Prepared for Remote {
     }
 
     fn resume(&mut self) {
-        let _ = self.worker.borrow_mut().done(&Request::Resume, PATIENCE);
+        // What tools wrote to may have to be filled anew.
+        let _ = self.worker.borrow_mut().done(&Request::Resume, self.patience);
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
@@ -187,7 +251,9 @@ impl Drop for Remote {
         // The last holder's worker is ended by its own drop; a kept one only tears this case down.
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
-            let _ = worker.done(&Request::Finish, PATIENCE);
+            // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
+            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.clamp(Left::GRACE, PATIENCE));
+            let _ = worker.done(&Request::Finish, patience);
         }
     }
 }

@@ -183,6 +183,35 @@ fn a_rank_that_stands_still_is_named_and_the_others_end() {
 }
 
 #[test]
+fn rank_0_that_was_stopped_blames_itself_and_nobody_else() {
+    let test = "rank_0_that_was_stopped_blames_itself_and_nobody_else";
+    let Some(hosts) = Hosts::new(test, 3) else { return };
+    let plan = hosts.file("plan.toml", PLAN);
+    let mut run = hosts.mpirun();
+    run.args(["-n", "3", env!("CARGO_BIN_EXE_plimsoll"), "run"]).arg(plan).arg("--one-by-one");
+    let mut run = run.spawn().unwrap();
+    in_course_of(&mut run, "the first host measures", || !hosts.processes(1, Kind::Worker).is_empty());
+    let first = hosts.processes(1, Kind::Rank);
+    signal(first[0], Signal::STOP);
+    // Until the others have given it up: their processes end, or wait for MPI's end without a connection.
+    let begun = Instant::now();
+    crate::common::until("the others give rank 0 up", || begun.elapsed() > NAMED_WITHIN / 2);
+    signal(first[0], Signal::CONT);
+    let output = run.wait_with_output().unwrap();
+    let (code, last) = said(&output);
+    let told = format!("{code:?} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(code.is_some_and(|code| code != 0), "{told}");
+    assert!(!told.contains("n2 (rank 1)") && !told.contains("n3 (rank 2)"), "{told}");
+    assert!(
+        last.is_empty()
+            || !last.starts_with("plimsoll: lost:")
+            || last.contains("n1 (rank 0): it was stopped for"),
+        "{told}"
+    );
+    hosts.empty();
+}
+
+#[test]
 fn a_rank_that_is_lost_while_all_solve_a_system_is_named_and_nothing_goes_on() {
     let test = "a_rank_that_is_lost_while_all_solve_a_system_is_named_and_nothing_goes_on";
     let Some(hosts) = hpl::solvers(test, 3) else { return };

@@ -15,7 +15,7 @@ use super::{Serving, program, signal, ticks};
 use crate::support::{scratch, skipped, until};
 
 /// A process in a network namespace of its own.
-struct Namespace(Child);
+pub(super) struct Namespace(Child);
 
 impl Drop for Namespace {
     fn drop(&mut self) {
@@ -39,6 +39,11 @@ impl Namespace {
         namespace.0.try_wait().unwrap().is_none().then_some(namespace)
     }
 
+    /// A process of this namespace.
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.0.id().to_string(), program]);
@@ -58,17 +63,17 @@ impl Namespace {
 }
 
 const NEAR: &str = "10.77.0.1";
-const FAR: &str = "10.77.0.2";
+pub(super) const FAR: &str = "10.77.0.2";
 
 /// Two ends of a link.
-struct Link {
-    near: Namespace,
-    far: Namespace,
+pub(super) struct Link {
+    pub(super) near: Namespace,
+    pub(super) far: Namespace,
 }
 
 impl Link {
     /// `None`, and the test skipped, where this cannot be made.
-    fn new(test: &str) -> Option<Self> {
+    pub(super) fn new(test: &str) -> Option<Self> {
         let made = Self::made();
         if made.is_none() {
             skipped(test, "no network namespaces here: needs root, unshare, nsenter, ip and tc");
@@ -91,17 +96,23 @@ impl Link {
         Some(link)
     }
 
-    fn server(&self, flags: &[&str]) -> Serving {
+    pub(super) fn server(&self, flags: &[&str]) -> Serving {
         let mut command = self.far.command(program().to_str().unwrap());
         Serving::start(command.args(["serve", "--allow-root"]).args(flags))
     }
 
+    /// Starts a client of `server`, for TCP.
+    pub(super) fn client(&self, server: &Serving, arguments: &[&str]) -> Child {
+        let tcp = ["--only", "network.tcp"];
+        self.client_of(server, &[&tcp[..], arguments].concat())
+    }
+
     /// Starts a client of `server`.
-    fn client(&self, server: &Serving, arguments: &[&str]) -> Child {
+    pub(super) fn client_of(&self, server: &Serving, arguments: &[&str]) -> Child {
         let mut command = self.near.command(program().to_str().unwrap());
         command
             .env("PLIMSOLL_KEY", &server.key)
-            .args(["network", "--only", "network.tcp", "--store", "none", "--json", "-", "--quiet"])
+            .args(["network", "--store", "none", "--json", "-", "--quiet"])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -112,7 +123,7 @@ impl Link {
 }
 
 /// The run document of a client that must end with `code`.
-fn document(client: Child, code: i32) -> Value {
+pub(super) fn document(client: Child, code: i32) -> Value {
     let output = client.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let out = String::from_utf8_lossy(&output.stdout);

@@ -5,6 +5,7 @@ mod links;
 mod loopback;
 mod phases;
 mod server;
+mod spoofed;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek};

@@ -91,9 +91,9 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     assert!(crowd.len() > 20);
     let before = ticks(server.child.id()).unwrap();
     let mut reply = [0];
-    // The last of them is closed, for nothing is left for it.
-    let mut last = crowd.last().unwrap().try_clone().unwrap();
-    until("a closed connection", || matches!(std::io::Read::read(&mut last, &mut reply), Ok(0) | Err(_)));
+    // The first of them is closed, for nothing else is left for those who come later.
+    let mut first = crowd.first().unwrap().try_clone().unwrap();
+    until("a closed connection", || matches!(std::io::Read::read(&mut first, &mut reply), Ok(0) | Err(_)));
     drop(crowd);
     until("a session", || {
         let key = Key::from_hex(&server.key, "key").unwrap();
@@ -102,6 +102,56 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     });
     // A loop that spins would have used hundreds.
     assert!(ticks(server.child.id()).unwrap() - before < 200);
+}
+
+#[test]
+fn a_server_without_descriptors_says_so_and_accuses_no_key() {
+    let server = Serving::here(&["--max-sessions", "1000"]);
+    let limit = format!("--nofile={}:{}", server.descriptors() + 6, server.descriptors() + 6);
+    let pid = server.child.id().to_string();
+    assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    let place = || Place::Server {
+        key: Key::from_hex(&server.key, "key").unwrap(),
+        address: Address::parse(&server.address).unwrap(),
+    };
+    let mut sessions = Vec::new();
+    let why = loop {
+        match FarEnd::open(&place(), None) {
+            Ok(session) => sessions.push(session),
+            Err(why) => break why.reason,
+        }
+        assert!(sessions.len() < 20);
+    };
+    // Each after that hears the same, however often.
+    for _ in 0..10 {
+        let again = FarEnd::open(&place(), None).unwrap_err().reason;
+        assert!(again.contains("out of resources: no file descriptor is left of the "), "{again}");
+        assert!(!again.contains("key") && again.contains("ulimit -n"), "{again}");
+    }
+    assert!(why.contains("no file descriptor is left of the "), "{why} {}", server.log());
+    // A session that needs more than is left hears it as well.
+    let session = sessions.last_mut().unwrap();
+    let streams = session.join(20, &Sockets::default(), None).unwrap_err().reason;
+    assert!(streams.contains("no file descriptor is left"), "{streams}");
+    let ports = session.open_udp(20).unwrap_err().reason;
+    assert!(ports.contains("no file descriptor is left"), "{ports}");
+    sessions.clear();
+    until("a session", || FarEnd::open(&place(), None).is_ok());
+}
+
+#[test]
+fn a_client_without_descriptors_says_that_it_has_none() {
+    let dir = scratch();
+    let server = Serving::here(&[]);
+    let mut command = assert_cmd::Command::new("prlimit");
+    command.current_dir(dir.path()).env("PLIMSOLL_KEY", &server.key).arg("--nofile=40:40").arg(program());
+    command.args(["network", "--only", "network.tcp", "--server", &server.address, "--streams", "64"]);
+    command.args(["--samples", "1", "--sample-time", "10ms", "--store", "none", "--json", "-"]);
+    let (out, _) = ended(&mut command, 4);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let reason = run["measurements"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("no file descriptor is left of the 40 that this process may have"), "{reason}");
+    assert!(!reason.contains("key") && !reason.contains("plimsoll serve"), "{reason}");
 }
 
 #[test]

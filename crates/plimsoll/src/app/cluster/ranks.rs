@@ -185,7 +185,7 @@ impl Ranks {
 }
 
 impl Station for Ranks {
-    fn prepare(&mut self, case: &Case) -> Result<Box<dyn bench::Prepared>, CannotMeasure> {
+    fn prepare(&mut self, case: &Case, _: Option<f64>) -> Result<Box<dyn bench::Prepared>, CannotMeasure> {
         if self.with.len() < 2 {
             return Err(no_partner());
         }

@@ -144,13 +144,8 @@ impl Crew {
         self.drivers.iter_mut().try_for_each(Driver::stop)
     }
 
-    /// The offset of a sector that is not what belongs there.
-    pub(super) fn stranger(&mut self) -> Result<Option<u64>, DriverError> {
-        for driver in &mut self.drivers {
-            if let Some(offset) = driver.stranger()? {
-                return Ok(Some(offset));
-            }
-        }
-        Ok(None)
+    /// Checks the data of all threads.
+    pub(super) fn verify(&mut self) -> Result<(), DriverError> {
+        self.drivers.iter_mut().try_for_each(Driver::verify)
     }
 }

@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::pattern::{derive, mix};
+use super::pattern::{derive, mix, unmix};
 
 /// The unit that carries an address: the smallest block of any disk.
 pub const SECTOR: usize = 512;
@@ -48,6 +48,8 @@ pub enum How {
     Address,
     /// Its bytes are not those that were written.
     Checksum,
+    /// It was freed and is not zeros.
+    NotFreed,
     /// It is another version than those that can be there.
     Generation {
         /// The one that was read.
@@ -59,6 +61,34 @@ pub enum How {
     },
 }
 
+/// What is in a sector that is not what belongs there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The same byte everywhere.
+    Only(u8),
+    /// What was written for another place, which begins at this byte.
+    Of(u64),
+    /// What was written for this place: this generation, whole, or with bytes that do not fit.
+    Own(Option<u64>),
+    /// Something else, which begins with these bytes.
+    Foreign([u8; 8]),
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Found::Only(0) => f.write_str("zeros"),
+            Found::Only(byte) => write!(f, "nothing but {byte:02x}"),
+            Found::Of(offset) => write!(f, "data written for offset {offset}"),
+            Found::Own(Some(generation)) => write!(f, "write number {generation}"),
+            Found::Own(None) => f.write_str("data written for this place with other bytes in it"),
+            Found::Foreign(head) => {
+                write!(f, "data that plimsoll did not write, {:016x}…", u64::from_be_bytes(*head))
+            }
+        }
+    }
+}
+
 impl std::fmt::Display for Wrong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "verify failed at offset {}: ", self.offset)?;
@@ -67,6 +97,7 @@ impl std::fmt::Display for Wrong {
             How::Checksum => {
                 f.write_str("the sector is the right one, but its bytes do not fit their checksum")
             }
+            How::NotFreed => f.write_str("the sector there was trimmed and does not read as zeros"),
             How::Generation { found, oldest, newest } if found < oldest => {
                 write!(f, "an old version came back (write number {found}, after number {newest} was done)")
             }
@@ -140,6 +171,23 @@ impl Noise {
         let generation = u64::from_le_bytes(veiled) ^ self.veil(number);
         let right = u64::from_le_bytes(sum) == self.checksum(sector, number, generation);
         if right { Ok(generation) } else { Err(How::Checksum) }
+    }
+
+    /// What is in a sector that was read at `offset`.
+    pub fn identify(&self, sector: &[u8], offset: u64) -> Found {
+        /// Offsets below 1 PiB: a random word is one of them once in eight million times.
+        const SECTORS: u64 = 1 << 41;
+        let first = sector.first().copied().unwrap_or_default();
+        if sector.iter().all(|byte| *byte == first) {
+            return Found::Only(first);
+        }
+        let head: [u8; 8] = sector.get(..HEAD / 2).and_then(|head| head.try_into().ok()).unwrap_or_default();
+        let number = unmix(u64::from_le_bytes(head)) ^ self.secret;
+        match number {
+            _ if number == offset / SECTOR as u64 => Found::Own(self.generation(sector, number).ok()),
+            _ if number < SECTORS => Found::Of(number * SECTOR as u64),
+            _ => Found::Foreign(head),
+        }
     }
 
     /// What hides the generation, so that a compressor finds nothing.
@@ -274,6 +322,21 @@ mod tests {
             file[513] ^= 1;
             prop_assert_eq!(noise.stranger(&file[1..], (1 << 20) + 1), Some((1 << 20) + 512));
         }
+    }
+
+    #[test]
+    fn what_is_in_the_wrong_place_is_told() {
+        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        let mut sector = vec![0; SECTOR];
+        assert_eq!(noise.identify(&sector, 4096), Found::Only(0));
+        noise.fill(&mut sector, 8192);
+        assert_eq!(noise.identify(&sector, 4096), Found::Of(8192));
+        noise.seal(&mut sector, 4096, 7);
+        assert_eq!(noise.identify(&sector, 4096), Found::Own(Some(7)));
+        sector[100] ^= 1;
+        assert_eq!(noise.identify(&sector, 4096), Found::Own(None));
+        let head = sector[..8].try_into().expect("eight");
+        assert_eq!(Noise::new(2, "fill").identify(&sector, 4096), Found::Foreign(head));
     }
 
     #[test]

@@ -67,7 +67,7 @@ enum Reply {
     Ready(About),
     Counted(Box<Tally>),
     Stopped,
-    Checked(Option<u64>),
+    Checked,
 }
 
 /// The other end of the thread. Dropping it ends the load and the thread.
@@ -109,7 +109,7 @@ impl Driver {
         let mut driver = Driver { commands: Some(commands), replies, thread, directions, spare: None };
         match driver.reply()? {
             Reply::Ready(about) => Ok((driver, about)),
-            Reply::Counted(_) | Reply::Stopped | Reply::Checked(_) => Err(DriverError::Ended),
+            Reply::Counted(_) | Reply::Stopped | Reply::Checked => Err(DriverError::Ended),
         }
     }
 
@@ -129,7 +129,7 @@ impl Driver {
     pub fn counted(&mut self) -> Result<&Tally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
-            Reply::Ready(_) | Reply::Stopped | Reply::Checked(_) => Err(DriverError::Ended),
+            Reply::Ready(_) | Reply::Stopped | Reply::Checked => Err(DriverError::Ended),
         }
     }
 
@@ -149,13 +149,13 @@ impl Driver {
         self.ask(Command::Stop).map(|_| ())
     }
 
-    /// Ends the load and checks the data. See [`Load::stranger`].
+    /// Ends the load and checks the data. See [`Load::verify`].
     ///
     /// # Errors
-    /// The first transfer that failed.
-    pub fn stranger(&mut self) -> Result<Option<u64>, DriverError> {
+    /// The first transfer that failed, or the first sector that is not what was written.
+    pub fn verify(&mut self) -> Result<(), DriverError> {
         match self.ask(Command::Check)? {
-            Reply::Checked(found) => Ok(found),
+            Reply::Checked => Ok(()),
             Reply::Ready(_) | Reply::Counted(_) | Reply::Stopped => Err(DriverError::Ended),
         }
     }
@@ -208,7 +208,10 @@ fn serve(
                 load.stop()?;
                 Reply::Stopped
             }
-            Command::Check => Reply::Checked(load.stranger()?),
+            Command::Check => {
+                load.verify()?;
+                Reply::Checked
+            }
         };
         if outbox.send(Ok(reply)).is_err() {
             return Ok(());
@@ -307,7 +310,7 @@ mod tests {
             let tally = rig.interval(1_000_000).expect("count");
             assert!(tally.transfers > 0 && tally.elapsed() >= 1e-3);
             rig.driver.stop().expect("stop");
-            assert_eq!(rig.driver.stranger().expect("check"), None);
+            rig.driver.verify().expect("check");
         }
         assert_eq!(rig.amount(3).expect("count").transfers, 3);
     }

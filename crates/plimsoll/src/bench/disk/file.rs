@@ -8,8 +8,9 @@ use rustix::fs::Advice;
 
 use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
-use super::fill::{CHUNK, FillError, fill};
+use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::human;
+use super::lend;
 use super::raw::{Access, RawDevice, RawTarget};
 use super::target::{Cache, End, TargetError, TestFile};
 use crate::bench::Context;
@@ -35,6 +36,15 @@ const CLAIM: &str = "disk.device";
 
 /// Less space than this share of the length: the file system compresses or shares blocks.
 const WHOLE: f64 = 0.9;
+
+/// Which file is wanted.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    cache: Cache,
+    size: Size,
+    seal: Seal,
+    until: Option<Instant>,
+}
 
 /// A filled test file.
 #[derive(Debug, Clone)]
@@ -73,14 +83,21 @@ impl Filled {
         // A file of another size goes first: its space may be needed. A sealed one serves one case.
         let same = |kept: &Filled| kept.size == size && kept.seal == seal && seal == Seal::Open;
         let kept = cx.keep.take::<Filled>(KEPT).filter(same);
+        if kept.is_none() {
+            lend::forget(cx);
+        }
         let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
         let noise = || Noise::new(cx.options.seed, "fill").with(seal);
+        let until = cx.options.until;
         let filled = match (kept, &cx.options.target, &facts) {
             (Some(kept), ..) => kept,
             (None, Some(target), _) => {
-                Filled::on_device(&claimed(cx, target, cache)?, cache, size, seal, &mut noise())?
+                let device = claimed(cx, target, cache)?;
+                Filled::on_device(&device, Wanted { cache, size, seal, until }, &mut noise())?
             }
-            (None, None, Some(facts)) => Filled::make(facts, cache, size, seal, &mut noise())?,
+            (None, None, Some(facts)) => {
+                Filled::make(facts, Wanted { cache, size, seal, until }, &mut noise())?
+            }
             (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
         if seal == Seal::Open {
@@ -100,13 +117,8 @@ impl Filled {
         Ok(filled)
     }
 
-    fn make(
-        facts: &DirFacts,
-        cache: Cache,
-        size: Size,
-        seal: Seal,
-        noise: &mut Noise,
-    ) -> Result<Filled, CannotMeasure> {
+    fn make(facts: &DirFacts, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
+        let Wanted { cache, size, seal, until } = made;
         let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let file = match (TestFile::create(facts, Cache::Direct), cache) {
             // Where direct I/O is refused, it is filled through the page cache.
@@ -119,7 +131,7 @@ impl Filled {
             Size::Between { .. } => (wanted.bytes, PATIENCE),
         };
         file.allocate(bytes, End::Moves).map_err(cannot_use)?;
-        let filled = filled_up(&file, bytes, patience, noise)?;
+        let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
         let mut warnings = Vec::new();
         let slow = || format!("{} s of filling gave no more", PATIENCE.as_secs());
         // The last chunk is left out where the space is not a whole number of chunks.
@@ -131,13 +143,8 @@ impl Filled {
     }
 
     /// A device in the place of a file: filled if it may be, else as it is.
-    fn on_device(
-        device: &Arc<RawDevice>,
-        cache: Cache,
-        size: Size,
-        seal: Seal,
-        noise: &mut Noise,
-    ) -> Result<Filled, CannotMeasure> {
+    fn on_device(device: &Arc<RawDevice>, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
+        let Wanted { cache, size, seal, until } = made;
         let (name, has, access) = (&device.name, device.bytes, device.access);
         let file = Arc::new(TestFile::of_device(device, cache).map_err(cannot_use)?);
         let wanted = match size {
@@ -158,7 +165,7 @@ impl Filled {
         }
         let patience = if matches!(size, Size::Exactly(_)) { Duration::MAX } else { PATIENCE };
         let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
-        let filled = filled_up(&file, whole, patience, noise)?;
+        let filled = filled_up(&file, Filling { from: 0, bytes: whole, patience, until }, noise)?;
         if filled == 0 {
             return Err(CannotMeasure::environment(format!(
                 "{name} has less than {}: too little to measure",
@@ -220,22 +227,23 @@ fn cool(file: &TestFile) {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-fn filled_up(
-    file: &Arc<TestFile>,
-    bytes: u64,
-    patience: Duration,
-    noise: &mut Noise,
-) -> Result<u64, CannotMeasure> {
-    let filled = fill(file, bytes, patience, noise).map_err(|error| match error {
-        FillError::Target(error) => cannot_use(error),
-        FillError::Load(_) => CannotMeasure::environment(error.to_string()),
-    })?;
+fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, CannotMeasure> {
+    let filled = fill_within(file, filling, noise).map_err(cannot_fill)?;
     match file.first_hole() {
         Some(hole) if hole < filled => Err(CannotMeasure::environment(format!(
             "the test file has a hole at offset {hole} although all of it was written: reads there would not reach \
              the device; name a --dir on another file system"
         ))),
         _ => Ok(filled),
+    }
+}
+
+/// What a file that cannot be filled means for the case.
+pub fn cannot_fill(error: FillError) -> CannotMeasure {
+    match error {
+        FillError::Target(error) => cannot_use(error),
+        FillError::Load(_) => CannotMeasure::environment(error.to_string()),
+        FillError::Late { .. } => CannotMeasure::not_here(error.to_string()),
     }
 }
 

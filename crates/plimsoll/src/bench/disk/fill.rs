@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::data::Noise;
 use super::engine::{Kind, open};
+use super::human;
 use super::load::{Fault, LoadError, What, rest};
 use super::target::{Cache, TargetError, TestFile, direct_refused};
 
@@ -16,6 +17,15 @@ pub const CHUNK: usize = 1 << 20;
 
 /// Filling writes in flight.
 const DEPTH: usize = 8;
+
+/// Bytes of the first write, alone in flight: a device that is slow must not hold more than it moves in a moment.
+const FIRST: usize = 64 << 10;
+
+/// A write that takes less is followed by larger ones and by more of them.
+const QUICK: Duration = Duration::from_millis(20);
+
+/// One that takes longer is followed by smaller ones and by fewer.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// Why the file could not be filled.
 #[derive(Debug, thiserror::Error)]
@@ -26,10 +36,40 @@ pub enum FillError {
     /// A write failed.
     #[error("filling the test file: {0}")]
     Load(#[from] LoadError),
+    /// The time was over.
+    #[error(
+        "the budget ended while the test file was filled ({} of {} were written); give a smaller --size or more --budget",
+        human(*.filled), human(*.bytes)
+    )]
+    Late {
+        /// Bytes that were filled.
+        filled: u64,
+        /// Bytes that were to be.
+        bytes: u64,
+    },
 }
 
-/// Fills the first `bytes` (whole chunks of them), for `patience` at most, cuts the file there, and syncs it.
-/// Returns how many bytes are filled: at least one chunk when `bytes` holds one.
+/// What is to be filled, and how long that may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Filling {
+    /// The first byte.
+    pub from: u64,
+    /// How many; whole chunks of them are filled.
+    pub bytes: u64,
+    /// After so long, what is filled is enough, if it is a chunk.
+    pub patience: Duration,
+    /// When it must have ended, whatever is filled.
+    pub until: Option<Instant>,
+}
+
+impl Filling {
+    /// The first `bytes`, for as long as it takes.
+    pub fn of(bytes: u64) -> Self {
+        Filling { from: 0, bytes, patience: Duration::MAX, until: None }
+    }
+}
+
+/// Fills the first `bytes` (whole chunks of them), for `patience` at most. See [`fill_within`].
 ///
 /// # Errors
 /// The first write that failed, with its place.
@@ -39,20 +79,33 @@ pub fn fill(
     patience: Duration,
     noise: &mut Noise,
 ) -> Result<u64, FillError> {
+    fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
+}
+
+/// Fills a part of the file, cuts the file there, and syncs it. Returns how many bytes are filled: at least one chunk when
+/// the part holds one.
+///
+/// # Errors
+/// The first write that failed, with its place; or that the time was over.
+pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, FillError> {
+    let Filling { from, bytes, patience, until } = filling;
     let mut opened = open(Kind::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
     let engine = opened.engine.as_dyn();
     let begun = Instant::now();
+    let late = || until.is_some_and(|until| Instant::now() >= until);
     let mut idle: Vec<usize> = (0..engine.depth()).collect();
     let (mut filled, mut in_flight) = (0, 0_usize);
+    let mut pace = Pace { piece: FIRST, most: 1, written: 0, synced: 0, sync_after: CHUNK as u64 };
     let mut again = Vec::new();
+    let mut cut = false;
     loop {
-        let more = filled + CHUNK as u64 <= bytes && (filled == 0 || begun.elapsed() < patience);
-        if let Some(slot) = more.then(|| idle.pop()).flatten() {
+        let more = filled + CHUNK as u64 <= bytes && (filled == 0 || begun.elapsed() < patience) && !late();
+        if let Some(slot) = (more && in_flight < pace.most).then(|| idle.pop()).flatten() {
             if let Some(buffer) = engine.buffer(slot) {
-                noise.fill(buffer, filled);
+                noise.fill(buffer, from + filled);
             }
-            let write = Request { slot, op: Op::Write, file: 0, offset: filled, start: 0, len: CHUNK };
-            engine.push(write).and_then(|()| engine.submit()).map_err(LoadError::from)?;
+            engine.push(pace.piece_of(slot, from + filled, 0)).map_err(LoadError::from)?;
+            engine.submit().map_err(LoadError::from)?;
             filled += CHUNK as u64;
             in_flight += 1;
             continue;
@@ -63,19 +116,83 @@ pub fn fill(
         engine.wait(Patience::Endless).map_err(LoadError::from)?;
         for completion in engine.done() {
             in_flight -= 1;
-            match settle(file, completion)? {
+            match settle(file, completion)?.or_else(|| pace.next(completion)) {
                 Some(more) => again.push(more),
                 None => idle.push(completion.request.slot),
             }
+        }
+        if late() {
+            // What is in flight is little; the rest of its chunks stays unwritten.
+            cut |= !again.is_empty();
+            again.clear();
         }
         for more in again.drain(..) {
             engine.push(more).map_err(LoadError::from)?;
             in_flight += 1;
         }
+        pace.sync(file)?;
     }
-    file.set_len(filled)?;
+    if cut || (late() && filled < bytes - bytes % CHUNK as u64) {
+        return Err(FillError::Late { filled: pace.written, bytes });
+    }
+    file.set_len(from + filled)?;
     file.sync()?;
     Ok(filled)
+}
+
+/// How much is written at a time: a device may be a thousand times slower than another, and all that is in flight must be
+/// waited for when the time is over.
+struct Pace {
+    /// Bytes of one write.
+    piece: usize,
+    /// Most of them in flight.
+    most: usize,
+    /// Bytes that were written.
+    written: u64,
+    /// Those of them that the device was asked to keep.
+    synced: u64,
+    /// So many more, where they go to the page cache, and it is asked again.
+    sync_after: u64,
+}
+
+impl Pace {
+    /// The write of a chunk that begins at `start` of it.
+    fn piece_of(&self, slot: usize, chunk: u64, start: usize) -> Request {
+        let len = self.piece.min(CHUNK - start);
+        Request { slot, op: Op::Write, file: 0, offset: chunk + start as u64, start, len }
+    }
+
+    /// What follows in the chunk after a write that is whole; `None` where that was its end.
+    fn next(&mut self, done: &Completion) -> Option<Request> {
+        let Request { slot, offset, start, len, .. } = done.request;
+        self.written += len as u64;
+        let took = Duration::from_nanos(done.completed_ns.saturating_sub(done.submitted_ns));
+        match took {
+            took if took < QUICK && self.piece < CHUNK => self.piece *= 2,
+            took if took < QUICK => self.most = (self.most * 2).min(DEPTH),
+            took if took > SLOW && self.most > 1 => self.most /= 2,
+            took if took > SLOW => self.piece = (self.piece / 2).max(FIRST),
+            _ => {}
+        }
+        let end = start + len;
+        (end < CHUNK).then(|| self.piece_of(slot, offset - start as u64, end))
+    }
+
+    /// Has the device keep what the page cache took, before it is more than the device writes in a moment.
+    fn sync(&mut self, file: &TestFile) -> Result<(), FillError> {
+        if file.cache() == Cache::Direct || self.written - self.synced < self.sync_after {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        file.sync()?;
+        self.synced = self.written;
+        self.sync_after = match begun.elapsed() {
+            took if took < SLOW / 5 => self.sync_after.saturating_mul(2),
+            took if took > SLOW => (self.sync_after / 2).max(FIRST as u64),
+            _ => self.sync_after,
+        };
+        Ok(())
+    }
 }
 
 fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, FillError> {

@@ -61,6 +61,10 @@ impl Benchmark for DiskFsync {
         ]
     }
 
+    fn waits_for_a_device(&self) -> bool {
+        true
+    }
+
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         if group
             .lists

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use super::data::Noise;
 use super::dir::{Size, check_dir};
-use super::file::{Filled, cannot_use};
-use super::fill::fill;
+use super::file::{Filled, cannot_fill, cannot_use};
+use super::fill::{FillError, Filling, fill_within};
 use super::human;
 use super::job::Job;
+use super::lend::Lender;
 use super::load::{LoadError, Renew};
 use super::pattern::Extent;
 use super::source::Doing;
@@ -30,6 +31,8 @@ pub(super) struct Ground {
     pub(super) place: BTreeMap<String, serde_json::Value>,
     /// Whether it is known what a read must return.
     pub(super) known: bool,
+    /// What makes a place for reference tools that write; none where each thread uses up a file of its own.
+    pub(super) lender: Option<Lender>,
 }
 
 impl Ground {
@@ -56,6 +59,7 @@ impl Ground {
         if job.steady {
             warnings.extend(steady::precondition(job, cx, &filled, each * job.threads)?);
         }
+        let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, each * job.threads));
         let mut files = vec![Arc::clone(&filled.file)];
         if job.doing == Doing::Copy {
             files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
@@ -67,6 +71,7 @@ impl Ground {
             place: filled.place(cx.machine.storage.as_ref()),
             known: filled.known,
             warnings,
+            lender,
         })
     }
 
@@ -87,8 +92,8 @@ impl Ground {
         if job.doing == Doing::Trim {
             super::trim::check(cx)?;
             for (thread, files) in files.iter().enumerate() {
-                refill(&files[0], each, &mut Noise::new(cx.options.seed, &format!("trim {thread}")))
-                    .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+                let mut noise = Noise::new(cx.options.seed, &format!("trim {thread}"));
+                refill(&files[0], each, cx.options.until, &mut noise).map_err(cannot_fill)?;
             }
         }
         let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
@@ -98,6 +103,7 @@ impl Ground {
             warnings: warnings.into_iter().collect(),
             place: BTreeMap::new(),
             known: true,
+            lender: None,
         })
     }
 }
@@ -142,16 +148,21 @@ fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, Canno
     let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
     facts.file_size(Size::Exactly(bytes)).map_err(|e| environment(&e))?;
     let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
-    refill(&file, bytes, &mut Noise::new(cx.options.seed, "copy")).map_err(|e| environment(&e))?;
+    let mut noise = Noise::new(cx.options.seed, "copy");
+    refill(&file, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
     Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
 }
 
 /// Fills the first `bytes` of a file, or fills them anew.
-fn refill(file: &Arc<TestFile>, bytes: u64, noise: &mut Noise) -> Result<(), LoadError> {
+pub(super) fn refill(
+    file: &Arc<TestFile>,
+    bytes: u64,
+    until: Option<Instant>,
+    noise: &mut Noise,
+) -> Result<(), FillError> {
     let whole = bytes.next_multiple_of(super::fill::CHUNK as u64);
     file.allocate(whole, End::Moves)?;
-    fill(file, whole, Duration::MAX, noise).map_err(|error| LoadError::Fill(error.to_string()))?;
-    Ok(())
+    fill_within(file, Filling { until, ..Filling::of(whole) }, noise).map(|_| ())
 }
 
 /// What begins a thread's file anew, for what uses it up.
@@ -167,7 +178,9 @@ pub(super) fn renewal(
         Doing::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
         Doing::Trim => {
             let mut noise = Noise::new(seed, &format!("trim {thread} again"));
-            Some(Box::new(move || refill(&file, bytes, &mut noise)))
+            Some(Box::new(move || {
+                refill(&file, bytes, None, &mut noise).map_err(|error| LoadError::Fill(error.to_string()))
+            }))
         }
         _ => None,
     }

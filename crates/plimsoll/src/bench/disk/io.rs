@@ -127,6 +127,10 @@ impl Benchmark for DiskIo {
         true
     }
 
+    fn waits_for_a_device(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let job = Job::of(case).map_err(CannotMeasure::environment)?;
         let target = job.target;

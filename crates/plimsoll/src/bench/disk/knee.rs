@@ -71,6 +71,10 @@ impl Benchmark for DiskKnee {
         true
     }
 
+    fn waits_for_a_device(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
         let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));

@@ -4,6 +4,8 @@
 //! An interval goes from one completion to another, and the next begins where it ended: on a device that works in
 //! bursts, intervals that began anew each time would all begin with a burst.
 
+use std::sync::Arc;
+
 use plimsoll_metal::uring::{Op, Patience, Request};
 use rustix::time::ClockId;
 
@@ -11,15 +13,18 @@ use super::data::Noise;
 use super::engine::{AnyEngine, Engine, with_engine};
 use super::ledger::Ledger;
 use super::source::{Doing, Source};
+use super::target::TestFile;
 
 mod check;
 mod checked;
+mod evidence;
 mod fault;
 mod open;
 mod schedule;
 mod settle;
 mod tally;
 
+use evidence::Suspect;
 pub use fault::{Fault, LoadError, What, rest};
 pub use schedule::{Arrivals, Schedule};
 use settle::{Slot, Whole};
@@ -56,12 +61,14 @@ pub struct Manner {
     pub renew: Option<Renew>,
     /// What each place can hold, where every read is checked and every write entered.
     pub ledger: Option<Ledger>,
+    /// The files, to look again at what is not right.
+    pub files: Vec<Arc<TestFile>>,
 }
 
 impl Manner {
     /// A closed loop without flushes or checks on a file that lasts.
     pub fn plain() -> Self {
-        Manner { flush: Flush::Never, schedule: None, renew: None, ledger: None }
+        Manner { flush: Flush::Never, schedule: None, renew: None, ledger: None, files: Vec::new() }
     }
 }
 
@@ -100,11 +107,11 @@ pub trait Load {
     /// See [`Load`].
     fn stop(&mut self) -> Result<(), LoadError>;
 
-    /// The offset of a sector among those last transferred that is not what belongs there.
+    /// Checks the data of the last transfers, or all of it where a ledger knows it.
     ///
     /// # Errors
-    /// Reading back failed.
-    fn stranger(&mut self) -> Result<Option<u64>, LoadError>;
+    /// A sector is not what belongs there, or reading back failed.
+    fn verify(&mut self) -> Result<(), LoadError>;
 }
 
 /// A load on that engine. The buffers of writes are filled here.
@@ -135,6 +142,8 @@ struct Loop<E> {
     tally: Tally,
     /// Whether the load is kept up, and the tally counts since its `from_ns`.
     up: bool,
+    /// The first sector that was not what was written.
+    suspect: Option<Suspect>,
 }
 
 /// Whether finished transfers enter the tally.
@@ -151,6 +160,37 @@ impl<E: Engine> Load for Loop<E> {
     }
 
     fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError> {
+        let counted = self.count_interval(ns, next);
+        self.examined(counted)
+    }
+
+    fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
+        let counted = self.count_amount(transfers, cap_ns, next);
+        self.examined(counted)
+    }
+
+    fn keep_up(&mut self) -> Result<(), LoadError> {
+        let kept = if self.up { self.step(Counting::Yes).map(|_| ()) } else { Ok(()) };
+        self.examined(kept)
+    }
+
+    fn unasked_ns(&self) -> Option<u64> {
+        self.up.then(|| self.engine.now_ns().saturating_sub(self.tally.from_ns))
+    }
+
+    fn stop(&mut self) -> Result<(), LoadError> {
+        let stopped = self.end();
+        self.examined(stopped)
+    }
+
+    fn verify(&mut self) -> Result<(), LoadError> {
+        let verified = self.check_data();
+        self.examined(verified)
+    }
+}
+
+impl<E: Engine> Loop<E> {
+    fn count_interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError> {
         if !self.up {
             self.open(ns)?;
         }
@@ -172,8 +212,8 @@ impl<E: Engine> Load for Loop<E> {
         }
     }
 
-    fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
-        self.stop()?;
+    fn count_amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
+        self.end()?;
         self.tally.clear();
         let begun_ns = self.engine.now_ns();
         self.tally.from_ns = begun_ns;
@@ -198,28 +238,12 @@ impl<E: Engine> Load for Loop<E> {
         Ok(tally)
     }
 
-    fn keep_up(&mut self) -> Result<(), LoadError> {
-        if self.up {
-            self.step(Counting::Yes)?;
-        }
-        Ok(())
-    }
-
-    fn unasked_ns(&self) -> Option<u64> {
-        self.up.then(|| self.engine.now_ns().saturating_sub(self.tally.from_ns))
-    }
-
-    fn stop(&mut self) -> Result<(), LoadError> {
+    /// Waits for all that is in flight, and forgets what was counted.
+    fn end(&mut self) -> Result<(), LoadError> {
         self.up = false;
         self.drain(Counting::No)
     }
 
-    fn stranger(&mut self) -> Result<Option<u64>, LoadError> {
-        self.find_stranger()
-    }
-}
-
-impl<E: Engine> Loop<E> {
     fn new(mut engine: E, source: Source, mut noise: Noise, manner: Manner, tally: Tally) -> Self {
         let depth = engine.depth();
         for slot in 0..depth {
@@ -242,6 +266,7 @@ impl<E: Engine> Loop<E> {
             unflushed: 0,
             tally,
             up: false,
+            suspect: None,
         }
     }
 

@@ -19,6 +19,7 @@ pub mod io;
 mod job;
 pub mod knee;
 pub mod ledger;
+mod lend;
 pub mod load;
 pub mod null;
 pub mod pattern;

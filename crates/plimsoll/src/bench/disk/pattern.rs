@@ -16,6 +16,27 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+/// What [`mix`] makes `x` of.
+pub fn unmix(x: u64) -> u64 {
+    /// The inverse of an odd number, by Newton's iteration: each step doubles the bits that are right, of which the number
+    /// itself has three.
+    const fn inverse(odd: u64) -> u64 {
+        let mut guess = odd;
+        let mut step = 0;
+        while step < 5 {
+            guess = guess.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(guess)));
+            step += 1;
+        }
+        guess
+    }
+    let x = x ^ (x >> 31) ^ (x >> 62);
+    let x = x.wrapping_mul(const { inverse(0x94D0_49BB_1331_11EB) });
+    let x = x ^ (x >> 27) ^ (x >> 54);
+    let x = x.wrapping_mul(const { inverse(0xBF58_476D_1CE4_E5B9) });
+    let x = x ^ (x >> 30) ^ (x >> 60);
+    x.wrapping_sub(0x9E37_79B9_7F4A_7C15)
+}
+
 /// A seed for one purpose of one case: different purposes and cases get unrelated streams.
 pub fn derive(seed: u64, purpose: &str) -> u64 {
     purpose.bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)))
@@ -320,6 +341,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_was_mixed_is_found_again(x: u64) {
+            prop_assert_eq!(unmix(mix(x)), x);
+            prop_assert_eq!(mix(unmix(x)), x);
+        }
+    }
 
     proptest! {
         /// Onto and one to one, for any size and key.

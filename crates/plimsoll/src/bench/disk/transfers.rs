@@ -16,6 +16,7 @@ use super::ground::{Ground, renewal};
 use super::human;
 use super::job::Job;
 use super::ledger::Ledger;
+use super::lend::Lender;
 use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::reached::{Reached, depth_missed, rate_missed};
@@ -27,7 +28,7 @@ use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Root;
 use crate::machine::storage::Medium;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
 use crate::warning::Warning;
 
 /// Direct I/O goes by these at the least.
@@ -66,7 +67,7 @@ impl Outfit {
         });
         let tally = Tally::empty(job.directions());
         let source = Source::new(job.doing, job.through, job.blocks, job.order, extent, derive(seed, &own));
-        let manner = Manner { flush: job.flush, schedule, renew, ledger };
+        let manner = Manner { flush: job.flush, schedule, renew, ledger, files };
         Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
     }
 }
@@ -102,8 +103,14 @@ pub(super) struct Transfers {
     cut: bool,
     /// The first sample warms up, for a time.
     warm: bool,
-    /// The test file as other processes see it; they must not write to what plimsoll may only read.
+    /// The test file as other processes see it, to be read.
     shared: Option<PathBuf>,
+    /// Bytes of it that the case works on.
+    bytes: u64,
+    /// Makes a place for what they write.
+    lender: Option<Lender>,
+    /// Why what they wrote to could not be filled anew: nothing there is to be trusted then.
+    spoilt: Option<String>,
 }
 
 impl Transfers {
@@ -155,6 +162,9 @@ impl Transfers {
             cut: false,
             warm: false,
             shared,
+            bytes,
+            lender: ground.lender,
+            spoilt: None,
         })
     }
 
@@ -279,11 +289,23 @@ fn page_cache(past: bool) -> Warning {
 
 impl Prepared for Transfers {
     fn offer(&self) -> Offer {
-        Offer { file: self.shared.clone(), ..Offer::default() }
+        let file_bytes = self.shared.is_some().then_some(self.bytes);
+        Offer { file: self.shared.clone(), file_bytes, ..Offer::default() }
+    }
+
+    fn lend(&mut self) -> Result<Writable, String> {
+        let none = || "the case has no test file that a tool could write to".to_owned();
+        self.lender.as_mut().ok_or_else(none)?.lend()
+    }
+
+    fn resume(&mut self) {
+        let taken_back = self.lender.as_mut().map_or(Ok(()), Lender::take_back);
+        self.spoilt = taken_back.err().map(|error| format!("the test file cannot be filled anew: {error}"));
     }
 
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        if let Some(why) = self.file.as_ref().and_then(|file| file.facts().crowded(file)) {
+        let crowded = || self.file.as_ref().and_then(|file| file.facts().crowded(file));
+        if let Some(why) = self.spoilt.clone().or_else(crowded) {
             return Err(CannotMeasure::environment(why));
         }
         let portions: Vec<Portion> =
@@ -325,19 +347,17 @@ impl Prepared for Transfers {
         if !self.known {
             return Ok(());
         }
-        match self.crew.stranger() {
-            Ok(None) => Ok(()),
-            Ok(Some(offset)) => Err(WrongAnswer(format!(
-                "verify failed at offset {offset} of the test file: the sector there is not the one that was written; the device or its driver loses or misplaces data"
-            ))),
-            Err(error) => Err(WrongAnswer(error.to_string())),
+        if let Some(why) = &self.spoilt {
+            return Err(WrongAnswer(why.clone()));
         }
+        self.crew.verify().map_err(|error| WrongAnswer(error.to_string()))
     }
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
+        facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning));
         if let Some(witness) = &self.witness {
             let testimony = witness.testify(self.claimed);
             facts.achieved.extend(testimony.achieved);

@@ -145,5 +145,13 @@ impl Placement {
     }
 }
 
+/// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
+fn foreign_datagrams(count: u64) -> Option<Warning> {
+    let text = format!(
+        "{count} datagrams that are not part of this measurement came to its ports; they are not counted"
+    );
+    (count > 0).then(|| Warning::Other { code: "foreign-datagrams".to_owned(), text })
+}
+
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use crate::sample::CannotMeasure;
 use crate::traffic::account::Ledger;
 use crate::traffic::socket::{self, dial};
 use crate::traffic::tcp::{Means, Outcome, transfer};
-use crate::traffic::{Cpus, End, Lost, route, udp};
+use crate::traffic::{self, Cpus, End, Lost, is_out_of_descriptors, raise_descriptors, route, udp};
 use crate::wire::handshake::HandshakeError;
 use crate::wire::{
     Channel, Echoed, HANDSHAKE, Hex128, Join, Key, Message, RESULTS, Sockets, Tcp, Udp, Welcome, WireError,
@@ -62,6 +62,8 @@ impl FarEnd {
     /// # Errors
     /// The far end cannot be started or reached, refuses the key, or is busy for too long.
     pub fn open(place: &Place, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+        // Each stream is one.
+        raise_descriptors();
         let (mut process, key, addresses) = match place {
             Place::Private { program, cpus } => {
                 let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -71,7 +73,7 @@ impl FarEnd {
             }
             Place::Server { address, key } => (None, key.clone(), address.resolve()?),
         };
-        let opened = reach(&addresses, from).map_err(CannotMeasure::far_end).and_then(|(address, stream)| {
+        let opened = reach(&addresses, from).and_then(|(address, stream)| {
             let opened = open_session(stream, &key, None);
             opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
                 let end = process.as_mut().map(Process::end).unwrap_or_default();
@@ -92,7 +94,7 @@ impl FarEnd {
     pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         let failed =
             |why: String| CannotMeasure::far_end(format!("no second session with {}: {why}", self.address));
-        let (address, stream) = reach(&[self.address], from).map_err(CannotMeasure::far_end)?;
+        let (address, stream) = reach(&[self.address], from)?;
         let (channel, welcome) =
             open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
         let interface = route::interface(&Root::live(), address.ip());
@@ -303,24 +305,28 @@ impl FarEnd {
 }
 
 /// Connects to the first address that answers.
-fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), String> {
+fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
     let mut tried = Vec::new();
     let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
     for address in addresses.iter().filter(family) {
         match dial(*address, from, &Sockets::default(), HANDSHAKE) {
             Ok(stream) => return Ok((*address, stream)),
+            // That says nothing of the other end.
+            Err(e) if is_out_of_descriptors(&e) => {
+                return Err(CannotMeasure::environment(traffic::plain(&e, "this process")));
+            }
             Err(e) => tried.push(format!("{address}: {}", plain(&e))),
         }
     }
     if tried.is_empty() {
-        return Err(
-            "the far end has no address of the family of --bind; name one of the same family".to_owned()
-        );
+        return Err(CannotMeasure::far_end(
+            "the far end has no address of the family of --bind; name one of the same family",
+        ));
     }
-    Err(format!(
+    Err(CannotMeasure::far_end(format!(
         "no far end could be reached ({}); is `plimsoll serve` running there, and its port open?",
         tried.join("; ")
-    ))
+    )))
 }
 
 fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<(Channel, Welcome), String> {
@@ -338,6 +344,7 @@ fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<
         Message::Busy { seconds } => {
             Err(format!("it has as many sessions as it allows (--max-sessions); try again in {seconds} s"))
         }
+        Message::Refused(why) => Err(crate::text::shown_within(&why, 300)),
         _ => Err(WireError::OutOfTurn.to_string()),
     }
 }

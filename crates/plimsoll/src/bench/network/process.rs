@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::sample::CannotMeasure;
 use crate::serve::{Orders, Ready};
-use crate::traffic::Cpus;
+use crate::traffic::{Cpus, is_out_of_descriptors, plain};
 use crate::wire::{HANDSHAKE, Key};
 
 /// Longest line that a far end writes.
@@ -40,7 +40,11 @@ impl Process {
     /// The system gives no process.
     pub(super) fn start(program: &Path, key: &Key, cpus: &Cpus) -> Result<Self, CannotMeasure> {
         Self::spawn(program, key, cpus).map_err(|e| {
-            CannotMeasure::environment(format!("cannot start the far end's process: {e}; see `ulimit -u`"))
+            let (why, remedy) = match is_out_of_descriptors(&e) {
+                true => (plain(&e, "this process"), ""),
+                false => (e.to_string(), "; see `ulimit -u`"),
+            };
+            CannotMeasure::environment(format!("cannot start the far end's process: {why}{remedy}"))
         })
     }
 

@@ -17,7 +17,7 @@ struct First {
 /// Rank 0 of so many.
 fn first(size: usize) -> First {
     let ((out, inbox), (alarm, _)) = (unbounded(), unbounded());
-    let watch = Arc::new(Watch::new(size, out, alarm));
+    let watch = Arc::new(Watch::new(0, size, out, alarm));
     let (pulse, place) = Pulse::lead(size, &watch).unwrap();
     First { pulse, place, watch, inbox }
 }
@@ -71,7 +71,7 @@ struct Both {
 
 fn both() -> Both {
     let (first, (out, inbox), (alarm, _)) = (first(2), unbounded(), unbounded());
-    let watch = Arc::new(Watch::new(2, out, alarm));
+    let watch = Arc::new(Watch::new(0, 2, out, alarm));
     let pulse = Pulse::follow(1, first.place.clone(), LONG, &watch).unwrap();
     watch.tied_within(0, LONG);
     first.watch.tied_within(1, LONG);
@@ -104,7 +104,7 @@ fn a_follower_whose_rank_0_closes_without_a_word_has_lost_it() {
     let addresses = vec![Ipv4Addr::LOCALHOST.into()];
     let place = Place { addresses, port: listener.local_addr().unwrap().port(), key: key.to_hex() };
     let ((out, inbox), (alarm, _)) = (unbounded(), unbounded());
-    let watch = Arc::new(Watch::new(2, out, alarm));
+    let watch = Arc::new(Watch::new(0, 2, out, alarm));
     let _pulse = Pulse::follow(1, place, LONG, &watch).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let mut said = [0; KNOCK];

@@ -3,7 +3,7 @@
 //! It answers on standard error: the size in 10⁶ bytes, and 10⁶ bytes a second of all processes together. A copied byte
 //! counts once there and twice here. Its `rd` and `wr` touch a quarter of the words, so those that touch all are taken.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -101,7 +101,9 @@ impl Peer for BwMem {
             .filter_map(|line| line.split_once(' '))
             .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
         let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
-        let mut reading = Reading::of(rate * 1e6 * arrays as f64)?;
+        // Each process goes over its area once at least; it prints no time.
+        let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
+        let mut reading = Reading::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
         reading.achieved.insert("size".to_owned(), (size * 1e6).to_string());
         let wanted = bytes(case).unwrap_or(0) as f64;
         // It prints the size with two digits behind the point, or three figures below that.

@@ -1,4 +1,5 @@
-//! fio: the same job on the very file that was filled for the case, and the same commits on a log of its own.
+//! fio: the same reads of the very file that was filled for the case, the same writes to one like it, and the same commits on
+//! a log of its own.
 //!
 //! io_uring with registered files and fixed buffers, the page cache bypassed, a new random sequence each run, and the
 //! whole latency beside ours: its submission (`slat`, a quarter of a lone read on a virtio disk) and completion (`clat`).
@@ -6,7 +7,7 @@
 
 use serde::Deserialize;
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -176,7 +177,7 @@ fn time(ask: &Ask<'_>) -> String {
 /// What it is.
 const TOOL: Tool = Tool {
     name: "fio",
-    checks: "disk reads and writes on the same file, commits",
+    checks: "disk reads of the same file, writes to one like it, commits",
     programs: &["fio"],
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
@@ -187,6 +188,10 @@ const TOOL: Tool = Tool {
 impl Peer for Fio {
     fn tool(&self) -> &'static Tool {
         &TOOL
+    }
+
+    fn writes(&self, case: &Case) -> bool {
+        case.benchmark() == "disk.io" && case.word("op") != Some("read")
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
@@ -206,6 +211,11 @@ impl Peer for Fio {
                 engine(case).ok()?;
                 match job(case).ok()?.differs {
                     Some(differs) => (Match::Related, differs),
+                    None if self.writes(case) => (
+                        Match::Exact,
+                        "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
+                         included",
+                    ),
                     None => (
                         Match::Exact,
                         "the same file, block, depth and engine; its mean latency, submission included",
@@ -222,12 +232,18 @@ impl Peer for Fio {
         if ask.case.benchmark() == "disk.fsync" {
             return Self::commits(ask);
         }
-        let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+        let writes = self.writes(ask.case);
+        let (file, from, bytes) = if writes {
+            let place = ask.offer.to_write()?;
+            (&place.file, place.offset, place.bytes)
+        } else {
+            let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+            (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
+        };
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
         let threads = ask.case.threads() as u64;
         let mix = ask.case.mix("block").and_then(|mix| mix.parts().iter().map(|part| part.bytes).max());
         let block = ask.case.number("block").or(mix).ok_or("the case has no block")?;
-        let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
         // Each thread has its own region.
         let region = bytes / threads / block * block;
         let depth = ask.case.number("depth").unwrap_or(1);
@@ -239,9 +255,14 @@ impl Peer for Fio {
             format!("--numjobs={threads}"),
             time(ask),
         ];
+        if from > 0 {
+            arguments.push(format!("--offset={from}"));
+        }
         if threads > 1 {
             arguments.push(format!("--offset_increment={region}"));
         }
+        // What it only reads is the case's own file, which is checked.
+        arguments.extend((!writes).then(|| "--readonly".to_owned()));
         arguments.extend(job(ask.case)?.options);
         let more = engine(ask.case)?.iter().chain(SHARED).chain(ALWAYS);
         arguments.extend(more.map(|option| (*option).to_owned()));
@@ -259,7 +280,8 @@ impl Peer for Fio {
         }
         if case.benchmark() == "disk.fsync" {
             let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
-            let mut reading = Reading::of((job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9)?;
+            let value = (job.write.clat_ns.mean + synced.lat_ns.mean) * 1e-9;
+            let mut reading = Reading::of(value, job.account("latency", 1.0))?;
             if job.write.total_ios * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
                 reading
                     .differs
@@ -267,13 +289,15 @@ impl Peer for Fio {
             }
             return Ok(reading);
         }
-        let value = match metric(case).ok_or("the case has no block")? {
+        let metric = metric(case).ok_or("the case has no block")?;
+        let value = match metric {
             "latency" => job.latency_ns() * 1e-9,
             "rate" => job.read.iops + job.write.iops,
             _ => job.read.bw_bytes + job.write.bw_bytes,
         };
-        let mut reading = Reading::of(value)?;
         let depth = case.number("depth").unwrap_or(1);
+        let in_flight = depth as f64 * case.threads() as f64;
+        let mut reading = Reading::of(value, job.account(metric, in_flight))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
         reading.achieved.insert("depth".to_owned(), format!("{reached:.0} % at {}", level(depth)));
         // An engine of one transfer at a time has no depth: ours says so too.
@@ -324,6 +348,20 @@ impl Measured {
         let latency = |side: &Side| side.slat_ns.mean + side.clat_ns.mean;
         all.iter().map(|side| side.total_ios * latency(side)).sum::<f64>() / count
     }
+
+    /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
+    /// them in flight, but for what it does between two.
+    fn account(&self, metric: &str, in_flight: f64) -> Account {
+        const BUSY: f64 = 0.02;
+        let Self { read, write, .. } = self;
+        let seconds = Seconds::whole(read.runtime.max(write.runtime)).times(1e-3);
+        let transfers = read.total_ios + write.total_ios;
+        match metric {
+            "latency" => Account::of(transfers / in_flight, seconds.filled(BUSY)),
+            "rate" => Account::of(transfers, seconds),
+            _ => Account::of(read.io_bytes + write.io_bytes, seconds),
+        }
+    }
 }
 
 /// What it says it was asked.
@@ -361,6 +399,11 @@ struct Side {
     iops: f64,
     #[serde(default)]
     total_ios: f64,
+    #[serde(default)]
+    io_bytes: f64,
+    /// Milliseconds.
+    #[serde(default)]
+    runtime: f64,
     slat_ns: Times,
     clat_ns: Times,
 }

@@ -2,7 +2,9 @@
 
 use super::PEERS;
 use crate::case::Case;
+use crate::machine::{Machine, Root};
 use crate::peer::{Peer, Reading, find};
+use crate::quantity::Unit;
 
 /// What a tool once said beside a case.
 struct Recording {
@@ -38,9 +40,9 @@ const RECORDINGS: &[Recording] = recordings![
     "xlinpack", "xlinpack-published-2.txt", "cpu.linpack/n=13460/threads=24", 165.0621e9 * (2.0 / 3.0 * 13460.0 + 1.5) / (2.0 / 3.0 * 13460.0 + 2.0);
     "sysbench", "sysbench-1.0.20-cpu-1.txt", "cpu.peak/op=div/type=f64/threads=1", 1955.31 * 117_526.0;
     "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
-    "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 57_026.0e6;
-    "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 49_849.4e6;
-    "stream", "stream-5.10-serial.txt", "memory.bandwidth/op=triad/size=480M/threads=1", 19_417.0e6;
+    "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 80000000.0 * 16.0 / 0.022752;
+    "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 80000000.0 * 24.0 / 0.039182;
+    "stream", "stream-5.10-serial.txt", "memory.bandwidth/op=triad/size=480M/threads=1", 20_000_000.0 * 24.0 / 0.029846;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=read/size=32M/threads=2", 129_890_454_437.873_12;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=write/size=1M/threads=1", 121419314332.51213;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.latency/size=16M", 2.398_185_481_808_600_6e-8;
@@ -55,10 +57,15 @@ const RECORDINGS: &[Recording] = recordings![
     "fio", "fio-3.33-write-8.json", "disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1/engine=io_uring/cache=direct", 1429402109.0;
     "fio", "fio-3.33-randrw-8.json", "disk.io/op=mixed/read-share=70/pattern=random/block=4K@60+64K@40/depth=8/threads=1/engine=io_uring/cache=direct", 16424.575425;
     "fio", "fio-3.33-fdatasync.json", "disk.fsync/block=4K/threads=1", 0.005154231922681001;
-    "iozone", "iozone-3.489-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 85634048.0 / 4096.0;
-    "iozone", "iozone-3.489-sequential-1m.txt", "disk.io/op=write/pattern=sequential/block=1M/depth=1/threads=1/engine=psync/cache=direct", 1918437376.0;
-    "iozone", "iozone-3.489-auto.txt", "disk.io/op=read/pattern=strided/block=16K/depth=1/threads=1/engine=psync/cache=direct", 146_275.0 / 16.0;
-    "iozone", "iozone-3.489-matrix.txt", "disk.io/op=read/pattern=backward/block=1M/depth=1/threads=1/engine=psync/cache=direct", 525330432.0;
+    "iozone", "iozone-3.489-random-4k-report.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 74_846.0 / 4.0;
+    "iozone", "iozone-3.489-sequential-1m.txt", "disk.io/op=write/pattern=sequential/block=1M/depth=1/threads=1/engine=psync/cache=direct", 2_936_528.0 * 1024.0;
+    "iozone", "iozone-3.489-i0.txt", "disk.io/op=write/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=direct", 526_621.0 / 64.0;
+    "iozone", "iozone-3.489-i1.txt", "disk.io/op=read/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=direct", 340_398.0 / 64.0;
+    "iozone", "iozone-3.489-i2.txt", "disk.io/op=read/pattern=random/block=64K/depth=1/threads=1/engine=psync/cache=direct", 260_807.0 / 64.0;
+    "iozone", "iozone-3.489-i2.txt", "disk.io/op=write/pattern=random/block=64K/depth=1/threads=1/engine=psync/cache=direct", 509_262.0 / 64.0;
+    "iozone", "iozone-3.489-i3.txt", "disk.io/op=read/pattern=backward/block=64K/depth=1/threads=1/engine=psync/cache=direct", 344_232.0 / 64.0;
+    "iozone", "iozone-3.489-i4.txt", "disk.io/op=write/pattern=same/block=64K/depth=1/threads=1/engine=psync/cache=direct", 1_051_862.0 / 64.0;
+    "iozone", "iozone-3.489-i5.txt", "disk.io/op=read/pattern=strided/block=64K/depth=1/threads=1/engine=psync/cache=direct", 339_437.0 / 64.0;
     "iozone", "iozone-3.489-two-processes.txt", "disk.io/op=read/pattern=sequential/block=4K/depth=1/threads=2/engine=psync/cache=direct", 77_886.72 / 4.0;
     "ioping", "ioping-1.3-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 102_911e-9;
     "ioping", "ioping-1.3-linear-64k.txt", "disk.io/op=read/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=direct", 108_944e-9;
@@ -68,10 +75,10 @@ const RECORDINGS: &[Recording] = recordings![
     "iperf", "iperf-2.1.8-tcp-1.txt", "network.tcp/message=128K/streams=1/direction=up", 23160953684.0;
     "iperf", "iperf-2.1.8-tcp-2-reverse.txt", "network.tcp/message=128K/streams=2/direction=down", 19_807_023_453.0;
     "iperf", "iperf-2.1.8-udp-100m.txt", "network.udp/message=1K/streams=1/direction=up/rate=100000000", 98_502_834.0;
-    "netperf", "netperf-2.7.0-stream.txt", "network.tcp/message=128K/streams=1/direction=up", 8525.93e6;
-    "netperf", "netperf-2.7.0-maerts.txt", "network.tcp/message=128K/streams=1/direction=down", 13240.03e6;
-    "netperf", "netperf-2.7.0-tcp_rr-1.txt", "network.latency/protocol=tcp/message=1/streams=1/mode=block", 41.896e-6;
-    "netperf", "netperf-2.7.0-udp_rr-1024.txt", "network.latency/protocol=udp/message=1K/streams=1/mode=block", 36.066e-6;
+    "netperf", "netperf-2.7.0-stream.txt", "network.tcp/message=128K/streams=1/direction=up", 11475.80e6;
+    "netperf", "netperf-2.7.0-maerts.txt", "network.tcp/message=128K/streams=1/direction=down", 7066.71e6;
+    "netperf", "netperf-2.7.0-tcp_rr-1.txt", "network.latency/protocol=tcp/message=1/streams=1/mode=block", 32.985e-6;
+    "netperf", "netperf-2.7.0-udp_rr-1024.txt", "network.latency/protocol=udp/message=1K/streams=1/mode=block", 20.594e-6;
     "sockperf", "sockperf-3.7-tcp-14.txt", "network.latency/protocol=tcp/message=14/streams=1/mode=block", 18.658e-6;
     "sockperf", "sockperf-3.7-udp-1024.txt", "network.latency/protocol=udp/message=1K/streams=1/mode=block", 1.5595e-05;
     "ping", "ping-20221126-56.txt", "network.latency/protocol=icmp/message=56/streams=1", 8e-06;
@@ -116,6 +123,53 @@ fn every_recording_gives_its_figure_and_what_was_asked() {
     for (heard, recording) in heard().zip(RECORDINGS) {
         assert!((heard.good.value / recording.value - 1.0).abs() < 1e-9, "{}: {:?}", heard.about, heard.good);
         assert!(heard.good.differs.is_empty(), "{}: {:?}", heard.about, heard.good);
+    }
+}
+
+/// Unit of the metric that a tool is paired with.
+fn unit(heard: &Heard) -> Unit {
+    let machine = Machine::discover(&Root::at("/nonexistent"));
+    // The kernel of some depends on the machine; the metric does not.
+    let metric = heard.peer.pairing(&heard.case, &machine).map_or("program", |pairing| pairing.metric);
+    let metrics = crate::bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
+    metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
+}
+
+/// The time of a run that was long enough for anything.
+const LONG: f64 = 1e6;
+
+#[test]
+fn no_recording_contradicts_its_own_work_and_time() {
+    for heard in heard() {
+        let Reading { value, account, .. } = &heard.good;
+        assert_eq!(account.contradicts(*value, unit(&heard), LONG), None, "{}", heard.about);
+    }
+}
+
+/// Those that print no time, and those of which one at a time is known to be on its way only in part.
+const ONE_SIDED: &[&str] =
+    &["bw_mem", "lat_mem_rd", "iozone", "ping", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
+
+#[test]
+fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
+    for heard in heard() {
+        let Reading { value, account, .. } = &heard.good;
+        let (unit, tool) = (unit(&heard), heard.peer.tool().name);
+        // A time of one digit says little (hpcc on arrays of 3 MB).
+        if tool == "hpcc" && account.seconds.rounding() > 0.3 {
+            continue;
+        }
+        let off = |factor: f64, life| account.contradicts(value * factor, unit, life).is_some();
+        if ONE_SIDED.contains(&tool) {
+            // Its work took this long, so a process that lived no longer cannot have done it more slowly.
+            let takes = if unit == Unit::Second { account.amount * value } else { account.amount / value };
+            let slower = if unit == Unit::Second { 1e5 } else { 1e-5 };
+            assert!(off(slower, takes.max(0.01)), "{}", heard.about);
+        } else if unit == Unit::Second {
+            assert!(off(10.0, LONG) && off(1e-3, LONG), "{}", heard.about);
+        } else {
+            assert!(off(10.0, LONG) && off(0.1, LONG), "{}", heard.about);
+        }
     }
 }
 

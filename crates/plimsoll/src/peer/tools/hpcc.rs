@@ -4,7 +4,7 @@
 //! its matrix: a third of the matrix each.
 
 use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
-use super::hpl;
+use super::{hpl, stream};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -20,16 +20,9 @@ const WORD: u64 = 8;
 /// Its arrays of STREAM.
 const ARRAYS: u64 = 3;
 
-/// The line of the summary that holds our operation.
-fn stream_row(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "memory.bandwidth" && case.threads() == 1).then_some(())?;
-    match case.word("op")? {
-        "copy" => Some("SingleSTREAM_Copy="),
-        "scale" => Some("SingleSTREAM_Scale="),
-        "add" => Some("SingleSTREAM_Add="),
-        "triad" => Some("SingleSTREAM_Triad="),
-        _ => None,
-    }
+/// Our operation in its STREAM, which has one thread.
+fn kernel(case: &Case) -> Option<stream::Kernel> {
+    stream::kernel(case).filter(|_| case.threads() == 1)
 }
 
 /// Elements of each of our arrays.
@@ -73,10 +66,9 @@ impl Peer for Hpcc {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        if stream_row(case).is_some() {
+        if kernel(case).is_some() {
             elements(case)?;
-            let note =
-                "STREAM on one process: the best of its repetitions, stores as its compiler chose them";
+            let note = "STREAM on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them";
             let pairs = hpl::PAIRS;
             return Some(Pairing {
                 metric: "program",
@@ -90,7 +82,7 @@ impl Peer for Hpcc {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let order = match elements(ask.case).filter(|_| stream_row(ask.case).is_some()) {
+        let order = match elements(ask.case).filter(|_| kernel(ask.case).is_some()) {
             // So that a third of the matrix is one of our arrays.
             Some(elements) => ask.case.clone().with_count("n", ((elements * ARRAYS) as f64).sqrt() as u64),
             None => ask.case.clone(),
@@ -108,15 +100,18 @@ impl Peer for Hpcc {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let Some(row) = stream_row(case) else {
+        let Some(kernel) = kernel(case) else {
             let reading = hpl::parse(case, text)?;
             return match summary(text, "Success=")? {
                 1.0 => Ok(reading),
                 _ => Err("one of its checks failed".to_owned()),
             };
         };
-        let mut reading = Reading::of(summary(text, row)? * 1e9)?;
         let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
+        let (_, section) = text
+            .split_once("Begin of SingleSTREAM section")
+            .ok_or("its output has no 'Begin of SingleSTREAM section'")?;
+        let mut reading = stream::Row::of(section, &kernel, used, 1e9)?.best()?;
         reading.achieved.insert("elements".to_owned(), used.to_string());
         if (used / wanted - 1.0).abs() > 0.01 {
             reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));

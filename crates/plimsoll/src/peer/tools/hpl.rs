@@ -3,7 +3,7 @@
 //! One process with as many BLAS threads as the case has (P × Q = 1 × 1): no message passing stands between it and
 //! ours. `cpu.hpl` has a process a machine. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
 
-use super::super::{Ask, Match, Pairing, Reading};
+use super::super::{Account, Ask, Match, Pairing, Reading, Seconds};
 use crate::case::Case;
 
 /// The benchmarks that solve the same system.
@@ -25,6 +25,11 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
         seconds,
         pairs: PAIRS,
     })
+}
+
+/// Operations that HPL counts for a system of this order.
+pub(super) fn operations(n: f64) -> f64 {
+    (2.0 / 3.0 * n + 1.5) * n * n
 }
 
 /// Seconds that factorising takes at the least rate that a core of the last twenty years has.
@@ -127,7 +132,9 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
         Some("FAILED") => return Err("its residual check failed".to_owned()),
         _ => return Err("its output has no residual check".to_owned()),
     }
-    let mut reading = Reading::of(number(6, "Gflops")? * 1e9)?;
+    let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
+    let account = Account::of(operations(number(1, "N")?), seconds);
+    let mut reading = Reading::of(number(6, "Gflops")? * 1e9, account)?;
     reading.achieved.extend(residual.map(|residual| ("residual".to_owned(), residual.to_owned())));
     for (at, key) in [(1, "n"), (2, "nb"), (3, "p"), (4, "q")] {
         let used = number(at, key)? as u64;

@@ -4,7 +4,7 @@
 //! a second, least, mean, greatest and deviation in ns, then the same of the whole run. It only ever reads here: writes
 //! would overwrite the file.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -85,7 +85,8 @@ impl Peer for Ioping {
         if requests < 1.0 {
             return Err("it finished no request".to_owned());
         }
-        let mut reading = Reading::of(row[MEAN] * 1e-9)?;
+        let account = Account::of(requests, Seconds::of(time * 1e-9));
+        let mut reading = Reading::of(row[MEAN] * 1e-9, account)?;
         let block = bytes * time * 1e-9 / requests;
         reading.achieved.insert("block".to_owned(), block.round().to_string());
         if let Some(wanted) = case.number("block")

@@ -1,11 +1,11 @@
 //! IOzone: one record at a time on a file of its own beside ours, in KiB a second.
 //!
-//! Its answer is a line of thirteen columns for each size of file and record, of which only those that were asked for
-//! are filled; with `-R` it also prints a table a test (rows are file sizes, columns record sizes). Both are read. The
-//! last four tests (fwrite, frewrite, fread, freread) go through the C library's buffers: no counterpart here. Beside
-//! several threads its throughput mode stands, a process and a file each, of which it prints the sum.
+//! Its usual answer is a line of thirteen columns, of which only those that were asked for are filled: which one a figure
+//! stands in follows from where it ends, and that differs between versions and where figures grow into each other. So it
+//! is asked for `-R`, a table for each test under the test's name (rows are file sizes, columns record sizes), and only
+//! that is read. For several threads its throughput mode is used, a process and a file each, of which it prints the sum.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -21,43 +21,62 @@ const SLEEPS: f64 = 4.5;
 /// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
 const SMALL: u64 = 64 << 10;
 
-/// The titles of its reports with `-R`, in the order of its columns.
-const REPORTS: [&str; 13] = [
-    "Writer report",
-    "Re-writer report",
-    "Reader report",
-    "Re-Reader report",
-    "Random read report",
-    "Random write report",
-    "Backward read report",
-    "Record rewrite report",
-    "Stride read report",
-    "Fwrite report",
-    "Re-Fwrite report",
-    "Fread report",
-    "Re-Fread report",
-];
-
 /// A test of its, and which of our cases it is.
 struct Test {
     op: &'static str,
     pattern: &'static str,
     /// What `-i` takes.
     number: &'static str,
-    /// Which column holds the figure.
-    column: usize,
+    /// The title of the table that holds the figure.
+    report: &'static str,
     /// What it calls the processes of its throughput mode, where that has the test.
     processes: Option<&'static str>,
 }
 
 const TESTS: &[Test] = &[
-    Test { op: "read", pattern: "sequential", number: "1", column: 2, processes: Some("readers") },
-    Test { op: "write", pattern: "sequential", number: "0", column: 1, processes: Some("rewriters") },
-    Test { op: "read", pattern: "random", number: "2", column: 4, processes: Some("random readers") },
-    Test { op: "write", pattern: "random", number: "2", column: 5, processes: Some("random writers") },
-    Test { op: "read", pattern: "backward", number: "3", column: 6, processes: Some("reverse readers") },
-    Test { op: "write", pattern: "same", number: "4", column: 7, processes: None },
-    Test { op: "read", pattern: "strided", number: "5", column: 8, processes: Some("stride readers") },
+    Test {
+        op: "read",
+        pattern: "sequential",
+        number: "1",
+        report: "Reader report",
+        processes: Some("readers"),
+    },
+    Test {
+        op: "write",
+        pattern: "sequential",
+        number: "0",
+        report: "Re-writer report",
+        processes: Some("rewriters"),
+    },
+    Test {
+        op: "read",
+        pattern: "random",
+        number: "2",
+        report: "Random read report",
+        processes: Some("random readers"),
+    },
+    Test {
+        op: "write",
+        pattern: "random",
+        number: "2",
+        report: "Random write report",
+        processes: Some("random writers"),
+    },
+    Test {
+        op: "read",
+        pattern: "backward",
+        number: "3",
+        report: "Backward read report",
+        processes: Some("reverse readers"),
+    },
+    Test { op: "write", pattern: "same", number: "4", report: "Record rewrite report", processes: None },
+    Test {
+        op: "read",
+        pattern: "strided",
+        number: "5",
+        report: "Stride read report",
+        processes: Some("stride readers"),
+    },
 ];
 
 fn test(case: &Case) -> Option<&'static Test> {
@@ -131,7 +150,7 @@ impl Peer for Iozone {
         let threads = ask.case.threads() as u64;
         let bytes = file_bytes(ask.case, block);
         let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
-        let mut arguments = words(&["-I", "-e", "-r", &record, "-s", &size, "-i", "0"]);
+        let mut arguments = words(&["-R", "-I", "-e", "-r", &record, "-s", &size, "-i", "0"]);
         if test.number != "0" {
             arguments.extend(words(&["-i", test.number]));
         }
@@ -159,17 +178,22 @@ impl Peer for Iozone {
             return Err("its test is not complete".to_owned());
         }
         let block = case.number("block").ok_or("the case has no block")?;
+        if let Some((_, unit)) = text.split_once("Output is in ")
+            && !unit.to_ascii_lowercase().starts_with("kbytes/sec")
+        {
+            return Err("its output is not in kBytes/sec".to_owned());
+        }
         let record = block / KIB;
         let figure = match (case.threads(), test.processes) {
-            (1, _) | (_, None) => {
-                in_lines(text, record, test.column).or_else(|| in_report(text, record, test.column))
-            }
+            (1, _) | (_, None) => in_report(text, record, test.report),
             (threads, Some(processes)) => of_all(text, record, threads, processes),
         };
         let wanted = || format!("its output has no {} {} of records of {record} kB", test.pattern, test.op);
         let figure = figure.ok_or_else(wanted)?;
         let each = if block <= SMALL { block as f64 } else { 1.0 };
-        let mut reading = Reading::of(figure.kib_per_second * KIB as f64 / each)?;
+        // It prints no time.
+        let account = Account::of((figure.moved_kib * KIB) as f64 / each, Seconds::OF_ITS_LIFE);
+        let mut reading = Reading::of(figure.kib_per_second * KIB as f64 / each, account)?;
         reading.achieved.insert("size".to_owned(), (figure.file_kib * KIB).to_string());
         reading.achieved.insert("block".to_owned(), (record * KIB).to_string());
         if !text.contains("O_DIRECT feature enabled") {
@@ -179,9 +203,10 @@ impl Peer for Iozone {
     }
 }
 
-/// One figure of its, with the size of the file.
+/// One figure of its, with the size of the file and what was moved for it at least.
 struct Figure {
     file_kib: u64,
+    moved_kib: u64,
     kib_per_second: f64,
 }
 
@@ -196,43 +221,22 @@ fn of_all(text: &str, record: u64, threads: usize, processes: &str) -> Option<Fi
         (who.next()?.parse() == Ok(threads) && who.eq(processes.split(' '))).then_some(())?;
         sum.trim().strip_suffix(" kB/sec")?.parse().ok()
     })?;
-    Some(Figure { file_kib: number("File size set to ")? as u64, kib_per_second })
+    let file_kib = number("File size set to ")? as u64;
+    // The others stop when the first is done.
+    Some(Figure { file_kib, moved_kib: file_kib, kib_per_second })
 }
 
-/// That column in the last line of such records: the largest file. Columns that were not asked for are blank, so where a
-/// line is not full, a figure's column follows from where it ends: its lines are printed in fields of 16, 8, and then 9
-/// characters.
-fn in_lines(text: &str, record: u64, column: usize) -> Option<Figure> {
-    const FIRST_ENDS: usize = 33;
-    const WIDTH: usize = 9;
-    text.lines().find(|line| line.trim_start().starts_with("kB  reclen"))?;
-    let mut rows = text.lines().filter(|line| line.starts_with(' ')).filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |i: usize| words.get(i).and_then(|word| word.parse::<u64>().ok());
-        let file_kib = number(0)?;
-        (number(1)? == record).then_some(())?;
-        let word = if words.len() == 2 + REPORTS.len() {
-            words.get(2 + column).copied()?
-        } else {
-            let end = FIRST_ENDS + column * WIDTH;
-            line.get(end - WIDTH..end)?.trim()
-        };
-        Some(Figure { file_kib, kib_per_second: word.parse().ok()? })
-    });
-    rows.next_back()
-}
-
-/// The figure of the largest file in a report of `-R`: `"4"  "8" …` above, `"1024"   47339  85304 …` below.
-fn in_report(text: &str, record: u64, column: usize) -> Option<Figure> {
-    let (_, after) = text.split_once(&format!("\"{}\"", REPORTS.get(column)?))?;
-    let mut lines = after.lines().skip(1).take_while(|line| line.trim_start().starts_with('"'));
-    let quoted = |word: &str| word.trim_matches('"').parse::<u64>().ok();
-    let at = lines.next()?.split_whitespace().position(|word| quoted(word) == Some(record))?;
-    let rows = lines.filter_map(|line| {
-        let mut words = line.split_whitespace();
-        Some(Figure { file_kib: quoted(words.next()?)?, kib_per_second: words.nth(at)?.parse().ok()? })
-    });
-    rows.last()
+/// The figure in a table of `-R`, which has one of each: `"64"` above, `"4096"   1051862` below.
+fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
+    let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
+    // What is not ended may have been cut.
+    let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let rows = whole.take_while(|line| line.trim_start().starts_with('"'));
+    let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
+    let [[of], [size, figure]] = rows.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else { return None };
+    let quoted = |word: &str| word.strip_prefix('"')?.strip_suffix('"')?.parse::<u64>().ok();
+    let file_kib = quoted(size).filter(|_| quoted(of) == Some(record))?;
+    Some(Figure { file_kib, moved_kib: file_kib, kib_per_second: figure.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -240,38 +244,47 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const AUTO: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-auto.txt");
-    const MATRIX: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-matrix.txt");
-    const RANDOM: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
+    const WITHOUT: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
 
-    #[test]
-    fn all_thirteen_columns_are_read_from_lines() {
-        let text = golden::body(AUTO);
-        let all: Vec<f64> =
-            (0..REPORTS.len()).map(|c| in_lines(&text, 16, c).unwrap().kib_per_second).collect();
-        assert_eq!(
-            all,
-            [
-                197911.0, 146274.0, 170823.0, 204954.0, 128160.0, 146757.0, 127996.0, 186723.0, 146275.0,
-                512253.0, 991290.0, 9943171.0, 7173805.0
-            ]
-        );
-        assert_eq!(in_lines(&text, 16, 0).unwrap().file_kib, 4096);
-        assert!(in_lines(&text, 3, 0).is_none());
+    /// Each test alone: the name of its table, and its only figures in the columns, the last of which is the figure.
+    const ALONE: [(&str, &str, usize); 6] = [
+        ("Re-writer report", include_str!("../../../tests/fixtures/peers/iozone-3.489-i0.txt"), 1),
+        ("Reader report", include_str!("../../../tests/fixtures/peers/iozone-3.489-i1.txt"), 2),
+        ("Random read report", include_str!("../../../tests/fixtures/peers/iozone-3.489-i2.txt"), 2),
+        ("Backward read report", include_str!("../../../tests/fixtures/peers/iozone-3.489-i3.txt"), 2),
+        ("Record rewrite report", include_str!("../../../tests/fixtures/peers/iozone-3.489-i4.txt"), 2),
+        ("Stride read report", include_str!("../../../tests/fixtures/peers/iozone-3.489-i5.txt"), 2),
+    ];
+
+    /// The figures of the line of columns, in their order.
+    fn columns(text: &str) -> Vec<f64> {
+        let head = text.lines().position(|line| line.trim_start().starts_with("kB  reclen")).unwrap();
+        let row = text.lines().nth(head + 1).unwrap().split_whitespace().skip(2);
+        row.map(|word| word.parse().unwrap()).collect()
     }
 
     #[test]
-    fn a_matrix_of_reports_is_read_as_its_lines_are() {
-        let text = golden::body(MATRIX);
-        let reports = text.split_once("Excel output").map_or(text.as_str(), |(_, reports)| reports);
-        for (column, title) in REPORTS.iter().enumerate() {
-            for record in [4, 64, 1024] {
-                let lines = in_lines(&text, record, column).unwrap();
-                let report = in_report(reports, record, column).expect(title);
-                assert_eq!(lines.kib_per_second, report.kib_per_second, "{title} {record}");
-                assert_eq!((lines.file_kib, report.file_kib), (4096, 4096));
+    fn every_test_alone_is_read_from_its_own_table() {
+        for (report, recorded, at) in ALONE {
+            let text = golden::body(recorded);
+            let figure = in_report(&text, 64, report).expect(report);
+            assert_eq!(figure.kib_per_second, columns(&text)[at], "{report}");
+            assert_eq!(figure.file_kib, 4096);
+            for other in TESTS.iter().map(|test| test.report).filter(|other| *other != report) {
+                let elsewhere = in_report(&text, 64, other);
+                assert!(elsewhere.is_none() || ["Re-writer report", "Random write report"].contains(&other));
             }
+            assert!(in_report(&text, 4, report).is_none(), "no such record");
         }
+    }
+
+    #[test]
+    fn columns_without_tables_are_no_figure() {
+        let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync".parse().unwrap();
+        let why = Iozone.parse(&case, &golden::body(WITHOUT)).unwrap_err();
+        assert!(why.contains("no random read of records of 4 kB"), "{why}");
+        let operations = golden::body(WITHOUT).replace("Output is in kBytes/sec", "Output is in ops/sec");
+        assert!(Iozone.parse(&case, &operations).unwrap_err().contains("not in kBytes/sec"));
     }
 
     #[test]
@@ -291,12 +304,5 @@ mod tests {
         let little = case(1 << 20, 1).with_size("volume", 10 << 20);
         assert_eq!(file_bytes(&little, 1 << 20), 10 << 20, "no more than the case itself moves");
         assert_eq!(file_bytes(&case(1024, 1).with_count("count", 1000), 1024), 1 << 20);
-    }
-
-    #[test]
-    fn columns_that_were_not_asked_for_are_blank() {
-        let text = golden::body(RANDOM);
-        assert!(in_lines(&text, 4, 2).is_none() && in_lines(&text, 4, 9).is_none());
-        assert!(in_lines(&text, 4, 4).is_some());
     }
 }

@@ -3,7 +3,9 @@
 //! Of what it sends by TCP it knows only the sender's side; with `-R` it is the receiver. Of datagrams the server reports
 //! back what arrived.
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+};
 use super::{Call, only, rate, two_ends, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -99,16 +101,16 @@ impl Peer for Iperf {
             }
             _ => text,
         };
-        let rows: Vec<(&str, f64)> = part.split_inclusive('\n').filter_map(rate_of).collect();
-        let sum = rows.iter().find(|(id, _)| *id == "SUM");
-        let single = rows.iter().filter(|(id, _)| *id != "SUM");
+        let rows: Vec<Row<'_>> = part.split_inclusive('\n').filter_map(Row::of).collect();
+        let sum = rows.iter().find(|row| row.id == "SUM");
+        let single = rows.iter().filter(|row| row.id != "SUM");
         let count = single.clone().count() as u64;
-        let value = match (streams, sum) {
+        let row = match (streams, sum) {
             (1, _) => single.clone().next(),
             (_, sum) => sum,
         };
-        let (_, value) = value.ok_or("its output has no line of a whole interval in bits/sec")?;
-        let mut reading = Reading::of(*value)?;
+        let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
+        let mut reading = Reading::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
         reading.achieved.insert("streams".to_owned(), count.to_string());
         if count != streams {
             reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
@@ -117,12 +119,30 @@ impl Peer for Iperf {
     }
 }
 
-/// `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`: who, and the rate; the line must be whole.
-fn rate_of(line: &str) -> Option<(&str, f64)> {
-    let line = line.strip_suffix('\n')?;
-    let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "bits/sec")?;
-    words.contains(&"sec").then_some(())?;
-    Some((id.trim().trim_start_matches('*'), words.get(at.checked_sub(1)?)?.parse().ok()?))
+/// A line of its answer.
+struct Row<'a> {
+    id: &'a str,
+    seconds: Seconds,
+    bytes: f64,
+    rate: f64,
+}
+
+impl<'a> Row<'a> {
+    /// `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`; the line must be whole.
+    fn of(line: &'a str) -> Option<Self> {
+        let line = line.strip_suffix('\n')?;
+        let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        // The number before a word.
+        let before = |unit: &str| {
+            let at = words.iter().position(|word| *word == unit)?;
+            words.get(at.checked_sub(1)?).copied()
+        };
+        // Older ones leave a space behind the dash where the end has few digits.
+        let (_, end) = before("sec")?.rsplit_once('-').unwrap_or(("", before("sec")?));
+        let begin = rest.split('-').next()?.trim();
+        let seconds = Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?);
+        let (bytes, rate) = (before("Bytes")?.parse().ok()?, before("bits/sec")?.parse().ok()?);
+        Some(Self { id: id.trim().trim_start_matches('*'), seconds, bytes, rate })
+    }
 }

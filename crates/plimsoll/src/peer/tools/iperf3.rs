@@ -5,7 +5,9 @@
 
 use serde::Deserialize;
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+};
 use super::{Call, only, rate, two_ends, whole_seconds, words};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -103,13 +105,15 @@ impl Peer for Iperf3 {
             return Err(crate::text::shown_within(&error, 200));
         }
         let end = report.end.ok_or("its JSON has no end")?;
-        let there = end.sum_received.ok_or("its JSON has no end.sum_received")?.bits_per_second;
+        let there = end.sum_received.ok_or("its JSON has no end.sum_received")?;
         let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
-            (Some("both"), Some(back)) => back.bits_per_second,
+            (Some("both"), Some(back)) => back,
             (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
-            _ => 0.0,
+            _ => Sum::default(),
         };
-        let mut reading = Reading::of(there + back)?;
+        let bits = (there.bytes + back.bytes) * 8.0;
+        let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
+        let mut reading = Reading::of(there.bits_per_second + back.bits_per_second, account)?;
         let asked =
             [("message", report.start.test_start.blksize), ("streams", report.start.test_start.num_streams)];
         for (key, used) in asked {
@@ -178,9 +182,11 @@ struct End {
     sum_received_bidir_reverse: Option<Sum>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Sum {
     bits_per_second: f64,
+    bytes: f64,
+    seconds: f64,
 }
 
 #[cfg(test)]

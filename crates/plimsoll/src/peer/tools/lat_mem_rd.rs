@@ -5,7 +5,7 @@
 //! It spends 100 ms on each size whatever it is told, so a reading takes seconds. Its pages are those that malloc gets:
 //! huge ones only where the C library is told to ask for them.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::bw_mem::{DIRECTORIES, environment};
 use super::last_level_bytes;
 use super::words;
@@ -31,6 +31,11 @@ const ENOUGH: u64 = 5_000;
 fn area(case: &Case, machine: &Machine) -> Option<u64> {
     let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
     Some(case.number("size")?.min(far))
+}
+
+/// Bytes from a place to the next in an area of so many.
+fn stride(area: u64) -> u64 {
+    if area > NEAR { FAR_STRIDE } else { NEAR_STRIDE }
 }
 
 /// Seconds of a reading: 23 sizes up to 1 MiB and two more for each doubling, 0.12 s each, and setting up the large ones.
@@ -80,7 +85,7 @@ impl Peer for LatMemRd {
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let size = area(ask.case, ask.machine).ok_or("the case has no size")?;
-        let stride = if size > NEAR { FAR_STRIDE } else { NEAR_STRIDE };
+        let stride = stride(size);
         // Its areas are whole MiB, and every smaller one is a line of its answer.
         let mib = (size as f64 / MIB).ceil().to_string();
         Ok(Invocation {
@@ -107,7 +112,9 @@ impl Peer for LatMemRd {
         // Its sizes are an eighth to a half apart; ours lies beyond all of them where the area is large.
         let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
         let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
-        let mut reading = Reading::of(ns * 1e-9)?;
+        // It walks over the area once at least, and prints no time.
+        let places = bytes / stride(bytes as u64) as f64;
+        let mut reading = Reading::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
         reading.achieved.insert("size".to_owned(), bytes.round().to_string());
         if near(bytes) > 0.01 {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));

@@ -3,8 +3,8 @@
 //! Its size is the sum over all streams and threads, in bytes of 1000 where it says kB; rates are per 10⁶. It counts
 //! what the program moves, as our `program` does, and pins its threads itself.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
-use super::{last_level_bytes, number_after};
+use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::{last_level_bytes, number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -137,8 +137,13 @@ impl Peer for LikwidBench {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let label = if case.benchmark() == "cpu.peak" { "MFlops/s:" } else { "MByte/s:" };
-        let mut reading = Reading::of(number_after(text, label)? * 1e6)?;
+        let (label, work) = match case.benchmark() {
+            "cpu.peak" => ("MFlops/s:", "Number of Flops:"),
+            _ => ("MByte/s:", "Data volume (Byte):"),
+        };
+        let figure = number_after(text, label)? * 1e6;
+        let seconds = Seconds::printed(word_after(text, "Time:")?)?;
+        let mut reading = Reading::of(figure, Account::of(number_after(text, work)?, seconds))?;
         let threads = case.threads();
         if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
             reading.achieved.insert("threads".to_owned(), used.to_string());

@@ -2,8 +2,8 @@
 //!
 //! It counts each byte once, in MiB; our copy counts it when it is read and when it is written.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
-use super::number_after;
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::{number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -55,8 +55,11 @@ impl Peer for Mbw {
         if !line.trim_end().ends_with(" MiB/s") {
             return Err("the line AVG is cut off".to_owned());
         }
-        let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS)?;
         let mib = number_after(line, "MiB:")?;
+        // The means of its runs: time, and the rate that follows from it.
+        let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
+        let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
+        let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
         reading.achieved.insert("size".to_owned(), (mib * 2.0 * MIB as f64).to_string());
         if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its arrays had {mib} MiB"));

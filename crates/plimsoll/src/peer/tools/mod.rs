@@ -62,9 +62,9 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 
-/// The number after `label` on the first line that holds it. What follows it must be there too: a number at the end of
-/// a text may have been cut.
-fn number_after(text: &str, label: &str) -> Result<f64, String> {
+/// The word after `label` on the first line that holds it. What follows it must be there too: a word at the end of a text
+/// may have been cut.
+fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {
         let rest = rest.trim_start();
@@ -72,7 +72,13 @@ fn number_after(text: &str, label: &str) -> Result<f64, String> {
     });
     let word = word.filter(|word| !word.is_empty());
     let word = word.ok_or_else(|| format!("its output has no '{}' and number", label.trim()))?;
-    word.trim_end_matches([',', ';']).parse().map_err(|_| {
+    Ok(word.trim_end_matches([',', ';']))
+}
+
+/// The number after `label`, as [`word_after`].
+fn number_after(text: &str, label: &str) -> Result<f64, String> {
+    let word = word_after(text, label)?;
+    word.parse().map_err(|_| {
         format!(
             "'{}' is followed by '{}', which is no number",
             label.trim(),

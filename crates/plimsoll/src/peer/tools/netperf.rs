@@ -3,7 +3,9 @@
 //! Its answer is lines of KEY=VALUE, chosen on its command line. A stream is compared as received, a round trip by the
 //! mean that follows from the transactions of a second.
 
-use super::super::{Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{
+    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+};
 use super::{Call, only, two_ends, whole_seconds, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -34,11 +36,16 @@ fn test(case: &Case) -> Option<Test> {
 }
 
 /// The value of a key of its answer, on a whole line.
-fn value(text: &str, key: &str) -> Result<f64, String> {
+fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let mut values = whole.filter_map(|line| line.split_once('='));
     let value = values.find(|(name, _)| *name == key).map(|(_, value)| value.trim());
-    let value = value.ok_or_else(|| format!("its output has no line {key}="))?;
+    value.ok_or_else(|| format!("its output has no line {key}="))
+}
+
+/// The same as a number.
+fn value(text: &str, key: &str) -> Result<f64, String> {
+    let value = word(text, key)?;
     value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
 }
 
@@ -88,9 +95,13 @@ impl Peer for Netperf {
         };
         let keys = match test {
             Test::Up | Test::Down => {
-                "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT"
+                "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT,\
+                 ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD"
             }
-            _ => "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE",
+            _ => {
+                "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE,ELAPSED_TIME,\
+                 LOCAL_BYTES_RECVD"
+            }
         };
         let port = ask.far.port().to_string();
         let mut arguments =
@@ -107,11 +118,17 @@ impl Peer for Netperf {
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let test = test(case).ok_or("it has no such test")?;
-        let (mut reading, key) = match test {
-            Test::Up => (Reading::of(value(text, "REMOTE_RECV_THROUGHPUT")? * 1e6)?, "LOCAL_SEND_SIZE"),
-            Test::Down => (Reading::of(value(text, "LOCAL_RECV_THROUGHPUT")? * 1e6)?, "REMOTE_SEND_SIZE"),
-            _ => (Reading::of(value(text, "RT_LATENCY")? * 1e-6)?, "REQUEST_SIZE"),
+        let (figure, factor, moved, key) = match test {
+            Test::Up => ("REMOTE_RECV_THROUGHPUT", 1e6, "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"),
+            Test::Down => ("LOCAL_RECV_THROUGHPUT", 1e6, "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"),
+            _ => ("RT_LATENCY", 1e-6, "LOCAL_BYTES_RECVD", "REQUEST_SIZE"),
         };
+        let amount = match test {
+            Test::Up | Test::Down => value(text, moved)? * 8.0,
+            _ => value(text, moved)? / value(text, "RESPONSE_SIZE")?,
+        };
+        let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
+        let mut reading = Reading::of(value(text, figure)? * factor, account)?;
         let used = value(text, key)?;
         reading.achieved.insert("message".to_owned(), used.to_string());
         if let Some(wanted) = case.number("message").filter(|wanted| (used - *wanted as f64).abs() > 0.5) {

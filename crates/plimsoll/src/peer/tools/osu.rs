@@ -3,7 +3,7 @@
 //! Their output is a head of lines that begin with `#` and a line for each size: bytes, then microseconds or MB/s (10⁶).
 //! They are MPI programs, so MPI's launcher starts them on the machines of the run.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
 use crate::bench::mpi::WINDOW;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -116,7 +116,13 @@ impl Peer for Osu {
         let word = rows.next().ok_or("its output has no line for this size")?;
         let shown = || crate::text::shown_within(&word, 40);
         let value: f64 = word.parse().map_err(|_| format!("'{}' is no number", shown()))?;
-        let mut reading = Reading::of(if self.is_bandwidth() { value * 1e6 } else { value / 1e6 })?;
+        let (times, _) = self.times(case);
+        let bytes = size.unwrap_or(1) as f64 * WINDOW as f64;
+        let account = |amount: f64| Account::of(amount * times as f64, Seconds::OF_ITS_LIFE);
+        let mut reading = match self.is_bandwidth() {
+            true => Reading::of(value * 1e6, account(bytes))?,
+            false => Reading::of(value / 1e6, account(1.0))?,
+        };
         if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
             let summed = summed.trim_end_matches('.');
             if case.word("type").is_some() && summed != "MPI_FLOAT" {

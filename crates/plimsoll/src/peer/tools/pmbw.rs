@@ -3,7 +3,7 @@
 //! Its size is that of all threads together; it measures each area once for about 1.5 s, and pins nothing, so it is
 //! bound from outside. Rates are in bytes and seconds.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
+use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::last_level_bytes;
 use super::words;
 use crate::case::Case;
@@ -115,8 +115,12 @@ impl Peer for Pmbw {
         // The areas of its table are a quarter apart at most; what is further off is another measurement.
         let result = ours.min_by_key(distance).filter(|r| distance(r) <= wanted.max(1024) / 4);
         let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
-        let key = if case.benchmark() == "memory.latency" { "rate" } else { "bandwidth" };
-        let mut reading = Reading::of(number(&result, key)?)?;
+        let (key, work) = match case.benchmark() {
+            "memory.latency" => ("rate", "testaccess"),
+            _ => ("bandwidth", "testvol"),
+        };
+        let account = Account::of(number(&result, work)?, Seconds::of(number(&result, "time")?));
+        let mut reading = Reading::of(number(&result, key)?, account)?;
         let used = number(&result, "areasize")?;
         reading.achieved.insert("size".to_owned(), used.to_string());
         reading.achieved.insert("threads".to_owned(), number(&result, "nthreads")?.to_string());

@@ -3,8 +3,10 @@
 //! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
 //! message that it knows has 14 bytes, so a 1-byte case is only related.
 
-use super::super::{Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Tool};
-use super::{Call, number_after, only, two_ends, whole_seconds, words};
+use super::super::{
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+};
+use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -24,6 +26,15 @@ fn protocol(case: &Case) -> Option<&'static str> {
         "udp" => Some("udp"),
         _ => None,
     }
+}
+
+/// What it counted: `[Valid Duration] RunTime=0.550 sec; SentMessages=29457; ReceivedMessages=29457`. One message is on its
+/// way at a time, and between two there is little.
+fn account(text: &str) -> Result<Account, String> {
+    const BUSY: f64 = 0.3;
+    let (_, line) = text.split_once("[Valid Duration]").ok_or("its output has no '[Valid Duration]'")?;
+    let seconds = Seconds::printed(word_after(line, "RunTime=")?)?;
+    Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.filled(BUSY)))
 }
 
 /// What it is.
@@ -79,7 +90,7 @@ impl Peer for Sockperf {
         if !line.contains("usec") {
             return Err("its summary is cut off".to_owned());
         }
-        let mut reading = Reading::of(number_after(line, "Round trip is ")? * 1e-6)?;
+        let mut reading = Reading::of(number_after(line, "Round trip is ")? * 1e-6, account(text)?)?;
         if let Ok(lost) = number_after(text, "dropped messages = ")
             && lost > 0.0
         {

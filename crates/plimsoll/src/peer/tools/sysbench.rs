@@ -3,9 +3,8 @@
 //! An event tests every number from 3 to 10000 with the divisors from 2 to its root, one integer remainder each; the
 //! count of those is computed here. Remainders of integers beside our quotients: only related.
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Tool};
-use super::number_after;
-use super::words;
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::{number_after, word_after, words};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -67,7 +66,9 @@ impl Peer for Sysbench {
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let events = number_after(text, "events per second:")?;
-        let mut reading = Reading::of(events * remainders() as f64)?;
+        let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
+        let total = number_after(text, "total number of events:")? * remainders() as f64;
+        let mut reading = Reading::of(events * remainders() as f64, Account::of(total, seconds))?;
         for (key, label, wanted) in [
             ("threads", "Number of threads:", case.threads() as u64),
             ("largest", "Prime numbers limit:", LARGEST),

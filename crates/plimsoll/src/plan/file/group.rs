@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::value::{self, bounded, items, text};
-use super::{Node, Source, Wrong, spelled};
+use super::{NO_SERVER, Node, Origin, SERVER, Source, Wrong, spelled};
 use crate::case::{KEYS, Key, Value};
 use crate::plan::{Exclude, Group, Place, Places, Position};
 
@@ -51,7 +51,7 @@ pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>)
     let before = wrong.len();
     for (key, value) in table {
         group.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
-        if let Err(own) = keyed(&mut group, key.get_ref(), value) {
+        if let Err(own) = keyed(&mut group, key.get_ref(), value, source.origin) {
             wrong.push(own.at(key.span(), value.span()));
         }
     }
@@ -64,13 +64,14 @@ pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>)
     }
 }
 
-fn keyed(group: &mut Group, key: &str, value: &Node<'_>) -> Result<(), Wrong> {
+fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Result<(), Wrong> {
     match spelled(key).as_str() {
         "benchmark" => group.benchmarks = value::texts(value)?,
         "name" => group.name = Some(value::name(value)?),
         "note" => group.note = Some(value::note(value)?),
         "series" => group.how.series = Some(bounded("series", value, 1_000_000)?),
         "exclude" => group.exclude = exclude(value)?,
+        SERVER if origin == Origin::File => return Err(Wrong::refused(NO_SERVER)),
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
             let (key, values) = list(key, value)?;
@@ -84,7 +85,7 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>) -> Result<(), Wrong> {
 fn list(key: &str, value: &Node<'_>) -> Result<(&'static str, Vec<Value>), Wrong> {
     let Ok(known) = Key::find(&spelled(key)) else {
         let names: Vec<&'static str> =
-            GROUP_KEYS.iter().copied().chain(KEYS.iter().map(|k| k.name)).collect();
+            GROUP_KEYS.iter().copied().chain(KEYS.iter().map(|k| k.name)).filter(|k| *k != SERVER).collect();
         return Err(Wrong::key(key, &names));
     };
     let one = |item: &&Node<'_>| {

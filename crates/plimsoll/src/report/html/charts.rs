@@ -8,9 +8,9 @@ use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use crate::case::{Case, Value};
 use crate::cluster::between::{AT_ONCE, EACH};
 use crate::document::Run;
+use crate::label::{is_usual, label};
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::report::label::{is_usual, label};
 
 /// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
 const AXES: &[Along] = &[

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::data::{Axis, Chart, Kind, Role, Series};
 use crate::document::Run;
+use crate::label::label;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::percent;
-use crate::report::label::label;
 
 /// Machines that a picture has room for; of more, those that are furthest from the median are shown.
 const SHOWN: usize = 96;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use crate::document::{Run, RunStatus};
+use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
-use crate::report::label::label;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
 use crate::sample::WAITED;

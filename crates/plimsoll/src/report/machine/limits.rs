@@ -3,11 +3,11 @@
 use super::Section;
 use crate::bench::{self, Candidate, Metric};
 use crate::case::Case;
+use crate::label::label;
 use crate::limit::{self, Evidence, Input, Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
-use crate::report::label::label;
 use crate::sample::{Conditions, Sample};
 
 /// What each candidate's figure is held against, at this core clock where the limit moves with it; and where the

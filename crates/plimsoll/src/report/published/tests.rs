@@ -93,6 +93,17 @@ fn a_tool_that_tells_a_rate_stands_beside_the_latency_too() {
 }
 
 #[test]
+fn a_tool_that_tells_a_rate_stands_beside_the_throughput_too() {
+    let case = "disk.io/op=read/pattern=sequential/block=8K/size=8G/threads=1/volume=8G/scaling=strong/engine=psync/depth=1";
+    let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
+    disk.metrics[0].peers = vec![PeerResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
+    disk.metrics.push(fixture::metric_of("throughput", Unit::BytePerSecond, vec![81.92e6]));
+    let run = Run { measurements: vec![disk], ..fixture::run() };
+    let text = text(&find("chameleon-kvm").unwrap(), &run, &Style::plain(200));
+    assert!(text.contains("81.92") && text.contains("65.54 iozone"), "8000 a second of 8 KiB: {text}");
+}
+
+#[test]
 fn a_scaled_system_of_equations_stands_in_its_row() {
     let solved = fixture::measured("cpu.linpack/n=1000/threads=1", "rate", Unit::FlopPerSecond, 40e9);
     let mut run = Run { measurements: vec![solved], ..fixture::run() };

@@ -56,8 +56,10 @@ pub struct Trips {
     pub lost: u64,
     /// Echoes that came after their time, or twice.
     pub late: u64,
-    /// Echoes of what was never sent.
+    /// Messages of ours that came back changed.
     pub wrong: u64,
+    /// Datagrams that are none of ours.
+    pub foreign: u64,
     /// Wall time.
     pub elapsed: Duration,
     /// CPU time of this thread.
@@ -68,7 +70,17 @@ impl Trips {
     /// None yet.
     pub fn none() -> Self {
         let (times, zero) = (Times::default(), Duration::ZERO);
-        Trips { times, total: zero, sent: 0, lost: 0, late: 0, wrong: 0, elapsed: zero, cpu: zero }
+        Trips {
+            times,
+            total: zero,
+            sent: 0,
+            lost: 0,
+            late: 0,
+            wrong: 0,
+            foreign: 0,
+            elapsed: zero,
+            cpu: zero,
+        }
     }
 
     /// Adds what another path did meanwhile.
@@ -79,6 +91,7 @@ impl Trips {
         self.lost += other.lost;
         self.late += other.late;
         self.wrong += other.wrong;
+        self.foreign += other.foreign;
         self.elapsed = self.elapsed.max(other.elapsed);
         self.cpu += other.cpu;
     }
@@ -121,6 +134,9 @@ pub fn round_trips(
                 }
                 Some(Judgement::Late) => trips.late += 1,
                 Some(Judgement::Wrong) => trips.wrong += 1,
+                // Nobody else can write to a stream.
+                Some(Judgement::Foreign) if path.is_stream() => trips.wrong += 1,
+                Some(Judgement::Foreign) => trips.foreign += 1,
                 None => {}
             }
             if now.duration_since(began) >= manner.timeout || stop.load(Ordering::Relaxed) {

@@ -42,6 +42,11 @@ pub trait Path {
     /// # Errors
     /// The socket's.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Whether what comes can only be of the other end: datagrams anybody can send under its address.
+    fn is_stream(&self) -> bool {
+        false
+    }
 }
 
 fn nothing_yet(error: &io::Error) -> bool {
@@ -69,6 +74,10 @@ impl<'a> TcpPath<'a> {
 }
 
 impl Path for TcpPath<'_> {
+    fn is_stream(&self) -> bool {
+        true
+    }
+
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
         self.stream.set_nonblocking(wait == Wait::Poll)?;
         self.stream.set_read_timeout(Some(look))
@@ -236,6 +245,10 @@ impl ConnectPath {
 }
 
 impl Path for ConnectPath {
+    fn is_stream(&self) -> bool {
+        true
+    }
+
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
         (self.wait, self.look) = (wait, look);
         Ok(())

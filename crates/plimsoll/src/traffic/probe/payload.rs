@@ -1,8 +1,12 @@
 //! What a message of a round trip carries, and what is to be thought of an echo. Pure.
 //!
-//! The number stands at the beginning (as many of its 8 bytes as fit), then 4 bytes of check, then bytes that stay the
-//! same. An echo is compared whole; number and check only tell a late echo from a changed one. In a message below 8
-//! bytes numbers repeat, after 256 messages in the smallest.
+//! The number stands at the beginning (as many of its 8 bytes as fit), then 4 bytes of check, 8 random bytes that are the
+//! token of this path, then bytes that stay the same. An echo is compared whole; number and check only tell a late echo
+//! from a changed one. In a message below 8 bytes numbers repeat, after 256 messages in the smallest.
+//!
+//! Anybody can send datagrams under the address of the other end. Only what carries the token was a message of ours, so
+//! only that can have been changed on the way; all else is somebody else's. A message without room for the token cannot
+//! be told from somebody else's.
 
 use super::super::Fnv;
 
@@ -10,6 +14,13 @@ use super::super::Fnv;
 const NUMBER: usize = 8;
 /// Bytes of the check.
 const CHECK: usize = 4;
+/// Bytes of the token: nobody guesses 64 random bits.
+const TOKEN: usize = 8;
+/// So many of them must be right: what breaks a message may break its token, too. That others have so many by chance
+/// happens once in 10¹³ messages: C(8,2) · 255² / 256⁸.
+const RIGHT: usize = 6;
+/// Where it is.
+const TOKEN_AT: std::ops::Range<usize> = NUMBER + CHECK..NUMBER + CHECK + TOKEN;
 
 /// One message, stamped anew for each round trip.
 #[derive(Clone, Debug)]
@@ -27,15 +38,24 @@ pub enum Judgement {
     Right,
     /// An earlier message, whole.
     Late,
-    /// None that was sent.
+    /// A message of ours, broken on the way.
     Wrong,
+    /// None of ours, as far as can be told.
+    Foreign,
 }
 
 impl Payload {
+    /// Bytes of the smallest message that has a token.
+    pub const WITH_TOKEN: usize = TOKEN_AT.end;
+
     /// A message of these bytes, at least one.
     pub fn new(mut filler: Vec<u8>) -> Self {
         if filler.is_empty() {
             filler.push(0);
+        }
+        // Not of the run's seed, which others may know.
+        if let Some(place) = filler.get_mut(TOKEN_AT) {
+            place.copy_from_slice(&rand::random::<[u8; TOKEN]>());
         }
         let rest = filler.get(NUMBER + CHECK..).unwrap_or_default();
         let hash = Fnv::EMPTY.with(rest).0;
@@ -66,7 +86,7 @@ impl Payload {
             return Judgement::Right;
         }
         if echo.len() != self.bytes.len() {
-            return Judgement::Wrong;
+            return self.broken(echo);
         }
         let own = match (echo.first_chunk::<NUMBER>(), echo.get(NUMBER..NUMBER + CHECK)) {
             (Some(number), Some(sum)) => {
@@ -77,7 +97,16 @@ impl Payload {
             // Without a check, all that can be said is that the bytes behind the number are right.
             _ => echo.iter().skip(NUMBER).eq(self.bytes.iter().skip(NUMBER)),
         };
-        if own { Judgement::Late } else { Judgement::Wrong }
+        if own { Judgement::Late } else { self.broken(echo) }
+    }
+
+    /// Whose message it is that is none that was sent.
+    fn broken(&self, echo: &[u8]) -> Judgement {
+        let (Some(own), Some(other)) = (self.bytes.get(TOKEN_AT), echo.get(TOKEN_AT)) else {
+            return Judgement::Foreign;
+        };
+        let right = own.iter().zip(other).filter(|(own, other)| own == other).count();
+        if right >= RIGHT { Judgement::Wrong } else { Judgement::Foreign }
     }
 }
 
@@ -102,9 +131,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn echoes_are_told_apart(size in 12usize..200, first: u32, later in 1u64..1 << 40, at: prop::sample::Index, bit in 0u8..8) {
+        fn echoes_are_told_apart(size in Payload::WITH_TOKEN..200, first: u32, later in 1u64..1 << 40, at: prop::sample::Index, bit in 0u8..8) {
             let earlier = payload(size, u64::from(first));
-            let now = payload(size, u64::from(first) + later);
+            let mut now = earlier.clone();
+            now.stamp(u64::from(first) + later);
             prop_assert_eq!(now.judge(now.bytes()), Judgement::Right);
             prop_assert_eq!(now.judge(earlier.bytes()), Judgement::Late);
             prop_assert_eq!(earlier.judge(now.bytes()), Judgement::Wrong, "from the future");
@@ -113,6 +143,19 @@ mod tests {
                 changed[at.index(size)] ^= 1 << bit;
                 prop_assert_eq!(now.judge(&changed), Judgement::Wrong);
             }
+            let shorter = &now.bytes()[..Payload::WITH_TOKEN - usize::from(bit)];
+            prop_assert_eq!(now.judge(shorter) == Judgement::Foreign, bit > 0);
+        }
+
+        #[test]
+        fn what_carries_another_token_is_somebody_elses(size in 1usize..200, number: u32, bytes in prop::collection::vec(any::<u8>(), 0..220)) {
+            let own = payload(size, u64::from(number));
+            // The same program with the same seed, at the same message: all but the token is the same.
+            let mut another = payload(size, u64::from(number));
+            prop_assert_eq!(own.judge(another.bytes()) == Judgement::Foreign, size >= Payload::WITH_TOKEN);
+            another.stamp(u64::from(number) + 1);
+            prop_assert!(own.judge(another.bytes()) != Judgement::Wrong);
+            prop_assert!(own.judge(&bytes) != Judgement::Wrong);
         }
 
         #[test]
@@ -120,7 +163,7 @@ mod tests {
             let now = payload(size, 1);
             let judgement = now.judge(&echo);
             prop_assert_eq!(judgement == Judgement::Right, echo == now.bytes());
-            prop_assert!(echo.len() == size || judgement == Judgement::Wrong);
+            prop_assert!(echo.len() == size || matches!(judgement, Judgement::Wrong | Judgement::Foreign));
         }
     }
 

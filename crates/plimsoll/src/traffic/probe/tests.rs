@@ -15,6 +15,8 @@ enum Fate {
     Twice,
     Lose,
     Change,
+    /// Somebody else's comes in its place.
+    Foreign,
     /// It comes with the next one.
     Hold,
 }
@@ -45,7 +47,12 @@ impl Path for Fated {
             Fate::Echo => self.coming.push_back(message.to_vec()),
             Fate::Twice => self.coming.extend([message.to_vec(), message.to_vec()]),
             Fate::Lose => {}
-            Fate::Change => self.coming.push_back(message.iter().map(|byte| byte ^ 0x80).collect()),
+            Fate::Change => {
+                let mut message = message.to_vec();
+                message[0] ^= 0x80;
+                self.coming.push_back(message);
+            }
+            Fate::Foreign => self.coming.push_back(message.iter().map(|byte| byte ^ 0x80).collect()),
             Fate::Hold => self.held.push(message.to_vec()),
         }
         Ok(())
@@ -68,12 +75,21 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn every_fate_is_counted_as_what_it_is() {
-    let fates = [Fate::Echo, Fate::Twice, Fate::Echo, Fate::Lose, Fate::Change, Fate::Hold, Fate::Echo];
+    let fates = [
+        Fate::Echo,
+        Fate::Twice,
+        Fate::Foreign,
+        Fate::Lose,
+        Fate::Change,
+        Fate::Hold,
+        Fate::Echo,
+        Fate::Echo,
+    ];
     let mut path = Fated::new(&fates);
-    let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner(70, SOON), &NEVER).unwrap();
-    assert_eq!((trips.sent, trips.lost, trips.returned()), (70, 30, 40));
-    // The second copy and the held one; the changed one.
-    assert_eq!((trips.late, trips.wrong), (20, 10));
+    let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner(80, SOON), &NEVER).unwrap();
+    assert_eq!((trips.sent, trips.lost, trips.returned()), (80, 40, 40));
+    // The second copy and the held one; the changed one; somebody else's.
+    assert_eq!((trips.late, trips.wrong, trips.foreign), (20, 10, 10));
     assert_eq!(trips.times.count(), trips.returned());
     assert!(trips.total <= trips.elapsed);
 }

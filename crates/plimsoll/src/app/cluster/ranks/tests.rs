@@ -165,7 +165,7 @@ fn gate(case: &str, per_byte: f64) -> (Vec<What>, Option<String>) {
         with: vec![0, 1],
         tools: None,
     };
-    let refused = ranks.prepare(&case.parse().unwrap()).err();
+    let refused = ranks.prepare(&case.parse().unwrap(), None).err();
     fabric.leave().unwrap();
     (all.try_iter().collect(), refused.map(|why| why.reason))
 }

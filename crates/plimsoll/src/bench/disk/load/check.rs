@@ -2,18 +2,19 @@
 
 use plimsoll_metal::uring::{Op, Patience};
 
-use super::{Load, LoadError, Loop, Slot, Whole, rest};
+use super::{LoadError, Loop, Slot, Whole, rest};
+use crate::bench::disk::data::{How, SECTOR, Wrong};
 use crate::bench::disk::engine::Engine;
 
 impl<E: Engine> Loop<E> {
-    /// The offset of a sector among those last transferred that is not what belongs there.
+    /// Checks the last transfers of all slots, or the whole part of the file where a ledger knows it.
     ///
     /// # Errors
-    /// Reading back failed.
-    pub(super) fn find_stranger(&mut self) -> Result<Option<u64>, LoadError> {
-        self.stop()?;
+    /// The first sector that is not what belongs there, or reading back failed.
+    pub(super) fn check_data(&mut self) -> Result<(), LoadError> {
+        self.end()?;
         if self.manner.ledger.is_some() {
-            return self.reread().map(|()| None);
+            return self.reread();
         }
         for slot in 0..self.slots.len() {
             let Slot { whole: last, finished: true, .. } = self.slots[slot] else { continue };
@@ -25,17 +26,21 @@ impl<E: Engine> Loop<E> {
             };
             let found = match last.op {
                 // What is freed reads as zeros (fallocate(2)).
-                Op::Trim => buffer.iter().any(|byte| *byte != 0).then_some(last.offset),
-                _ => self.noise.stranger(buffer, last.offset),
+                Op::Trim => {
+                    let left = buffer.iter().position(|byte| *byte != 0);
+                    left.map(|at| (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, How::NotFreed))
+                }
+                _ => self.noise.stranger(buffer, last.offset).map(|offset| (offset, How::Address)),
             };
-            if found.is_some() {
-                return Ok(found);
+            if let Some((offset, how)) = found {
+                return Err(self.suspect(slot, last, Wrong { offset, how }));
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
+    /// Reads a transfer's place to that slot's buffer.
+    pub(super) fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
         let mut next = Some(Whole { op: Op::Read, ..last }.request(slot));
         while let Some(request) = next {
             self.engine.push(request)?;

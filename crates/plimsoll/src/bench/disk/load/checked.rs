@@ -3,7 +3,7 @@
 
 use plimsoll_metal::uring::{Op, Patience};
 
-use super::{Counting, Load, LoadError, Loop, Whole};
+use super::{Counting, LoadError, Loop, Whole};
 use crate::bench::disk::engine::Engine;
 /// How long the whole file is read again and checked after the last sample, in nanoseconds.
 const REREAD_NS: u64 = 60_000_000_000;
@@ -45,7 +45,10 @@ impl<E: Engine> Loop<E> {
                     return Ok(());
                 };
                 let entered = self.slots[slot].entered;
-                ledger.check(&self.noise, buffer, offset, entered).map_err(LoadError::Wrong)?;
+                if let Err(wrong) = ledger.check(&self.noise, buffer, offset, entered) {
+                    let transfer = self.slots[slot].whole;
+                    return Err(self.suspect(slot, transfer, wrong));
+                }
             }
             Op::DataSync | Op::Trim => {}
         }
@@ -71,7 +74,7 @@ impl<E: Engine> Loop<E> {
             self.engine.submit()?;
             self.reap(Patience::Endless, Counting::No)?;
         }
-        self.stop()
+        self.end()
     }
 }
 
@@ -115,7 +118,7 @@ mod tests {
         let source = Source::new(doing, Through::No, blocks, Order::Random, extent, 1);
         let tally = Tally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
-        let manner = Manner { ledger: Some(ledger), ..Manner::plain() };
+        let manner = Manner { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..Manner::plain() };
         let load = on(engine, source, Noise::new(1, "case"), manner, tally);
         Rig { load, plain, _dir: dir }
     }
@@ -132,7 +135,7 @@ mod tests {
                 let mut rig = rig(kind, doing);
                 // More than twice over all blocks.
                 amount(&mut rig, 600).expect("right");
-                assert_eq!(rig.load.stranger().expect("right"), None);
+                rig.load.verify().expect("right");
             }
         }
     }
@@ -147,6 +150,14 @@ mod tests {
         let sector = 300_000 / 512 * 512;
         assert!(error.starts_with(&format!("verify failed at offset {sector}: ")), "{error}");
         assert!(error.contains("checksum"), "{error}");
+        // Both descriptors see it, and plimsoll knows what it did there.
+        for says in [
+            "; read: data written for this place with other bytes in it; read again: the same as at first; ",
+            "past the page cache: the same as at first; plimsoll wrote there when it filled the file and not since; ",
+            "the device, its driver or another program lost, changed or misplaced the data",
+        ] {
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]
@@ -155,9 +166,11 @@ mod tests {
         let mut old = vec![0; BLOCK];
         rig.plain.read_exact_at(&mut old, 40 * BLOCK as u64).expect("read");
         amount(&mut rig, 256).expect("every block once");
-        assert_eq!(rig.load.stranger().expect("right"), None);
+        rig.load.verify().expect("right");
         rig.plain.write_all_at(&old, 40 * BLOCK as u64).expect("write");
-        let error = rig.load.stranger().expect_err("old").to_string();
+        let error = rig.load.verify().expect_err("old").to_string();
         assert!(error.starts_with("verify failed at offset 163840: an old version"), "{error}");
+        assert!(error.contains("; read: write number 0; read again: the same as at first; "), "{error}");
+        assert!(error.contains("plimsoll's last write there is number "), "{error}");
     }
 }

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::super::data::Wrong;
 use super::super::human;
 use super::super::target::{TargetError, hint};
+use super::evidence::Evidence;
 
 /// A transfer that did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +37,12 @@ pub enum LoadError {
     /// A transfer failed.
     #[error("{0}")]
     Fault(Fault),
-    /// A sector that was read is not what was written.
-    #[error("{0}; the device or its driver loses, changes or misplaces data")]
+    /// A sector that was read is not what was written; nothing more is known yet.
+    #[error("{0}")]
     Wrong(Wrong),
+    /// The same, looked at again.
+    #[error("{0}")]
+    Examined(Box<Evidence>),
     /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),

@@ -246,7 +246,7 @@ fn short_and_interrupted_transfers_are_continued_and_counted_once() {
         [Act::Part(512), Act::Fail(Errno::INTR), Act::Part(1), Act::Fail(Errno::AGAIN), Act::Part(100)];
     let mut rig = rig(Doing::Read, 2, 10, &script);
     assert_eq!(rig.done(20).expect("run").transfers, 20);
-    assert_eq!(rig.load.stranger().expect("check"), None);
+    rig.load.verify().expect("check");
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
     for doing in [Doing::Read, Doing::Write] {
         let mut rig = rig(doing, 4, 4, &[]);
         rig.done(8).expect("run");
-        assert_eq!(rig.load.stranger().expect("check"), None);
+        rig.load.verify().expect("check");
         rig.done(0).expect("run");
         // Only what each slot did last is known: four more reads are all four blocks.
         let block = rig.load.slots[2].whole.offset;
@@ -295,8 +295,24 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
         if doing == Doing::Read {
             rig.done(4).expect("run");
         }
-        assert_eq!(rig.load.stranger().expect("check"), Some(block + 512));
+        let error = rig.load.verify().expect_err("damaged").to_string();
+        assert!(error.starts_with(&format!("verify failed at offset {}: ", block + 512)), "{error}");
+        // In the file that is read again it is still there.
+        assert!(error.contains("; read again: the same as at first; "), "{error}");
     }
+}
+
+/// The first reading alone is wrong: what is stored is not.
+#[test]
+fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
+    let mut rig = rig(Doing::Read, 1, 4, &[]);
+    rig.done(4).expect("run");
+    rig.load.engine.buffers[0][512] ^= 1;
+    let error = rig.load.verify().expect_err("damaged").to_string();
+    for says in ["; read again: what was written; ", "what is stored is right", "no write of plimsoll's"] {
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(!error.contains("lost, changed or misplaced"), "{error}");
 }
 
 #[test]
@@ -319,13 +335,13 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
     assert_eq!((tally.read.bytes, tally.written.bytes), (tally.bytes, tally.bytes));
     let both = |times: &Option<Times>| times.as_ref().expect("apart").sum_ns();
     assert_eq!(both(&tally.read.latency) + both(&tally.written.latency), tally.latency.sum_ns());
-    assert_eq!(rig.load.stranger().expect("check"), None);
+    rig.load.verify().expect("check");
     let mut files = rig.files.borrow_mut();
     assert_eq!(files[0], files[1]);
     files[1][512] ^= 1;
     drop(files);
     assert_eq!(
-        rig.load.stranger().expect("check").is_some(),
+        rig.load.verify().is_err(),
         rig.load.slots.iter().any(|slot| { slot.finished && slot.whole.offset == 0 })
     );
 }
@@ -351,7 +367,7 @@ fn mixed_loads_count_both_directions() {
     assert_eq!(read.transfers + written.transfers, 500);
     assert!((300..400).contains(&read.transfers), "{}", read.transfers);
     assert_eq!(read.latency.as_ref().map(Times::count), Some(read.transfers));
-    assert_eq!(rig.load.stranger().expect("check"), None);
+    rig.load.verify().expect("check");
     assert_eq!(Noise::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
 }
 
@@ -362,7 +378,7 @@ fn blocks_of_several_sizes_are_written_where_they_belong() {
     let mut rig = rig_of(4, 20, case);
     let tally = rig.done(300).expect("run");
     assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);
-    assert_eq!(rig.load.stranger().expect("check"), None);
+    rig.load.verify().expect("check");
     assert_eq!(Noise::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
 }
 
@@ -414,7 +430,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
     assert_eq!((*renewals.borrow(), tally.transfers), (3, 35));
     assert!(tally.aside_ns >= 3_000_000 && tally.aside_cpu_ns > 0);
     assert!(tally.elapsed() <= (tally.to_ns - tally.from_ns) as f64 * 1e-9 - 3e-3);
-    assert_eq!(rig.load.stranger().expect("check"), None);
+    rig.load.verify().expect("check");
 }
 
 #[test]
@@ -478,7 +494,7 @@ proptest! {
         prop_assert_eq!((tally.transfers, tally.latency.count()), (wanted, wanted));
         prop_assert!(*rig.deepest.borrow() <= depth);
         prop_assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, depth));
-        prop_assert_eq!(rig.load.stranger().expect("check"), None);
+        rig.load.verify().expect("check");
         let noise = Noise::new(1, "fill");
         prop_assert_eq!(noise.stranger(&rig.files.borrow()[0], 0), None);
     }

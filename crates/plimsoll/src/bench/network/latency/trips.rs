@@ -10,7 +10,7 @@ use super::super::amount::{self, Fixed};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{Placement, message_of, random_bytes};
+use super::super::{Placement, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use crate::bench::Prepared;
@@ -59,8 +59,10 @@ pub struct RoundTrips {
     timeout: Duration,
     /// Number of the next message, so that late ones of a sample before are known.
     next: u64,
-    /// Echoes of what was never sent, over all samples.
+    /// Messages that came back changed, over all samples.
     wrong: u64,
+    /// Datagrams of somebody else, over all samples.
+    foreign: u64,
 }
 
 impl RoundTrips {
@@ -107,6 +109,7 @@ impl RoundTrips {
             timeout,
             next: 0,
             wrong: 0,
+            foreign: 0,
         })
     }
 
@@ -205,6 +208,7 @@ impl RoundTrips {
         all.iter().for_each(|trips| sum.add(trips));
         self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
         self.wrong += sum.wrong;
+        self.foreign += sum.foreign;
         Ok(sum)
     }
 
@@ -268,6 +272,7 @@ impl RoundTrips {
             ("near_cpu", trips.cpu.as_secs_f64() / seconds),
             ("lost", trips.lost as f64),
             ("late", trips.late as f64),
+            ("foreign", trips.foreign as f64),
         ];
         if let Some(echoed) = echoed {
             more.push(("far_cpu", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds));
@@ -375,14 +380,13 @@ impl Prepared for RoundTrips {
     fn verify(&mut self) -> Result<(), WrongAnswer> {
         match self.wrong {
             0 => Ok(()),
-            n => Err(WrongAnswer(format!(
-                "{n} echoes differ from all that was sent; the network path corrupts data"
-            ))),
+            n => Err(WrongAnswer(format!("{n} messages came back changed; the network path corrupts data"))),
         }
     }
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.address);
+        facts.warnings.extend(foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }

@@ -122,6 +122,8 @@ pub struct Datagrams {
     /// Whether each sample searches for the highest rate without loss.
     searches: bool,
     segmented: bool,
+    /// Datagrams of somebody else, over all samples.
+    foreign: u64,
 }
 
 impl Datagrams {
@@ -154,6 +156,7 @@ impl Datagrams {
             path,
             searches: case.word("search").is_some(),
             segmented: false,
+            foreign: 0,
         })
     }
 
@@ -175,6 +178,7 @@ impl Datagrams {
         };
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
+        self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
         self.segmented = ways.iter().any(|way| way.sent.segmented);
         let sent = ways.iter().map(|way| way.sent.datagrams).min();
         if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
@@ -209,18 +213,20 @@ impl Datagrams {
 impl Datagrams {
     /// Makes round trips over the first pair of ports; how many came back as something else.
     fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
+        // Large enough that a changed one can be told from somebody else's; a longer message begins with the filler again.
+        let size = self.filler.len().max(Payload::WITH_TOKEN);
+        let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
         let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
         let request = Message::Trips(wire::Trips {
             trip: Trip::Udp,
             streams: self.work.streams,
-            message: self.work.datagram,
+            message: payload.bytes().len() as u32,
             waiting: Waiting::Block,
             longest,
         });
         self.far_end.begin(&request)?;
         let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
         let stop = AtomicBool::new(false);
-        let mut payload = Payload::new(self.filler.clone());
         let trips = match self.sockets.first() {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
@@ -344,6 +350,7 @@ impl Prepared for Datagrams {
         facts
             .achieved
             .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }

@@ -4,8 +4,7 @@
 //! a run never read alike.
 
 use crate::bench::mpi::SUBSYSTEM;
-use crate::case::{Case, Value};
-use crate::cluster::between::{AT_ONCE, EACH};
+use crate::case::{AT_ONCE, Case, EACH, Value};
 use crate::quantity::{Quantity, Unit};
 
 /// Parameters that are not said when they have this value.
@@ -23,8 +22,22 @@ const USUAL: &[(&str, &str)] = &[
     ("direction", "up"),
 ];
 
+/// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.
+pub fn full(case: &Case) -> String {
+    let (subsystem, label) = (case.subsystem(), label(case));
+    match label.starts_with(subsystem) || case.subsystem() == SUBSYSTEM {
+        true => label,
+        false => format!("{subsystem} {label}"),
+    }
+}
+
+/// The case of this id in words, as [`full`]; an id that is none, as it is.
+pub fn of_id(id: &str) -> String {
+    id.parse::<Case>().map_or_else(|_| crate::text::shown(id), |case| full(&case))
+}
+
 /// The case in words.
-pub(super) fn label(case: &Case) -> String {
+pub fn label(case: &Case) -> String {
     let mut words = Words { case, used: Vec::new(), said: Vec::new() };
     match case.benchmark() {
         "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
@@ -148,7 +161,7 @@ impl Words<'_> {
 }
 
 /// Whether the parameter is not said with this value.
-pub(super) fn is_usual(name: &str, value: &Value) -> bool {
+pub fn is_usual(name: &str, value: &Value) -> bool {
     USUAL.contains(&(name, human(value).as_str()))
 }
 
@@ -220,6 +233,18 @@ mod tests {
         assert_eq!(of("null"), "null");
         assert_eq!(of("cpu.peak"), "cpu.peak");
         assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");
+    }
+
+    #[test]
+    fn without_a_heading_the_subsystem_is_said_once() {
+        assert_eq!(of_id("memory.bandwidth/op=read/size=64M/threads=2"), "memory read 64 MiB ×2");
+        assert_eq!(of_id("cpu.peak"), "cpu.peak");
+        assert_eq!(of_id("null/threads=2"), "null threads 2");
+        assert_eq!(of_id("mpi.barrier"), "MPI barrier");
+        assert_eq!(
+            of_id("no\u{1b}[31m case"),
+            "no\\x1b[31m case".replace("\\x1b", &crate::text::shown("\u{1b}"))
+        );
     }
 
     #[test]

@@ -1,0 +1,113 @@
+//! How a run ended: its exit code.
+
+use super::prepared::Prepared;
+use super::{Failure, code, compare, sides};
+use crate::document::Run;
+use crate::measurement::{Measurement, Status};
+use crate::output::{complain, nothing_measured};
+use crate::sample::Cause;
+
+/// The exit code of what one machine did, before any verdict; that it measured nothing counts in [`whole`] only, because in
+/// a run over many machines the others may have measured.
+pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
+    let failed = |cause| {
+        run.measurements
+            .iter()
+            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(Cause::Environment) == cause)
+    };
+    match () {
+        () if interrupted => code::INTERRUPTED,
+        () if failed(Cause::FarEnd) => code::FAR_END,
+        () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
+        () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
+            code::REFUSED
+        }
+        () => 0,
+    }
+}
+
+/// The exit code of a whole run whose machines ended with these: a refusal counts only where all refused, and a run in which
+/// nothing was measured is never a success.
+pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
+    let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
+    let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
+    match nothing_measured(run) {
+        None => worst,
+        Some(_) if refused => code::REFUSED,
+        Some(_) => worst.max(code::ENVIRONMENT),
+    }
+}
+
+/// The exit code with what was required: a run that failed otherwise keeps its code, and unmet requirements are named there,
+/// too. Of a run that was interrupted or refused nothing is required.
+///
+/// # Errors
+/// The history cannot be read, and the run is otherwise as it should be.
+pub(super) fn judged(code: u8, prepared: &Prepared, run: &Run) -> Result<u8, Failure> {
+    if matches!(code, code::INTERRUPTED | code::REFUSED) {
+        return Ok(code);
+    }
+    let mut history = sides::History::new(prepared.store.as_deref());
+    let held = compare::required(&prepared.requirements, run, &mut history);
+    match (code, held) {
+        (0, held) => Ok(if held?.iter().all(|h| h.met) { 0 } else { code::VERDICT }),
+        (code, Ok(_)) => Ok(code),
+        (code, Err(failure)) => {
+            complain(&failure.line);
+            Ok(code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn stopped(id: &str, status: Status, cause: Cause, reason: &str) -> Measurement {
+        let mut made = fixture::cpu("f64", 1, 1.0, 2.0);
+        made.case = id.parse().unwrap();
+        (made.status, made.cause, made.reason) = (status, Some(cause), Some(reason.to_owned()));
+        made.metrics.clear();
+        made
+    }
+
+    #[test]
+    fn a_run_without_a_figure_says_why_and_is_no_success() {
+        let skipped = |id| stopped(id, Status::Skipped, Cause::NotHere, "no such device");
+        let refused = |id| stopped(id, Status::Skipped, Cause::Unsafe, "in use");
+        let failed = |id| stopped(id, Status::Failed, Cause::FarEnd, "gone");
+        let ok = fixture::cpu("f64", 1, 1.0, 2.0);
+        let mut invalid = ok.clone();
+        invalid.status = Status::Invalid;
+        let end = |all: Vec<Measurement>| {
+            let run = fixture::run_of(all);
+            (whole(&run, &[own(&run, false, true)]), nothing_measured(&run))
+        };
+        let (code, why) = end(vec![skipped("null/threads=1"), skipped("null/threads=2")]);
+        assert_eq!(
+            (code, why.unwrap().as_str()),
+            (4, "nothing was measured: 2 cases skipped: no such device")
+        );
+        assert_eq!(end(vec![refused("null/threads=1"), refused("null/threads=2")]).0, 3);
+        let (code, why) = end(vec![refused("null/threads=1"), skipped("null/threads=2")]);
+        assert_eq!((code, why.unwrap().matches("1 case skipped").count()), (4, 2));
+        assert_eq!(end(vec![failed("null"), skipped("null/threads=2")]).0, 5);
+        let (code, why) = end(Vec::new());
+        assert!(code == 4 && why.unwrap().contains("no case"));
+        for figure in [ok, invalid] {
+            assert_eq!(end(vec![skipped("null/threads=2"), figure]), (0, None));
+        }
+    }
+
+    #[test]
+    fn what_one_machine_lacks_another_may_have_measured() {
+        let some = fixture::run();
+        assert_eq!(whole(&some, &[0, 3, 0]), 0, "one machine of three refused");
+        assert_eq!(whole(&some, &[0, 5, 4]), 5);
+        let none = fixture::run_of(vec![stopped("null", Status::Skipped, Cause::NotHere, "not here")]);
+        assert_eq!(whole(&none, &[3, 3]), 3);
+        assert_eq!(whole(&none, &[0, 3]), 4);
+        assert_eq!(whole(&none, &[0, 130]), 130);
+    }
+}
