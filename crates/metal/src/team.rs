@@ -5,6 +5,7 @@
 //! own thread (so that memory is first touched there), and lent to later ones with [`Team::run_each`].
 
 mod barrier;
+mod room;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,6 +52,18 @@ pub enum TeamError {
         /// The kernel's reason.
         source: std::io::Error,
         /// The limits that may stand in the way, with their values.
+        limit: String,
+    },
+    /// The system has no room for so many threads; none was started.
+    #[error(
+        "cannot start {wanted} threads: {limit} leaves room for {room}; use fewer threads, or raise the limit"
+    )]
+    NoRoom {
+        /// How many the team needs.
+        wanted: usize,
+        /// How many there is room for.
+        room: u64,
+        /// Which limit, with its value.
         limit: String,
     },
     /// The closure panicked on a member; the others were released.
@@ -186,6 +199,7 @@ impl Team {
         if let Some(&cpu) = cpus.iter().find(|cpu| !is_set(&allowed, **cpu)) {
             return Err(TeamError::NotAllowed { cpu, allowed: ranges(&allowed) });
         }
+        room::check(cpus.len())?;
         let shared = Arc::new(Shared {
             orders: Mutex::new(Orders::default()),
             start: Condvar::new(),

@@ -93,6 +93,7 @@ impl Failure {
 /// A [`Failure`], when there is nothing to show but one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
+    crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
     if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. }) {
         // What cannot be removed is told by `plimsoll doctor`.
         let _ = peers::reaped();
@@ -267,13 +268,13 @@ fn run(
         }
     };
     let Begun { run: document, held: _held, .. } = begun;
-    let ending = interrupts.clone();
+    let asked = interrupts.clone();
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
     // Also while the documents were written.
-    let interrupted = interrupted || !ending.is_empty();
+    let interrupted = interrupted || !asked.is_empty();
     let own = ending::own(&seat.document, interrupted, kept);
     let code = ending::whole(&seat.document, &[own]);
     Ok(ExitCode::from(ending::judged(code, prepared, &seat.document)?))

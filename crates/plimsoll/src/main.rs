@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::process::ExitCode;
 
 use plimsoll::{app, cli, text};
 
 fn main() -> ExitCode {
+    tell_faults_in_a_line();
     let typed = match cli::parse(std::env::args_os()) {
         Ok(typed) => typed,
         Err(asked) if !asked.use_stderr() => {
@@ -16,10 +18,21 @@ fn main() -> ExitCode {
         }
         Err(wrong) => return failed(&cli::one_line(&wrong), app::code::USAGE),
     };
-    match app::execute(typed) {
-        Ok(code) => code,
-        Err(failure) => failed(&failure.line, failure.code),
+    match catch_unwind(AssertUnwindSafe(|| app::execute(typed))) {
+        Ok(Ok(code)) => code,
+        Ok(Err(failure)) => failed(&failure.line, failure.code),
+        // It is told already.
+        Err(_) => ExitCode::from(app::code::ENVIRONMENT),
     }
+}
+
+/// What should never happen is one line too.
+fn tell_faults_in_a_line() {
+    set_hook(Box::new(|fault: &PanicHookInfo<'_>| {
+        let place = fault.location().map(|place| format!(" at {place}")).unwrap_or_default();
+        let why = fault.payload_as_str().unwrap_or("no reason given");
+        failed(&format!("a fault in plimsoll itself{place}: {why}; please report it"), 0);
+    }));
 }
 
 fn failed(line: &str, code: u8) -> ExitCode {

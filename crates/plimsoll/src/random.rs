@@ -5,7 +5,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::TryRng;
 use rand::rngs::SysRng;
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
+
+/// Whether the system gives the bytes that Rust's own hash tables begin with: those end the program where it does not.
+///
+/// # Errors
+/// It gives none, and not because it knows no such call or forbids it, for which there is another way.
+pub fn usable() -> io::Result<()> {
+    let ask = |flags| match getrandom(&mut [0_u8; 16], flags) {
+        Ok(_) | Err(Errno::INTR | Errno::NOSYS | Errno::PERM) => Ok(()),
+        Err(errno) => Err(errno),
+    };
+    match ask(GetRandomFlags::INSECURE) {
+        // Before Linux 5.6, where the pool of the young system is what /dev/urandom gives.
+        Err(Errno::INVAL) => match ask(GetRandomFlags::NONBLOCK) {
+            Err(Errno::AGAIN) => Ok(()),
+            asked => asked.map_err(|errno| none(&io::Error::from(errno))),
+        },
+        asked => asked.map_err(|errno| none(&io::Error::from(errno))),
+    }
+}
+
+fn none(why: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("the system gives no random bytes ({why}); see getrandom(2)"))
+}
 
 /// Bytes that nobody can foresee, for keys and tokens.
 ///
@@ -13,9 +38,7 @@ use sha2::{Digest, Sha256};
 /// The system gives none. Nothing weaker may stand in for them.
 pub fn secret<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    SysRng
-        .try_fill_bytes(&mut bytes)
-        .map_err(|e| io::Error::other(format!("the system gives no random bytes ({e}); see getrandom(2)")))?;
+    SysRng.try_fill_bytes(&mut bytes).map_err(|e| none(&e))?;
     Ok(bytes)
 }
 
@@ -57,6 +80,7 @@ mod tests {
 
     #[test]
     fn no_two_are_alike_whatever_they_come_from() {
+        usable().unwrap();
         assert_ne!(secret::<32>().unwrap(), secret::<32>().unwrap());
         assert_ne!(distinct::<16>(), distinct::<16>());
         assert_ne!(from_device::<16>().unwrap(), from_device::<16>().unwrap());

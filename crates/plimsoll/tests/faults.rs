@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{measured, scratch, until};
+use crate::support::{ended, measured, plimsoll, scratch, skipped, until};
 
 /// Two cases of many short samples: the first is soon finished, the second takes long enough to be disturbed.
 const PLAN: &str = r#"
@@ -221,6 +221,70 @@ fn a_program_that_is_replaced_or_deleted_in_the_course_of_a_run_ends_it_well() {
         assert_eq!(document["measurements"].as_array().unwrap().len(), 2, "{document}");
         assert!(!dir.path().join("executed").exists(), "the new program was executed");
     }
+}
+
+#[test]
+fn a_step_of_the_wall_clock_changes_no_duration_and_is_told() {
+    let library = fs::read_dir("/usr/lib").unwrap().filter_map(|entry| {
+        Some(entry.ok()?.path().join("faketime/libfaketime.so.1")).filter(|file| file.is_file())
+    });
+    let Some(library) = library.into_iter().next() else {
+        return skipped("a step of the wall clock", "faketime is not installed");
+    };
+    let dir = scratch();
+    let set = |to: &str| {
+        // Read while it is written otherwise.
+        fs::write(dir.path().join("new"), to).unwrap();
+        fs::rename(dir.path().join("new"), dir.path().join("time")).unwrap();
+    };
+    set("+0");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", dir.path().join("time"));
+    command.env("FAKETIME_NO_CACHE", "1").env("DONT_FAKE_MONOTONIC", "1");
+    let mut run = Running::start_by(command, dir.path());
+    run.until_the_second_case();
+    set("-3596");
+    let (code, err, document) = run.end(dir.path());
+    assert_eq!(code, Some(0), "{err}");
+    let elapsed = document["elapsed_s"].as_f64().unwrap();
+    assert!((0.0..3000.0).contains(&elapsed), "{elapsed}");
+    let step = &document["clock_steps"][0];
+    assert!((step["by_s"].as_f64().unwrap() + 3596.0).abs() < 60.0, "{step}");
+    let findings = document["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|f| f["code"] == "clock-stepped"), "{findings:?}");
+}
+
+#[test]
+fn a_system_without_random_bytes_is_told_in_a_line() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return skipped("a system without random bytes", "strace is not installed");
+    }
+    let dir = scratch();
+    let run = |error: &str, words: &[&str]| {
+        let inject = format!("inject=getrandom:error={error}");
+        let mut traced = Command::new("strace");
+        traced.args(["-f", "-o", "/dev/null", "-e", &inject, env!("CARGO_BIN_EXE_plimsoll")]).args(words);
+        let output = traced.current_dir(dir.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let quick = ["run", "--only", "null", "--samples", "1", "--sample-time", "1ms", "--store", "none"];
+    for words in [&quick[..], &["key", "new"]] {
+        let (code, err) = run("EAGAIN", words);
+        assert_eq!((code, err.lines().count()), (Some(4), 1), "{err}");
+        assert!(err.contains("the system gives no random bytes"), "{err}");
+        // A system that lacks the call has a device.
+        assert_eq!(run("ENOSYS", words).0, Some(0));
+    }
+}
+
+#[test]
+fn more_threads_than_the_cpus_can_serve_are_refused_with_a_number_that_they_can() {
+    let dir = scratch();
+    let words = ["cpu", "--threads", "60000", "--op", "fma", "--type", "f64", "--isa", "portable", "--list"];
+    let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
+    // A machine with enough CPUs may have them.
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert!(cpus >= 235 || out.contains("use --threads ") && out.contains("or fewer"), "{out}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod manifest;
 mod memory;
 mod namespaces;
 mod network;
+mod outputs;
 // Their stand-in is likwid-bench, whose kernels are those of x86-64.
 #[cfg(target_arch = "x86_64")]
 mod peers;

@@ -46,6 +46,9 @@ fn few_samples_without_interval_and_limit_are_valid() {
 #[test]
 fn a_run_without_measurements_is_valid() {
     assert_eq!(errors(&written(&fixture::run_of(Vec::new()))), [""; 0]);
+    let mut stepped = fixture::run();
+    stepped.clock_steps = vec![crate::wall::Step { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
+    assert_eq!(errors(&written(&stepped)), [""; 0]);
 }
 
 /// The fixture's document after `change`, which must make it invalid.

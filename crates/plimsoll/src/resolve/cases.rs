@@ -3,11 +3,12 @@
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, scale, subsystem_of};
-use crate::bench::{self, Benchmark, Candidate};
+use crate::bench::{self, Benchmark, Candidate, placed};
 use crate::case::{Pattern, SWEEP};
 use crate::machine::Machine;
 use crate::peer::Against;
 use crate::plan::{Group, Plan, Sampling, write};
+use crate::sample::CannotMeasure;
 use crate::stats::Seed;
 
 /// A case of a plan, and how it is sampled.
@@ -49,6 +50,7 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
             }
         };
         let mut cases = cases.concat();
+        cases.iter_mut().for_each(|candidate| bounded(candidate, machine));
         cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
         let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
         let sampling = sampling(plan, group);
@@ -71,6 +73,29 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         ))),
         n if n as u64 <= MOST_CASES => Ok(all),
         n => Err(too_many(n as u64)),
+    }
+}
+
+/// Marks a case with more threads than can take turns on its CPUs in the time of a sample.
+///
+/// A kernel lets each thread work for some 3 ms before the next (`base_slice`, sched-debug), so a turn of all takes 3 ms ×
+/// threads ÷ CPUs, and each sample has several turns: to begin together, to work, to end.
+fn bounded(candidate: &mut Candidate, machine: &Machine) {
+    const MOST_PER_CPU: usize = 256;
+    let threads = candidate.case.threads();
+    if threads <= MOST_PER_CPU || candidate.feasible.is_err() {
+        return;
+    }
+    let mut cpus = placed(machine, &candidate.case);
+    cpus.sort_unstable();
+    cpus.dedup();
+    let (cpus, most) = (cpus.len(), cpus.len().max(1) * MOST_PER_CPU);
+    // Where no CPU is known, the case says so itself.
+    if cpus > 0 && threads > most {
+        let s = if cpus == 1 { "" } else { "s" };
+        candidate.feasible = Err(CannotMeasure::not_here(format!(
+            "{threads} threads are too many for {cpus} CPU{s}: each sample waits until all have had several turns; use --threads {most} or fewer"
+        )));
     }
 }
 

@@ -1,0 +1,166 @@
+//! Whether the system has room for so many threads more: asked before the first one is started, because a thread that the
+//! system refuses late ends the whole process, where Rust's runtime finds no memory for the thread's signal stack.
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, geteuid, getrlimit};
+
+use super::TeamError;
+
+/// Mappings of a thread: its stack and the signal stack, each with a guard.
+const MAPPINGS: u64 = 4;
+
+/// Address space of a thread: the stack that Rust gives it, and its signal stack.
+const ADDRESSES: u64 = (2 << 20) + (64 << 10);
+
+/// Memory of a thread that waits: the kernel's stack and structures, and the first pages of its own stacks.
+const MEMORY: u64 = 40 << 10;
+
+/// What other programs and this one's own parts need besides.
+const RESERVE: u64 = 256;
+
+/// So few threads are simply started: what stands in the way then is told by the system itself.
+const FEW: usize = 64;
+
+/// A limit: what it is, and how many threads more it allows.
+struct Limit {
+    what: String,
+    room: u64,
+}
+
+/// Refuses more threads than the tightest limit allows.
+///
+/// # Errors
+/// [`TeamError::NoRoom`].
+pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
+    if wanted <= FEW {
+        return Ok(());
+    }
+    match tightest(Path::new("/"), geteuid().is_root()) {
+        Some(Limit { what, room }) if room < wanted as u64 => {
+            Err(TeamError::NoRoom { wanted, room, limit: what })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The limit that allows the fewest, of a system whose files are below `root`.
+fn tightest(root: &Path, privileged: bool) -> Option<Limit> {
+    let number = |path: &str| first_number(&root.join(path));
+    let mut limits = Vec::new();
+    let running = read_to_string(root.join("proc/loadavg")).ok().and_then(|text| running(&text)).unwrap_or(0);
+    for name in ["threads-max", "pid_max"] {
+        if let Some(most) = number(&format!("proc/sys/kernel/{name}")) {
+            limits.push(limit(format!("kernel.{name} = {most}"), most, running + RESERVE, 1));
+        }
+    }
+    if let Some(most) = number("proc/sys/vm/max_map_count") {
+        let own = read_to_string(root.join("proc/self/maps")).map_or(0, |maps| maps.lines().count() as u64);
+        limits.push(limit(format!("vm.max_map_count = {most}"), most, own + RESERVE, MAPPINGS));
+    }
+    let memory = read_to_string(root.join("proc/meminfo")).ok().and_then(|text| available(&text));
+    if let Some(bytes) = memory {
+        limits.push(limit(format!("the available memory of {} MiB", bytes >> 20), bytes, 0, MEMORY));
+    }
+    // The kernel does not hold root to it.
+    if let Some(most) = getrlimit(Resource::Nproc).current.filter(|_| !privileged) {
+        limits.push(limit(format!("RLIMIT_NPROC = {most} (ulimit -u)"), most, 1, 1));
+    }
+    if let Some(bytes) = getrlimit(Resource::As).current {
+        limits.push(limit(format!("RLIMIT_AS = {bytes} bytes (ulimit -v)"), bytes, 0, ADDRESSES));
+    }
+    limits.extend(cgroup_limits(root));
+    limits.into_iter().min_by_key(|limit| limit.room)
+}
+
+fn limit(what: String, most: u64, used: u64, each: u64) -> Limit {
+    Limit { what, room: most.saturating_sub(used) / each }
+}
+
+/// Those of this process's cgroup and of all above it, version 1 and 2 (cgroups(7)).
+fn cgroup_limits(root: &Path) -> Vec<Limit> {
+    let text = read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mut limits = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (_, Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let top = match controllers {
+            "" => root.join("sys/fs/cgroup"),
+            some if some.split(',').any(|one| one == "pids") => root.join("sys/fs/cgroup/pids"),
+            _ => continue,
+        };
+        let own: PathBuf = top.join(path.trim_start_matches('/'));
+        for directory in own.ancestors().take_while(|directory| directory.starts_with(&top)) {
+            // "max" is no number.
+            if let Some(most) = first_number(&directory.join("pids.max")) {
+                let used = first_number(&directory.join("pids.current")).unwrap_or(0);
+                limits.push(limit(format!("the cgroup's pids.max = {most}"), most, used, 1));
+            }
+        }
+    }
+    limits
+}
+
+fn first_number(path: &Path) -> Option<u64> {
+    read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// All threads of the system: the fourth field of /proc/loadavg is `runnable/all` (proc_loadavg(5)).
+fn running(loadavg: &str) -> Option<u64> {
+    loadavg.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A system whose files say this.
+    fn system(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let file = root.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn the_tightest_limit_is_named() {
+        let wide = [
+            ("proc/loadavg", "0.1 0.2 0.3 1/744 4711"),
+            ("proc/sys/kernel/threads-max", "1000000"),
+            ("proc/sys/kernel/pid_max", "1000000"),
+            ("proc/meminfo", "MemTotal: 9 kB\nMemAvailable: 1000000000 kB\n"),
+        ];
+        let with = |more: &[(&str, &str)]| {
+            let root = system(&[&wide[..], more].concat());
+            let found = tightest(root.path(), true).unwrap();
+            (found.what, found.room)
+        };
+        let maps = ("proc/sys/vm/max_map_count", "65530");
+        assert_eq!(with(&[maps]), ("vm.max_map_count = 65530".to_owned(), (65530 - RESERVE) / 4));
+        assert_eq!(with(&[maps, ("proc/sys/kernel/threads-max", "2000")]).1, 1000);
+        let memory = ("proc/meminfo", "MemAvailable: 40960 kB\n");
+        assert_eq!(with(&[maps, memory]), ("the available memory of 40 MiB".to_owned(), 1024));
+        let (v2, v1) = (("proc/self/cgroup", "0::/a/b\n"), ("proc/self/cgroup", "4:cpu:/x\n3:pids:/a\n"));
+        let inner = [("sys/fs/cgroup/a/b/pids.max", "max"), ("sys/fs/cgroup/a/pids.max", "100")];
+        assert_eq!(with(&[maps, v2, inner[0], inner[1], ("sys/fs/cgroup/a/pids.current", "40")]).1, 60);
+        assert_eq!(with(&[maps, v1, ("sys/fs/cgroup/pids/a/pids.max", "77")]).1, 77);
+    }
+
+    #[test]
+    fn a_few_always_fit() {
+        check(4).unwrap();
+        let refused = check(usize::MAX).unwrap_err().to_string();
+        assert!(refused.starts_with("cannot start 18446744073709551615 threads: "), "{refused}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Where documents may go: not through what another user has planted, and not into a pipe that nobody reads.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{ended, plimsoll, scratch, skipped};
+
+/// The shortest run there is.
+const QUICK: [&str; 8] = ["run", "--only", "null", "--samples", "1", "--sample-time", "1ms", "--quiet"];
+
+/// A user of whom nothing is known.
+const OTHER: u32 = 65_533;
+
+/// A directory as /tmp is, with links in it that another user has made: one to a file, one to its directory.
+fn planted(dir: &Path) -> bool {
+    let shared = dir.join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    fs::write(dir.join("victim"), "precious").unwrap();
+    symlink(dir.join("victim"), shared.join("link")).unwrap();
+    symlink(dir, shared.join("way")).unwrap();
+    ["link", "way"].iter().all(|name| lchown(shared.join(name), Some(OTHER), None).is_ok())
+}
+
+#[test]
+fn no_output_goes_through_what_another_user_has_planted() {
+    let dir = scratch();
+    if !planted(dir.path()) {
+        return skipped("links of another user", "only root can make them");
+    }
+    let store = ["--store", "history.db"];
+    ended(plimsoll(dir.path()).args(QUICK).args(store), 0);
+    let [link, way] = ["shared/link", "shared/way/victim"];
+    for path in [link, way] {
+        for flag in ["--json", "--html", "--events"] {
+            refused(dir.path(), &[&QUICK[..], &["--store", "none", flag, path]].concat());
+        }
+        refused(dir.path(), &[&["report", "last", "--html", path], &store[..]].concat());
+        refused(
+            dir.path(),
+            &[&["export", "last", "--format", "json", "--output", path], &store[..]].concat(),
+        );
+        refused(dir.path(), &[&["compare", "last", "last", "--html", path], &store[..]].concat());
+    }
+    refused(dir.path(), &["key", "new", "shared/way/key"]);
+    refused(dir.path(), &[&QUICK[..], &["--store", "shared/way/other.db"]].concat());
+    refused(dir.path(), &["disk", "--dir", "shared/way", "--store", "none"]);
+    symlink(dir.path().join("victim"), dir.path().join("shared/plimsoll.fish")).unwrap();
+    lchown(dir.path().join("shared/plimsoll.fish"), Some(OTHER), None).unwrap();
+    refused(dir.path(), &["generate", "shared"]);
+    assert!(!dir.path().join("key").exists() && !dir.path().join("other.db").exists());
+}
+
+/// Exit 3 with one line that names the other user, nothing on stdout, and the file as it was.
+#[track_caller]
+fn refused(dir: &Path, words: &[&str]) {
+    let (out, err) = ended(plimsoll(dir).args(words), 3);
+    assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{words:?}: {err}");
+    assert!(err.contains(&format!("user {OTHER}")), "{words:?}: {err}");
+    assert_eq!(fs::read(dir.join("victim")).unwrap(), b"precious", "{words:?}");
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_told_and_the_first_term_ends_the_waiting() {
+    for flag in ["--json", "--html", "--events"] {
+        let dir = scratch();
+        mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+            .args(QUICK)
+            .args(["--store", "none", flag, "pipe"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("waiting for a reader of the FIFO pipe") {
+            line.clear();
+            assert!(err.read_line(&mut line).unwrap() > 0, "{flag}: it ended without a word");
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let mut rest = String::new();
+        err.read_to_string(&mut rest).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{flag}: {rest}");
+        assert!(rest.contains("nobody reads this FIFO"), "{flag}: {rest}");
+    }
+}
+
+#[test]
+fn a_device_whose_data_would_be_lost_is_refused() {
+    let dir = scratch();
+    let node = dir.path().join("disk");
+    // The first loop device, which is not opened.
+    if mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, rustix::fs::makedev(7, 0)).is_err()
+    {
+        return skipped("a block device as an output", "only root can make a node");
+    }
+    let (_, err) = ended(plimsoll(dir.path()).args(QUICK).args(["--store", "none", "--json", "disk"]), 3);
+    assert!(err.contains("a block device, whose data would be lost"), "{err}");
+}
+
+#[test]
+fn standard_output_by_any_name_has_the_document_alone() {
+    let dir = scratch();
+    for name in ["-", "/dev/stdout", "/proc/self/fd/1"] {
+        let (out, _) = ended(plimsoll(dir.path()).args(QUICK).args(["--store", "none", "--json", name]), 0);
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(document["schema"], "plimsoll.run/1");
+    }
+}
