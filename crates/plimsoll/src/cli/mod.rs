@@ -228,16 +228,27 @@ struct Device {
     /// Measure this block device itself instead of a file in --dir; it is only read
     #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
     target: Option<PathBuf>,
-    /// Also write to it: ALL DATA ON IT IS LOST. SERIAL as lsblk -o NAME,SERIAL shows it (without one: the size in
+    /// Also write to it: ALL DATA ON IT IS LOST. Names the device of --target once more. SERIAL as lsblk -o NAME,SERIAL shows it (without one: the size in
     /// bytes). Refused while anybody uses the device or anything is recognised on it
     #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
     destroy_data_on: Option<Consent>,
 }
 
 impl Device {
-    fn target(self) -> Option<RawTarget> {
-        let named = self.target.or_else(|| self.destroy_data_on.as_ref().map(|c| c.device.clone()));
-        named.map(|device| RawTarget { device, consent: self.destroy_data_on })
+    /// Consent alone names no device to measure: a mistyped or forgotten `--target` must not become a written device.
+    fn target(self) -> Result<Option<RawTarget>, clap::Error> {
+        match (self.target, self.destroy_data_on) {
+            (None, Some(consent)) => {
+                let device = crate::text::shown_bytes(consent.device.as_os_str().as_encoded_bytes());
+                Err(clap::Error::raw(
+                    clap::error::ErrorKind::MissingRequiredArgument,
+                    format!(
+                        "--destroy-data-on {device} measures nothing by itself: give --target {device} as well\n"
+                    ),
+                ))
+            }
+            (device, consent) => Ok(device.map(|device| RawTarget { device, consent })),
+        }
     }
 }
 
@@ -459,7 +470,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
             let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
             let mut common = Common::from_arg_matches(m)?;
             if name == "disk" {
-                common.target = Device::from_arg_matches(m)?.target();
+                common.target = Device::from_arg_matches(m)?.target()?;
             }
             let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
             Ok(Typed::Measure { what, common: Box::new(common), key })

@@ -1,7 +1,13 @@
 //! Block devices, from `/sys/block` (Linux `Documentation/ABI/stable/sysfs-block`).
 
 pub mod link;
+mod loops;
 pub mod openers;
+mod served;
+mod sharing;
+pub mod stack;
+mod survey;
+pub mod thing;
 pub mod users;
 
 pub use link::Link;

@@ -6,6 +6,7 @@
 use super::root::{MOUNTS_CAP, ReadError, Root};
 use crate::text::shown_bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
 use std::os::unix::ffi::OsStrExt;
@@ -93,7 +94,57 @@ impl Mount {
 /// All mounts in the order of the table; lines that make no sense are left out.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
     let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
-    Ok(bytes.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect())
+    Ok(parse(&bytes))
+}
+
+/// The mounts of one mount namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// A process that sees them; `None` for this program's own namespace.
+    pub process: Option<u32>,
+    /// Its mounts.
+    pub mounts: Vec<Mount>,
+}
+
+/// The mount tables of all processes, one for each namespace, this program's own first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// One for each namespace that was found.
+    pub all: Vec<Table>,
+    /// Processes whose namespace this user may not look at.
+    pub unseen: usize,
+}
+
+/// What is mounted in every namespace that a process is in: what another one has mounted is not in our own table.
+///
+/// # Errors
+/// Our own table cannot be read.
+pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
+    let mut all = vec![Table { process: None, mounts: read(root)? }];
+    let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
+    let mut unseen = 0;
+    for process in root.processes() {
+        let of = |file: &str| format!("proc/{process}/{file}");
+        match root.link_text(of("ns/mnt")) {
+            Ok(namespace) if seen.contains(&namespace) => continue,
+            Ok(namespace) => match root.bytes(Path::new(&of("mountinfo")), MOUNTS_CAP) {
+                Ok(bytes) => {
+                    seen.insert(namespace);
+                    all.push(Table { process: Some(process), mounts: parse(&bytes) });
+                }
+                Err(ReadError::Denied(_) | ReadError::TooLong { .. }) => unseen += 1,
+                Err(_) => {}
+            },
+            Err(ReadError::Denied(_)) => unseen += 1,
+            // It has ended meanwhile.
+            Err(_) => {}
+        }
+    }
+    Ok(Tables { all, unseen })
+}
+
+fn parse(table: &[u8]) -> Vec<Mount> {
+    table.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect()
 }
 
 /// The mount that `path` (absolute, links resolved) is on: the longest mount point, of several on one point the
@@ -130,7 +181,8 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-fn path(field: &[u8]) -> PathBuf {
+/// A path as the tables of the kernel write it.
+pub(super) fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&unescape(field)))
 }
 

@@ -4,6 +4,7 @@
 //! value that says which file and why.
 
 use crate::text::{shown, shown_bytes, shown_within};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -163,6 +164,15 @@ impl Root {
         Ok(names)
     }
 
+    /// The ids of all processes, in order.
+    pub fn processes(&self) -> Vec<u32> {
+        let entries = fs::read_dir(self.locate(Path::new("proc"))).into_iter().flatten();
+        let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut ids: Vec<u32> = ids.collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// The same place with all links followed, as a path below the root (with a leading slash).
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
@@ -179,6 +189,18 @@ impl Root {
     pub fn link_name(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let target = self.resolve(path)?;
         Ok(target.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default())
+    }
+
+    /// What the kernel says of a path, links followed; neither a server, which may be gone, nor an automounter is asked.
+    pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        rustix::fs::statx(CWD, self.locate(path.as_ref()), flags, StatxFlags::BASIC_STATS).ok()
+    }
+
+    /// What is written in a link, which need not lead anywhere.
+    pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
+        let path = path.as_ref();
+        fs::read_link(self.locate(path)).map_err(|e| failure(path, &e))
     }
 
     /// Whether something is there, links followed.

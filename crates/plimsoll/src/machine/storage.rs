@@ -78,7 +78,8 @@ pub enum Medium {
 }
 
 impl Medium {
-    fn of(fs_type: &str) -> Self {
+    /// By the type of the file system, as the mount table has it.
+    pub(super) fn of(fs_type: &str) -> Self {
         match fs_type {
             "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
             "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "beegfs" | "glusterfs"

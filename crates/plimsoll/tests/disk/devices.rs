@@ -1,45 +1,46 @@
 //! Block devices given themselves: what is refused, and that not one byte of it changes; what is allowed works.
 
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
 use crate::support::{scratch, skipped};
 
-const SIZE: u64 = 32 << 20;
+pub(super) const SIZE: u64 = 32 << 20;
 
 /// plimsoll on a device, quickly.
-fn on_device(arguments: &[&str]) -> Output {
+pub(super) fn on_device(arguments: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(["disk", "--only", "disk.io", "--samples", "1", "--sample-time", "10ms", "--store", "none"]);
     command.args(["--quiet", "--json", "-"]).args(arguments).output().unwrap()
 }
 
 /// A run that would destroy what is on the device.
-fn destroying(device: &str) -> Output {
+pub(super) fn destroying(device: &str) -> Output {
     let consent = format!("{device}:{SIZE}");
     on_device(&["--target", device, "--destroy-data-on", &consent, "--op", "write", "--size", "8M"])
 }
 
 /// Asserts that writing is refused with these words, and that the device stays as it is.
 #[track_caller]
-fn refused(device: &Loop, says: &[&str]) {
+pub(super) fn refused(device: &Loop, says: &[&str]) {
     let before = device.bytes();
     one_line(&destroying(&device.device), 3, says);
     assert!(device.bytes() == before, "the refused device was written to");
 }
 
-fn run(program: &str, arguments: &[&str]) -> bool {
+pub(super) fn run(program: &str, arguments: &[&str]) -> bool {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
     let ran = Command::new(program).args(arguments).env("PATH", path).output();
     ran.is_ok_and(|ran| ran.status.success())
 }
 
 /// A mount, taken down again.
-struct Mounted<'a>(&'a Path);
+pub(super) struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    fn new(device: &str, place: &'a Path) -> Self {
+    pub(super) fn new(device: &str, place: &'a Path) -> Self {
         std::fs::create_dir_all(place).unwrap();
         assert!(run("mount", &[device, place.to_str().unwrap()]));
         Mounted(place)
@@ -76,7 +77,7 @@ fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_device_mounted_where_nobody_here_sees_it_is_refused_by_the_kernel() {
+fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point() {
     let dir = scratch();
     let Some(device) = Loop::new("mounted in another namespace", dir.path(), SIZE, &[]) else { return };
     if !possible("mounted in another namespace", &["unshare", "mkfs.ext4"]) {
@@ -103,9 +104,16 @@ fn a_device_mounted_where_nobody_here_sees_it_is_refused_by_the_kernel() {
         .unwrap();
     let mut said = [0; 7];
     std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
-    refused(&device, &["EBUSY", "namespace", "nothing was written"]);
+    let process = format!("/mnt in the mount namespace of process {} (sh)", holder.id());
+    refused(&device, &["is mounted on", &process, "nothing was written"]);
     drop(holder.stdin.take());
     holder.wait().unwrap();
+    // Whoever has claimed it without a trace elsewhere has at least that.
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    let claim = std::fs::File::options().read(true).custom_flags(exclusive).open(&device.device).unwrap();
+    assert!(run("wipefs", &["-a", "-f", &device.device]));
+    refused(&device, &["EBUSY", "namespace", "nothing was written"]);
+    drop(claim);
 }
 
 #[test]
@@ -190,6 +198,9 @@ fn consent_is_for_one_device_and_its_serial() {
     one_line(&with(&format!("{name}:12345")), 3, &["does not have the size in bytes", "12345", "lsblk"]);
     one_line(&with(&format!("/dev/null:{SIZE}")), 3, &["/dev/null", "same device"]);
     one_line(&with(name), 2, &["DEVICE:SERIAL"]);
+    // Both must name it.
+    let alone = ["--destroy-data-on", &format!("{name}:{SIZE}"), "--op", "write", "--size", "8M"];
+    one_line(&on_device(&alone), 2, &["--target", "--destroy-data-on"]);
     one_line(&on_device(&["--target", name, "--op", "write"]), 3, &["--destroy-data-on=", "destroy"]);
     // Without an operation the reads run, and the writes say why they do not.
     let (out, _) = with_code(&on_device(&["--target", name]), 0);
@@ -216,6 +227,8 @@ fn with_consent_a_device_is_filled_written_and_verified() {
     let consent = format!("{}:{SIZE}", device.device);
     let before = device.bytes();
     let output = on_device(&[
+        "--target",
+        &device.device,
         "--destroy-data-on",
         &consent,
         "--op",
@@ -252,7 +265,8 @@ fn sectors_of_4_kib_refuse_smaller_blocks_by_name() {
         return;
     };
     let consent = format!("{}:{SIZE}", device.device);
-    let output = on_device(&["--destroy-data-on", &consent, "--op", "write", "--block", "512,4K"]);
+    let target = ["--target", &device.device, "--destroy-data-on", &consent];
+    let output = on_device(&[&target[..], &["--op", "write", "--block", "512,4K"]].concat());
     let (out, _) = with_code(&output, 0);
     let all = measurements(&out);
     assert_eq!(all[0]["status"], "skipped");
@@ -278,6 +292,6 @@ fn what_is_no_usable_device_is_told_in_a_line() {
         .args(["--target", &device.device])
         .output()
         .unwrap();
-    let (out, _) = with_code(&fsync, 0);
+    let (out, _) = with_code(&fsync, 4);
     assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("works on a file"), "{out}");
 }

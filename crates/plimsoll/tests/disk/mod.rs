@@ -9,6 +9,7 @@ mod devices;
 mod file_systems;
 mod killed;
 mod racer;
+mod shared;
 mod slow;
 mod steady;
 mod target;

@@ -64,7 +64,7 @@ fn destroying(device: &str, size: u64, more: &[&str]) -> Output {
     Command::new(PROGRAM)
         .args(["disk", "--op", "write", "--pattern", "random", "--block", "4K", "--depth", "8"])
         .args(["--samples", "2", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
-        .args(["--destroy-data-on", &format!("{device}:{size}")])
+        .args(["--target", device, "--destroy-data-on", &format!("{device}:{size}")])
         .args(more)
         .output()
         .unwrap()
@@ -95,6 +95,7 @@ fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
     let mut run = Command::new(PROGRAM)
         .args(["disk", "--op", "read", "--pattern", "random", "--block", "4K", "--depth", "8"])
         .args(["--samples", "1000", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"])
+        .args(["--target", &device.device])
         .args(["--destroy-data-on", &format!("{}:{SIZE}", device.device), "--events"])
         .arg(&events)
         .stdout(Stdio::piped())
@@ -163,7 +164,7 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
                   <events & status=0; \
                   \"$1\" disk --dir mnt --op append --block 1M --depth 4 --size 64M --samples 400 --sample-time 20ms \
                   --store none --quiet --json - --events events || status=$?; \
-                  rm mnt/other mnt/more; [ \"$(ls mnt)\" = lost+found ] || exit 80; \
+                  wait; rm -f mnt/other mnt/more; [ \"$(ls mnt)\" = lost+found ] || exit 80; \
                   [ \"$(stat -f -c %f mnt)\" -ge 290000 ] || { stat -f mnt >&2; exit 79; }; exit $status";
     let (out, _) = with_code(&in_own_mounts(dir.path(), script, &[]), 4);
     let measurement = &measurements(&out)[0];

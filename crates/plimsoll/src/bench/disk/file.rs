@@ -86,18 +86,14 @@ impl Filled {
         if kept.is_none() {
             lend::forget(cx);
         }
+        let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
         let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
         let noise = || Noise::new(cx.options.seed, "fill").with(seal);
-        let until = cx.options.until;
-        let filled = match (kept, &cx.options.target, &facts) {
+        let wanted = Wanted { cache, size, seal, until: cx.options.until };
+        let filled = match (kept, &device, &facts) {
             (Some(kept), ..) => kept,
-            (None, Some(target), _) => {
-                let device = claimed(cx, target, cache)?;
-                Filled::on_device(&device, Wanted { cache, size, seal, until }, &mut noise())?
-            }
-            (None, None, Some(facts)) => {
-                Filled::make(facts, Wanted { cache, size, seal, until }, &mut noise())?
-            }
+            (None, Some(device), _) => Filled::on_device(device, wanted, &mut noise())?,
+            (None, None, Some(facts)) => Filled::make(facts, wanted, &mut noise())?,
             (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
         if seal == Seal::Open {
@@ -172,7 +168,8 @@ impl Filled {
                 human(CHUNK as u64)
             )));
         }
-        Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings: Vec::new(), size, seal })
+        let warnings = device.remarks().iter().cloned().map(users_unknown).collect();
+        Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
     }
 
     /// On what the file is, for the record: what was really measured.
@@ -196,10 +193,12 @@ impl Filled {
 /// The device, claimed once for all cases of this worker: the kernel gives a claim back some time after the last
 /// ring that used it is gone, and another one meanwhile could get it.
 fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<RawDevice>, CannotMeasure> {
+    let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
-        Some(device) => device,
-        None => Arc::new(target.open(&Root::live(), cache).map_err(|error| error.cannot())?),
+        Some(device) => device.look_again(&root).map(|()| device),
+        None => target.open(&root, cache).map(Arc::new),
     };
+    let device = device.map_err(|error| error.cannot())?;
     cx.keep.put(CLAIM, Arc::clone(&device));
     Ok(device)
 }
@@ -296,6 +295,10 @@ fn unknown_contents(name: &str) -> Warning {
             "nobody knows what is on {name}: parts never written, or trimmed, may be answered without touching the medium"
         ),
     }
+}
+
+fn users_unknown(text: String) -> Warning {
+    Warning::Other { code: "device-users-unknown".to_owned(), text }
 }
 
 /// What a failure of the test file means for the case.

@@ -5,6 +5,7 @@
 //! it goes and [`data`] what it writes.
 
 mod busy;
+pub mod claim;
 mod crew;
 pub mod data;
 pub mod dir;
@@ -27,6 +28,7 @@ pub mod private;
 pub mod raw;
 mod reached;
 mod search;
+mod second_opinion;
 pub mod signature;
 pub mod source;
 mod steady;

@@ -1,24 +1,23 @@
 //! A block device that is measured itself, without a file system (`--target`).
 //!
 //! It is only read, unless the command line repeats the device and its serial number (`--destroy-data-on`). Before
-//! anything is written it must have no user at all, be claimed exclusively, and bear no mark of anybody's data; each
-//! refusal names its reason. A plan file or the environment cannot give this consent.
+//! anything is written it must be claimed ([`super::claim`]); each refusal names its reason. A plan file or the environment
+//! cannot give this consent.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Uid;
 use serde::{Deserialize, Serialize};
 
-use super::signature::{self, HEAD, TAIL};
+use super::claim::Claim;
 use super::target::Cache;
 use crate::case::Case;
-use crate::machine::disk::{openers, users};
+use crate::machine::disk::users;
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::root::Root;
 use crate::sample::CannotMeasure;
@@ -107,6 +106,23 @@ pub struct RawDevice {
     pub bytes: u64,
     /// What may be done to it.
     pub access: Access,
+    /// What was found, and is kept, so that it may be written to; `None` of a device that is only read.
+    pub claim: Option<Claim>,
+}
+
+impl RawDevice {
+    /// Looks again whether nobody has come to use the device since it was claimed, or changed what it is.
+    ///
+    /// # Errors
+    /// It may not be written to any more.
+    pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
+        self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
+    }
+
+    /// What nobody can know about who uses the device, each a sentence.
+    pub fn remarks(&self) -> &[String] {
+        self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
+    }
 }
 
 impl RawTarget {
@@ -119,29 +135,23 @@ impl RawTarget {
         let name = path(&self.device);
         let looked = look(&self.device)?;
         let number = looked.number;
-        let (access, file) = match &self.consent {
-            None => {
-                (Access::Read, reopen(&self.device, cache, Access::Read).map_err(|e| unopened(&name, e))?)
-            }
+        let open = |access| reopen(&self.device, cache, access).map_err(|error| unopened(&name, error));
+        let (access, file, claim) = match &self.consent {
+            None => (Access::Read, open(Access::Read)?, None),
             Some(consent) => {
                 self.consented(root, consent, &looked)?;
-                let file = reopen(&self.device, cache, Access::Destroy).map_err(|e| unopened(&name, e))?;
-                held_by_nobody(
-                    &name,
-                    &[number].into_iter().chain(users::whole(root, number)).collect::<Vec<_>>(),
-                )?;
-                nothing_on_it(&name, &looked)?;
-                (Access::Destroy, file)
+                let (file, claim) = Claim::on(root, &name, &looked, || open(Access::Destroy))?;
+                (Access::Destroy, file, Some(claim))
             }
         };
         let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
         if !same {
             return Err(RawError::Refused(format!("{name} became another device while it was looked at")));
         }
-        Ok(RawDevice { file, name, bytes: looked.bytes, access })
+        Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
     }
 
-    /// Whether consent was given for this very device, and nobody uses it.
+    /// Whether consent was given for this very device.
     fn consented(&self, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
         let name = path(&self.device);
         let refused = |why: String| Err(RawError::Refused(why));
@@ -167,18 +177,19 @@ impl RawTarget {
         if users::is_read_only(root, looked.number) {
             return refused(format!("{name} is read-only: nothing can be written to it"));
         }
-        match users::users(root, looked.number) {
-            users if users.is_empty() => Ok(()),
-            users => refused(format!("{name} {}; nothing was written to it", users.join(", and "))),
-        }
+        Ok(())
     }
 }
 
 /// A device that has been looked at.
-struct Looked {
-    number: DeviceNumber,
-    bytes: u64,
-    file: File,
+#[derive(Debug)]
+pub(super) struct Looked {
+    /// Its number.
+    pub(super) number: DeviceNumber,
+    /// Its size.
+    pub(super) bytes: u64,
+    /// Open for reading.
+    pub(super) file: File,
 }
 
 fn look(device: &Path) -> Result<Looked, RawError> {
@@ -234,46 +245,6 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
             RawError::Failed(format!("{name} refuses O_DIRECT, so the page cache cannot be bypassed"))
         }
         _ => RawError::Failed(format!("{name} cannot be opened: {error}")),
-    }
-}
-
-/// Refuses a device of which another process holds one of these numbers (its own, and that of its whole disk) open: it need not have claimed it to lose its data. Whoever looks at
-/// each device that changes (udev does, whenever a writer closes one) is given time to finish.
-fn held_by_nobody(name: &str, devices: &[DeviceNumber]) -> Result<(), RawError> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let begun = Instant::now();
-    while let Some(opener) = devices.iter().find_map(|device| openers::opener(*device)) {
-        if begun.elapsed() >= PATIENCE {
-            return Err(RawError::Refused(format!(
-                "{name} is held open by process {} ({}), which may use it; nothing was written to it. End that process, \
-                 or wait until it has closed the device",
-                opener.process, opener.name
-            )));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
-}
-
-/// Refuses a device that bears the mark of a file system, a partition table or a volume manager.
-fn nothing_on_it(name: &str, looked: &Looked) -> Result<(), RawError> {
-    // What the page cache holds of the device may be older than what is on it.
-    let _ = rustix::fs::fadvise(&looked.file, 0, None, Advice::DontNeed);
-    let part = |offset: u64, most: usize| {
-        let length = usize::try_from(looked.bytes).map_or(most, |bytes| bytes.min(most));
-        let mut bytes = vec![0; length];
-        looked.file.read_exact_at(&mut bytes, offset).map(|()| bytes)
-    };
-    let unread = |error: std::io::Error| {
-        RawError::Failed(format!("{name} cannot be read, so nobody knows what is on it: {error}"))
-    };
-    let head = part(0, HEAD).map_err(unread)?;
-    let tail = part(looked.bytes.saturating_sub(TAIL as u64), TAIL).map_err(unread)?;
-    match signature::found(&head, &tail, looked.bytes) {
-        None => Ok(()),
-        Some(what) => Err(RawError::Refused(format!(
-            "{name} holds {what}; nothing was written to it. If it is really not needed, wipefs -a removes the mark"
-        ))),
     }
 }
 

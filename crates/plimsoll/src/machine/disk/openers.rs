@@ -1,11 +1,15 @@
-//! Processes that hold a block device open without claiming it: the kernel grants an exclusive claim beside them.
+//! Processes that hold a device or file open, or mapped, without claiming it: the kernel grants an exclusive claim all the
+//! same.
 
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
-
+use super::thing::{FileId, Thing};
 use crate::machine::mounts::DeviceNumber;
+use crate::machine::root::{ReadError, Root};
 use crate::text::shown_bytes;
+
+/// The most of a process's list of mappings that is read, in bytes.
+const MAPS_CAP: u64 = 4 << 20;
 
 /// A process that holds a file open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,50 +20,149 @@ pub struct Opener {
     pub name: String,
 }
 
-/// The first process, other than plimsoll's own, that holds the block device open. What this user may not look at is
-/// left out.
-pub fn opener(device: DeviceNumber) -> Option<Opener> {
-    first_with(|about| {
-        FileType::from_raw_mode(about.stx_mode.into()) == FileType::BlockDevice
-            && DeviceNumber { major: about.stx_rdev_major, minor: about.stx_rdev_minor } == device
+/// What is looked for among the open files of all processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// The device or file.
+    pub thing: Thing,
+    /// What it is called.
+    pub name: String,
+    /// Who only reads it does not count: managers of devices look at the members of what they manage.
+    pub writers_only: bool,
+    /// Processes that do not count: they serve the device.
+    pub exempt: Vec<u32>,
+}
+
+/// What this user could see of the processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The first process that holds one of the things, and which of them, by its place in the list.
+    pub holder: Option<(Opener, usize)>,
+    /// Processes whose files this user may not look at.
+    pub unseen: usize,
+}
+
+/// The first process, other than plimsoll's own, that holds one of the things open or mapped.
+pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
+    let program = |process: &str| {
+        root.about(format!("proc/{process}/exe"))
+            .map(|about| (about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
+    };
+    let ours = program("self").filter(|_| root.is_live());
+    let mut seen = Seen::default();
+    for process in root.processes() {
+        let own = root.is_live()
+            && (process == std::process::id() || (ours.is_some() && program(&process.to_string()) == ours));
+        if own {
+            continue;
+        }
+        match held_by(root, process, watched) {
+            None => seen.unseen += 1,
+            Some(None) => {}
+            Some(Some(place)) => {
+                seen.holder = Some((Opener { process, name: name(root, process) }, place));
+                return seen;
+            }
+        }
+    }
+    seen
+}
+
+/// What a process calls itself.
+pub fn name(root: &Root, process: u32) -> String {
+    let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
+    shown_bytes(comm.trim_ascii_end())
+}
+
+/// What a process has open: where each leads to, and whether it may be written through.
+pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
+    let dir = PathBuf::from(format!("proc/{process}/fd"));
+    let links = match root.names(&dir) {
+        Ok(names) => names.into_iter().map(|name| dir.join(name)),
+        Err(ReadError::Denied(_)) => return None,
+        // It has ended meanwhile.
+        Err(_) => return Some(Vec::new()),
+    };
+    Some(links.filter_map(|link| Some((link.clone(), Thing::open_at(root, &link)?))).collect())
+}
+
+/// What a line of `/proc/PID/fdinfo` says of an open file, after its name (proc_pid_fdinfo(5)).
+pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
+    let dir = link.parent()?.parent()?;
+    let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
+    info.lines().find_map(|text| text.strip_prefix(line)).map(|text| text.trim().to_owned())
+}
+
+/// How a file was opened, by open(2)'s flags; unknown where the kernel does not say.
+pub fn access(root: &Root, link: &Path) -> Option<Access> {
+    const MODE: u32 = 3;
+    match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
+        0 => Some(Access::Read),
+        1 => Some(Access::Write),
+        _ => Some(Access::Both),
+    }
+}
+
+/// What a file was opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading alone.
+    Read,
+    /// Writing alone.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// Which of the things the process holds; `None` where it may not be looked at.
+fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Option<usize>> {
+    let place =
+        |thing: Thing| watched.iter().position(|one| one.thing == thing && !one.exempt.contains(&process));
+    let counts = |place: &usize, link: &Path| {
+        !watched[*place].writers_only || access(root, link) != Some(Access::Read)
+    };
+    let files = open_files(root, process)?;
+    let open = files.iter().find_map(|(link, thing)| place(*thing).filter(|place| counts(place, link)));
+    Some(
+        open.or_else(|| mapped(root, process, &place, watched).filter(|place| !watched[*place].writers_only)),
+    )
+}
+
+/// A mapping outlives the descriptor it was made with.
+fn mapped(
+    root: &Root,
+    process: u32,
+    place: &impl Fn(Thing) -> Option<usize>,
+    watched: &[Watched],
+) -> Option<usize> {
+    let maps = root.head(Path::new(&format!("proc/{process}/maps")), MAPS_CAP).ok()?;
+    let inode = |thing: &Thing| if let Thing::File(file) = thing { Some(file.inode) } else { None };
+    maps.split(|byte| *byte == b'\n').filter_map(mapping).find_map(|(range, mapped)| {
+        if let Some(found) = mapped.and_then(place) {
+            return Some(found);
+        }
+        // Which device it is only the link tells, and the number of the file system is not that of stat(2) everywhere (btrfs).
+        let like = |one: &Watched| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
+        if !watched.iter().any(like) {
+            return None;
+        }
+        place(Thing::open_at(root, Path::new(&format!("proc/{process}/map_files/{range}")))?)
     })
 }
 
-fn first_with(is_it: impl Fn(&Statx) -> bool) -> Option<Opener> {
-    let program = |process: &Path| look(&process.join("exe")).map(|about| identity(&about));
-    let ours = program(Path::new("/proc/self"));
-    let holds = |process: &&PathBuf| {
-        let fds = entries(&process.join("fd"));
-        fds.iter().filter_map(|fd| look(fd)).any(|about| is_it(&about))
-    };
-    let processes = entries(Path::new("/proc"));
-    let found = processes
-        .iter()
-        .filter(|process| number(process).is_some_and(|id| id != std::process::id()))
-        .filter(|process| ours.is_none() || program(process) != ours)
-        .find(holds)?;
-    let name = std::fs::read(found.join("comm")).unwrap_or_default();
-    Some(Opener { process: number(found)?, name: shown_bytes(name.trim_ascii_end()) })
-}
-
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    let listed = std::fs::read_dir(dir).into_iter().flatten();
-    listed.filter_map(|entry| Some(entry.ok()?.path())).collect()
-}
-
-/// The id of the process that a directory of /proc is about.
-fn number(process: &Path) -> Option<u32> {
-    process.file_name()?.to_str()?.parse().ok()
-}
-
-/// Not asking a server, which may be gone, about a file on it.
-fn look(path: &Path) -> Option<Statx> {
-    rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()
-}
-
-/// Which file it is.
-fn identity(about: &Statx) -> (DeviceNumber, u64) {
-    (DeviceNumber { major: about.stx_dev_major, minor: about.stx_dev_minor }, about.stx_ino)
+/// `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file`: the range, and the file that is mapped (proc_pid_maps(5)), `None` for
+/// a device.
+fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
+    let line = String::from_utf8_lossy(line);
+    let mut fields = line.split_whitespace();
+    let (range, system, inode) = (fields.next()?, fields.nth(2)?, fields.next()?);
+    let (major, minor) = system.split_once(':')?;
+    let hex = |text: &str| u32::from_str_radix(text, 16).ok();
+    let system = DeviceNumber { major: hex(major)?, minor: hex(minor)? };
+    let inode: u64 = inode.parse().ok().filter(|inode| *inode != 0)?;
+    let path = fields.next().unwrap_or_default();
+    let device = path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+    Some((range.to_owned(), (!device).then_some(Thing::File(FileId { system, inode }))))
 }
 
 #[cfg(test)]
@@ -67,17 +170,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_holds_a_file_open_is_named_but_not_this_program() {
+    fn who_holds_a_file_open_or_mapped_is_named_but_not_this_program() {
+        let root = Root::live();
         let file = tempfile::NamedTempFile::new().expect("temporary file");
-        let wanted = identity(&look(file.path()).expect("there"));
-        let found = || first_with(|about| identity(about) == wanted);
-        assert_eq!(found(), None, "this process holds it");
+        let thing = Thing::at(&root, file.path()).expect("there");
+        let watched =
+            |writers_only| Watched { thing, name: "file".to_owned(), writers_only, exempt: Vec::new() };
+        let found = |watched: Watched| holder(&root, &[watched]).holder;
+        assert_eq!(found(watched(false)), None, "this process holds it");
         let open = file.reopen().expect("open");
-        let mut holder = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
-        let opener = found();
-        holder.kill().expect("end");
-        holder.wait().expect("end");
-        assert_eq!(opener, Some(Opener { process: holder.id(), name: "sleep".to_owned() }));
-        assert_eq!(found(), None);
+        let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
+        let opener = Opener { process: sleep.id(), name: "sleep".to_owned() };
+        let by_both = [found(watched(false)), found(watched(true))];
+        let exempt = found(Watched { exempt: vec![sleep.id()], ..watched(false) });
+        sleep.kill().expect("end");
+        sleep.wait().expect("end");
+        assert_eq!(by_both, [Some((opener.clone(), 0)), Some((opener, 0))]);
+        assert_eq!((exempt, found(watched(false))), (None, None));
+        let open = std::fs::File::open(file.path()).expect("open");
+        let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
+        let reads = [found(watched(false)).is_some(), found(watched(true)).is_some()];
+        sleep.kill().expect("end");
+        sleep.wait().expect("end");
+        assert_eq!(reads, [true, false], "it only reads");
+    }
+
+    #[test]
+    fn a_line_of_the_mappings_is_taken_apart() {
+        let of = |line: &str| mapping(line.as_bytes());
+        let file = Thing::File(FileId { system: DeviceNumber { major: 254, minor: 1 }, inode: 1234 });
+        assert_eq!(
+            of("7f52-7f53 rw-s 00000000 fe:01 1234    /data/a file"),
+            Some(("7f52-7f53".to_owned(), Some(file)))
+        );
+        assert_eq!(of("7f52-7f53 rw-s 00000000 00:05 99 /dev/sdb"), Some(("7f52-7f53".to_owned(), None)));
+        for none in ["", "7f52-7f53 rw-p 00000000 00:00 0", "7f52-7f53 rw-p 00000000 00:00 0 [heap]"] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 }

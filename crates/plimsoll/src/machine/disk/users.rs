@@ -1,46 +1,99 @@
-//! Who uses a block device: mounts, partitions, devices built on it, swap, loop devices that read from it.
+//! Who uses the bytes of a block device: mounts, partitions, devices built on it, swap, loop devices, exports; and the same
+//! for everything that it is made of, since what is written to it is written there.
 //!
-//! All of it is told before anything is written to the device. What cannot be read counts as a user: a check that
+//! All of it is found before anything is written to the device. What cannot be read counts as a user: a check that
 //! does not see is no consent.
 
 use std::path::{Path, PathBuf};
 
+use super::openers::Watched;
 use super::place_of;
-use crate::machine::mounts::{self, DeviceNumber};
-use crate::machine::root::{ReadError, Root};
-use crate::text::{shown, shown_bytes};
+use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
+use super::stack::{Node, Reached, Stack, name_of};
+use super::survey::Survey;
+use super::thing::Thing;
+use crate::machine::mounts::DeviceNumber;
+use crate::machine::root::Root;
+use crate::machine::storage::Medium;
+use crate::text::shown_bytes;
 
-/// The users of the device `number`, each as the end of a sentence (`is mounted on /data`); empty when nobody uses
-/// it. The disk of a partition counts as well, where it is used as a whole.
-pub fn users(root: &Root, number: DeviceNumber) -> Vec<String> {
-    let place = match place_of(root, number) {
-        Ok(place) => place,
-        Err(why) => return vec![format!("is not described by sysfs: {why}")],
-    };
-    let mut found = Users { root, said: Vec::new() };
-    let partitions = found.partitions(&place);
-    if !partitions.is_empty() {
-        let names: Vec<String> = partitions.iter().map(|place| name_of(place)).collect();
-        found.said.push(format!("has partitions: {}", names.join(", ")));
-    }
-    let whole = place.parent().filter(|_| root.exists(place.join("partition")));
-    let all: Vec<PathBuf> = [place.clone()].into_iter().chain(partitions).collect();
-    for place in all.iter().map(PathBuf::as_path).chain(whole) {
-        found.of(place, place == all[0]);
-    }
-    found.said
+/// How many users are named.
+const MOST_NAMED: usize = 4;
+
+/// What was found out about who uses a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Its users, each as the end of a sentence (`is mounted on /data`); empty when nobody uses it.
+    pub users: Vec<String>,
+    /// What nobody can know from here, each a sentence.
+    pub remarks: Vec<String>,
+    /// The device and all that its bytes are kept in.
+    pub stack: Stack,
+    /// Devices that need be claimed with it, and files and devices whose own marks count.
+    pub below: Vec<Below>,
+    /// What no process may hold open.
+    pub watched: Vec<Watched>,
 }
 
-/// The disk that the device is a partition of.
-pub fn whole(root: &Root, number: DeviceNumber) -> Option<DeviceNumber> {
-    let place = place_of(root, number).ok()?;
-    let disk = place.parent().filter(|_| root.exists(place.join("partition")))?;
-    root.line(disk.join("dev")).ok()?.parse().ok()
+/// Something below the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Below {
+    /// Which it is.
+    pub thing: Thing,
+    /// What it is called.
+    pub name: String,
+    /// A path by which it can be opened; `None` where there is none.
+    pub path: Option<PathBuf>,
+    /// Nobody need have claimed it: a loop device does not claim what is behind it.
+    pub claimable: bool,
+    /// The device shows but a part of it.
+    pub partial: bool,
+}
+
+impl Use {
+    /// The users as one sentence's end, the first few by name.
+    pub fn sentence(&self) -> Option<String> {
+        let named = self.users.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", and ");
+        match self.users.len() {
+            0 => None,
+            all if all > MOST_NAMED => Some(format!("{named}, and has {} more users", all - MOST_NAMED)),
+            _ => Some(named),
+        }
+    }
+}
+
+/// Who uses the device `number`, or anything that it is made of. Processes that hold it open are not looked for here.
+pub fn examine(root: &Root, number: DeviceNumber) -> Use {
+    let place = match place_of(root, number) {
+        Ok(place) => place,
+        Err(why) => {
+            return Use { users: vec![format!("is not described by sysfs: {why}")], ..Use::default() };
+        }
+    };
+    let mut said = Vec::new();
+    let survey = Survey::of(root, &mut said);
+    let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
+    let stack = Stack::below(root, number, &place, &survey.loops, &fuse);
+    said.extend(stack.untold.iter().cloned());
+    let looked = Look { survey, stack: &stack };
+    for at in 0..stack.nodes.len() {
+        said.extend(looked.users_of(at));
+    }
+    let remarks = looked.remarks();
+    let (below, watched) = (looked.below(), looked.watched());
+    Use { users: said, remarks, below, watched, stack }
 }
 
 /// Whether the device refuses writes, as sysfs says.
 pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
     place_of(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
+}
+
+/// The number that the kernel gives anew whenever another medium is in the device or another file behind it.
+pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
+    let place = place_of(root, number).ok()?;
+    let of = |place: &Path| root.number(place.join("diskseq")).ok();
+    of(&place).or_else(|| of(place.parent()?))
 }
 
 /// The serial number of the device, or of the disk that the partition is on; `None` for what has none.
@@ -60,181 +113,171 @@ fn page_80(root: &Root, disk: &Path) -> Option<String> {
     Some(shown_bytes(text)).filter(|text| text.is_ascii())
 }
 
-struct Users<'a> {
-    root: &'a Root,
-    said: Vec<String>,
+/// A survey, and the stack that it is asked about.
+struct Look<'a> {
+    survey: Survey<'a>,
+    stack: &'a Stack,
 }
 
-impl Users<'_> {
-    /// Keeps what was found, or that it could not be found out.
-    fn told<T>(&mut self, what: &str, found: Result<T, ReadError>) -> Option<T> {
-        found.map_err(|why| self.said.push(format!("has {what} that cannot be told: {why}"))).ok()
+impl Look<'_> {
+    /// Who uses one device or file of the stack, other than what is above it in the stack.
+    fn users_of(&self, at: usize) -> Vec<String> {
+        let node = &self.stack.nodes[at];
+        let place = node.place.as_deref();
+        let left_out = |name: &str| self.stack.has(name) || self.keeps_apart(node, name);
+        let mut said = self.partitions(node);
+        said.extend(self.survey.direct(node.thing, place, &left_out));
+        let lead = self.lead(node);
+        said.into_iter().map(|said| format!("{lead}{said}")).collect()
     }
 
-    fn partitions(&mut self, place: &Path) -> Vec<PathBuf> {
-        let names = self.root.names(place);
-        let names = self.told("partitions", names).unwrap_or_default();
-        let places = names.iter().map(|name| place.join(name));
-        places.filter(|place| self.root.exists(place.join("partition"))).collect()
-    }
-
-    /// The users of one device, disk or partition.
-    fn of(&mut self, place: &Path, itself: bool) {
-        let name = name_of(place);
-        let who = if itself { String::new() } else { format!("({name}) ") };
-        let holders = self.root.names(place.join("holders"));
-        let holders = self.told("holders", holders).unwrap_or_default();
-        if !holders.is_empty() {
-            let holders: Vec<String> = holders.iter().map(|holder| self.described(holder)).collect();
-            self.said.push(format!("{who}is part of {}", holders.join(", ")));
-        }
-        self.mounted(place, &name, &who);
-        self.swap(&name, &who);
-        self.read_by_loops(&name, &who);
-    }
-
-    /// `dm-0 (LVM-…)` with what the device calls itself.
-    fn described(&self, holder: &str) -> String {
-        let line = |file: &str| self.root.line(Path::new("sys/class/block").join(holder).join(file)).ok();
-        match line("dm/name").or_else(|| line("md/level")) {
-            Some(known) => shown(&format!("{holder} ({known})")),
-            None => shown(holder),
-        }
-    }
-
-    fn mounted(&mut self, place: &Path, name: &str, who: &str) {
-        let number = self.root.parse::<DeviceNumber>(place.join("dev"), "a device number").ok();
-        let mounts = mounts::read(self.root);
-        let mounts = self.told("mounts", mounts).unwrap_or_default();
-        let source = Path::new("/dev").join(name);
-        let its = |mount: &&mounts::Mount| number == Some(mount.device) || mount.source == source;
-        if let Some(mount) = mounts.iter().find(its) {
-            let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
-            self.said.push(format!("{who}is mounted on {point}"));
-        }
-        const BTRFS: &str = "sys/fs/btrfs";
-        for system in self.root.names(BTRFS).unwrap_or_default() {
-            if self.root.exists(Path::new(BTRFS).join(&system).join("devices").join(name)) {
-                self.said.push(format!("{who}is part of the mounted btrfs {system}"));
-            }
-        }
-    }
-
-    fn swap(&mut self, name: &str, who: &str) {
-        let table = match self.root.text("proc/swaps") {
-            // A kernel without swap has no such file.
-            Err(ReadError::Missing(_)) => return,
-            found => self.told("swap areas", found).unwrap_or_default(),
+    /// Whether a device built on the node has nothing in common with what is built on it in the stack.
+    fn keeps_apart(&self, node: &Node, other: &str) -> bool {
+        let root = self.survey.root;
+        let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
+            return false;
         };
-        let mut areas = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-        if areas.any(|area| Path::new(area).file_name().is_some_and(|file| *file == *name)) {
-            self.said.push(format!("{who}is in use as swap"));
+        let other = root.resolve(Path::new("sys/class/block").join(other));
+        node.reached == Reached::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
+    }
+
+    /// How the node comes to matter, as the beginning of what is said of it.
+    fn lead(&self, node: &Node) -> String {
+        let name = &node.name;
+        match node.reached {
+            Reached::Itself => String::new(),
+            Reached::Disk => format!("is a partition of {name}, which "),
+            Reached::Member => format!("is made of {name}, which "),
+            Reached::Loop { .. } => format!("reads from {name}, which "),
+            Reached::Memory => format!("writes back to {name}, which "),
+            Reached::Served { certain: true } => format!("is served from {name}, which "),
+            Reached::Served { certain: false } => format!("may be served from {name}, which "),
+            Reached::OtherPath => format!("is the same disk as {name}, which "),
         }
     }
 
-    fn read_by_loops(&mut self, name: &str, who: &str) {
-        let device = format!("/dev/{name}");
-        let all = self.root.names("sys/block").unwrap_or_default();
-        for looped in all.iter().filter(|n| n.starts_with("loop")) {
-            let file = self.root.line(Path::new("sys/block").join(looped).join("loop/backing_file"));
-            if file.is_ok_and(|file| file == device) {
-                self.said.push(format!("{who}is what {looped} reads from"));
+    /// The partitions of a node that have bytes in common with the device.
+    fn partitions(&self, node: &Node) -> Vec<String> {
+        let Some(place) = node.place.as_deref() else { return Vec::new() };
+        let root = self.survey.root;
+        let names = match root.names(place) {
+            Ok(names) => names,
+            Err(why) => return vec![format!("has partitions that cannot be read: {why}")],
+        };
+        let all =
+            names.iter().map(|name| place.join(name)).filter(|place| root.exists(place.join("partition")));
+        let places = || self.stack.nodes.iter().filter_map(|node| node.place.as_deref());
+        let in_stack = |place: &Path| places().any(|known| known == place);
+        let mut said = Vec::new();
+        let mut named = Vec::new();
+        for partition in all.filter(|place| !in_stack(place)) {
+            let name = name_of(&partition);
+            let siblings = || places().filter(|known| known.parent() == Some(place));
+            let overlaps = || siblings().any(|known| partitions_overlap(root, known, &partition));
+            if node.reached == Reached::Disk && !overlaps() {
+                continue;
+            }
+            let number = root.line(partition.join("dev")).ok().and_then(|dev| dev.parse().ok());
+            let users =
+                number.map(|number| self.survey.direct(Thing::Block(number), Some(&partition), &|_| false));
+            let users = users.unwrap_or_else(|| vec!["cannot be looked at".to_owned()]);
+            let harmless = matches!(node.reached, Reached::Member | Reached::OtherPath) && users.is_empty();
+            if !harmless {
+                said.extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
+                named.push(name);
             }
         }
+        if !named.is_empty() {
+            said.insert(0, format!("has partitions: {}", named.join(", ")));
+        }
+        said
     }
-}
 
-fn name_of(place: &Path) -> String {
-    place.file_name().map(|name| shown_bytes(name.as_encoded_bytes())).unwrap_or_default()
+    /// What has to be claimed and read of what is below.
+    fn below(&self) -> Vec<Below> {
+        let root = self.survey.root;
+        let mut partial = vec![false; self.stack.nodes.len()];
+        let mut all = Vec::new();
+        for (at, node) in self.stack.nodes.iter().enumerate().skip(1) {
+            let above = self.stack.nodes[node.from].place.as_deref();
+            let (claimable, part) = match node.reached {
+                Reached::Loop { partial } => (true, partial),
+                Reached::Served { .. } => (false, true),
+                Reached::Member if above.is_some_and(|above| !marks_its_members(root, above)) => {
+                    (false, true)
+                }
+                _ => continue,
+            };
+            partial[at] = part || partial[node.from];
+            let by_name = || {
+                matches!(node.thing, Thing::Block(_))
+                    .then(|| Path::new("/dev").join(node.name.replace('!', "/")))
+            };
+            let path = node
+                .path
+                .clone()
+                .or_else(|| by_name().filter(|path| Thing::at(root, path) == Some(node.thing)));
+            let name = node.name.clone();
+            all.push(Below { thing: node.thing, name, path, claimable, partial: partial[at] });
+        }
+        all
+    }
+
+    /// What no process may hold open. Managers hold the members of what they manage, and look at them.
+    fn watched(&self) -> Vec<Watched> {
+        let watched = |node: &Node| Watched {
+            thing: node.thing,
+            name: match node.reached {
+                Reached::Itself => String::new(),
+                _ => node.name.clone(),
+            },
+            writers_only: matches!(node.reached, Reached::Member | Reached::OtherPath | Reached::Memory),
+            exempt: node.server.into_iter().collect(),
+        };
+        self.stack.nodes.iter().map(watched).collect()
+    }
+
+    /// What nobody can know from here.
+    fn remarks(&self) -> Vec<String> {
+        let mut said = self.stack.remarks.clone();
+        for node in &self.stack.nodes {
+            if let Thing::File(file) = node.thing
+                && let Some((Medium::Stacked | Medium::Network, kind)) = self.survey.medium(file.system)
+            {
+                said.push(format!(
+                    "{} is on a file system of type {kind}: who else uses what is behind that cannot be seen from here",
+                    node.name
+                ));
+            }
+            let place =
+                node.place.as_deref().map(|place| place.to_string_lossy().into_owned()).unwrap_or_default();
+            let remote = ["rbd", "rnbd", "drbd", "etherd"].iter().any(|kind| node.name.starts_with(kind));
+            let fabric = ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|part| place.contains(part));
+            if remote || fabric {
+                said.push(format!(
+                    "{} is shared over a network: who uses it on other machines cannot be seen from here",
+                    node.name
+                ));
+            }
+        }
+        let unseen = self.survey.tables.unseen;
+        if unseen > 0 {
+            said.push(format!("some processes' mounts cannot be looked at by this user: those of {unseen}"));
+        }
+        // The first namespace has this number in every kernel (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+        let first = self
+            .survey
+            .root
+            .link_text("proc/self/ns/pid")
+            .is_ok_and(|ns| ns.as_os_str() == "pid:[4026531836]");
+        if self.survey.root.is_live() && !first {
+            said.push(
+                "processes outside of this container cannot be seen: they may use the device".to_owned(),
+            );
+        }
+        said
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::fixture::{Fault, Fixture};
-
-    /// Two disks: sda with two partitions, sdb with none.
-    const DISKS: &str = "sys/dev/block/8:0 -> ../../devices/pci/ata1/host0/block/sda\n\
-        sys/dev/block/8:1 -> ../../devices/pci/ata1/host0/block/sda/sda1\n\
-        sys/dev/block/8:16 -> ../../devices/pci/ata2/host1/block/sdb\n\
-        sys/devices/pci/ata1/host0/block/sda/dev = 8:0\n\
-        sys/devices/pci/ata1/host0/block/sda/holders/\n\
-        sys/devices/pci/ata1/host0/block/sda/sda1/dev = 8:1\n\
-        sys/devices/pci/ata1/host0/block/sda/sda1/partition = 1\n\
-        sys/devices/pci/ata1/host0/block/sda/sda1/holders/\n\
-        sys/devices/pci/ata2/host1/block/sdb/dev = 8:16\n\
-        sys/devices/pci/ata2/host1/block/sdb/ro = 0\n\
-        sys/devices/pci/ata2/host1/block/sdb/device/serial = WD-1234  \n\
-        sys/devices/pci/ata2/host1/block/sdb/holders/\n\
-        sys/block/loop7/loop/backing_file = /var/file\n\
-        proc/swaps = Filename Type Size Used Priority\n";
-    const NO_MOUNTS: &str = "proc/self/mountinfo = 1 0 0:2 / / rw - tmpfs none rw\n";
-    const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 16 };
-    const PARTED: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
-    const PARTITION: DeviceNumber = DeviceNumber { major: 8, minor: 1 };
-
-    fn told(more: &str, number: DeviceNumber) -> Result<String, Fault> {
-        let fixture = Fixture::unpack(&format!("{DISKS}{more}"))?;
-        Ok(users(&fixture.root, number).join("; "))
-    }
-
-    #[test]
-    fn a_lone_disk_has_no_user_and_its_serial_is_read() -> Result<(), Fault> {
-        assert_eq!(told(NO_MOUNTS, DISK)?, "");
-        let fixture = Fixture::unpack(DISKS)?;
-        assert_eq!(serial(&fixture.root, DISK).as_deref(), Some("WD-1234"));
-        assert_eq!(serial(&fixture.root, PARTED), None);
-        assert!(!is_read_only(&fixture.root, DISK));
-        Ok(())
-    }
-
-    #[test]
-    fn each_kind_of_user_is_named() -> Result<(), Fault> {
-        let sdb = "sys/devices/pci/ata2/host1/block/sdb";
-        let cases = [
-            ("proc/self/mountinfo = 5 1 8:16 / /mnt rw - ext4 /dev/sdb rw\n".to_owned(), "mounted on /mnt"),
-            (
-                "proc/self/mountinfo = 5 1 0:44 / /pool rw - btrfs /dev/sdb rw\n".to_owned(),
-                "mounted on /pool",
-            ),
-            (format!("{NO_MOUNTS}sys/fs/btrfs/1234/devices/sdb = x\n"), "mounted btrfs 1234"),
-            (
-                format!("{NO_MOUNTS}{sdb}/holders/dm-0 = x\nsys/class/block/dm-0/dm/name = vg-root\n"),
-                "part of dm-0 (vg-root)",
-            ),
-            (
-                format!("{NO_MOUNTS}{sdb}/holders/md0 = x\nsys/class/block/md0/md/level = raid1\n"),
-                "md0 (raid1)",
-            ),
-            (format!("{NO_MOUNTS}proc/swaps = /dev/sdb partition 1 0 -2\n"), "in use as swap"),
-            (format!("{NO_MOUNTS}sys/block/loop3/loop/backing_file = /dev/sdb\n"), "what loop3 reads from"),
-        ];
-        for (tree, expected) in cases {
-            let said = told(&tree, DISK)?;
-            assert!(said.contains(expected), "{expected}: {said}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_disk_answers_for_its_partitions_and_a_partition_for_its_disk() -> Result<(), Fault> {
-        let mounted = "proc/self/mountinfo = 5 1 8:1 / /home rw - ext4 /dev/sda1 rw\n";
-        let whole = told(mounted, PARTED)?;
-        assert!(
-            whole.contains("has partitions: sda1") && whole.contains("(sda1) is mounted on /home"),
-            "{whole}"
-        );
-        let held = format!("{NO_MOUNTS}sys/devices/pci/ata1/host0/block/sda/holders/dm-1 = x\n");
-        assert_eq!(told(&held, PARTITION)?, "(sda) is part of dm-1");
-        assert_eq!(told(NO_MOUNTS, PARTITION)?, "");
-        Ok(())
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_no_consent() -> Result<(), Fault> {
-        assert!(told("", DISK)?.contains("mounts that cannot be told"));
-        let empty = Fixture::unpack("proc/swaps = x\n")?;
-        assert!(users(&empty.root, DISK)[0].contains("not described by sysfs"));
-        Ok(())
-    }
-}
+mod tests;

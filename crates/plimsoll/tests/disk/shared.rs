@@ -1,0 +1,229 @@
+//! Devices whose bytes somebody else uses by another way: other loop devices, mounts, processes, on the file or the device
+//! behind them. Each is refused, and nothing that is behind it changes.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::devices::{Mounted, SIZE, on_device, run};
+use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
+use crate::support::scratch;
+
+const MIB: u64 = 1 << 20;
+
+fn bytes_of(device: &str) -> u64 {
+    let name = device.strip_prefix("/dev/").unwrap();
+    let sectors = std::fs::read_to_string(format!("/sys/block/{name}/size")).unwrap();
+    sectors.trim().parse::<u64>().unwrap() * 512
+}
+
+fn destroying(device: &str) -> std::process::Output {
+    let consent = format!("{device}:{}", bytes_of(device));
+    on_device(&["--target", device, "--destroy-data-on", &consent, "--op", "write", "--size", "4M"])
+}
+
+/// Nothing of the file system is left for the kernel to make later: it would change what is compared.
+fn made_ext4(device: &str) -> bool {
+    run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device])
+}
+
+/// Asserts that writing to the device is refused with these words, and that the file behind it all stays as it is.
+#[track_caller]
+fn refused(device: &str, behind: &Path, says: &[&str]) {
+    let bytes = || {
+        assert!(run("sync", &[device]));
+        std::fs::read(behind).unwrap()
+    };
+    let before = bytes();
+    one_line(&destroying(device), 3, &[says, &["nothing was written"]].concat());
+    assert!(bytes() == before, "what is behind the refused device was written to");
+}
+
+/// An image of [`SIZE`] with ext4 on it, mounted by one loop device.
+struct InUse<'a> {
+    _mounted: Mounted<'a>,
+    first: Loop,
+}
+
+impl<'a> InUse<'a> {
+    fn new(test: &str, dir: &Path, place: &'a Path) -> Option<Self> {
+        if !possible(test, &["losetup", "mkfs.ext4"]) {
+            return None;
+        }
+        let first = Loop::new(test, dir, SIZE, &[])?;
+        assert!(made_ext4(&first.device));
+        Some(InUse { _mounted: Mounted::new(&first.device, place), first })
+    }
+}
+
+#[test]
+fn another_loop_device_on_a_file_that_is_mounted_is_refused_by_the_mount() {
+    let dir = scratch();
+    let place = dir.path().join("mnt");
+    let Some(used) = InUse::new("another loop device on a mounted file", dir.path(), &place) else { return };
+    let name = used.first.device.strip_prefix("/dev/").unwrap();
+    let says = ["image", &format!("is what {name} reads from ({name} is mounted on "), "/mnt)"];
+    let bound = dir.path().join("bound");
+    std::fs::create_dir(&bound).unwrap();
+    let linked = dir.path().join("linked");
+    std::fs::hard_link(&used.first.image, &linked).unwrap();
+    assert!(run("mount", &["--bind", dir.path().to_str().unwrap(), bound.to_str().unwrap()]));
+    let paths = [used.first.image.clone(), bound.join("image"), linked];
+    let refuse = |path: &PathBuf, options: &[&str]| {
+        let Some(second) = Loop::on("a second loop device", path, options) else { return };
+        refused(&second.device, &used.first.image, &says[1..]);
+    };
+    paths.iter().for_each(|path| refuse(path, &["--offset", "16M"]));
+    refuse(&paths[0], &["--offset", "8M", "--sizelimit", "4M"]);
+    assert!(run("umount", &[bound.to_str().unwrap()]));
+    // On the device in place of the file.
+    let Some(second) =
+        Loop::on("a loop device on a mounted one", Path::new(&used.first.device), &["--offset", "16M"])
+    else {
+        return;
+    };
+    refused(
+        &second.device,
+        &used.first.image,
+        &[&format!("reads from {name}, which is mounted on "), "/mnt"],
+    );
+}
+
+#[test]
+fn loop_devices_on_parts_of_one_file_are_users_of_each_other_also_apart_and_deleted() {
+    let dir = scratch();
+    let image = dir.path().join("image");
+    std::fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
+    let on = |options: &[&str]| Loop::on("loop devices on parts of a file", &image, options);
+    let Some(first) = on(&["--sizelimit", "16M"]) else { return };
+    let Some(second) = on(&["--offset", "16M"]) else { return };
+    let name = first.device.strip_prefix("/dev/").unwrap();
+    refused(&second.device, &image, &["image", &format!("is what {name} reads from")]);
+    // Neither name nor path is needed to know the file.
+    let held = std::fs::File::open(&image).unwrap();
+    std::fs::remove_file(&image).unwrap();
+    one_line(&destroying(&second.device), 3, &[&format!("is what {name} reads from"), "nothing was written"]);
+    drop(held);
+}
+
+#[test]
+fn a_mount_in_another_namespace_is_found_through_the_file() {
+    let dir = scratch();
+    const TEST: &str = "a mount in another namespace";
+    if !possible(TEST, &["unshare", "losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let Some(first) = Loop::new(TEST, dir.path(), SIZE, &[]) else { return };
+    assert!(made_ext4(&first.device));
+    let place = dir.path().join("mnt");
+    std::fs::create_dir(&place).unwrap();
+    let mut holder = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-euc"])
+        .args(["mount \"$1\" \"$2\"; echo mounted; read -r _", "sh", &first.device])
+        .arg(&place)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 7];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+    let process = format!("/mnt in the mount namespace of process {} (sh)", holder.id());
+    let second = Loop::on(TEST, &first.image, &["--offset", "16M"]).unwrap();
+    refused(&second.device, &first.image, &["is mounted on", &process]);
+    drop(second);
+    let second = Loop::on(TEST, Path::new(&first.device), &["--offset", "16M"]).unwrap();
+    refused(&second.device, &first.image, &["reads from loop", "is mounted on", &process]);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+}
+
+#[test]
+fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
+    let dir = scratch();
+    const TEST: &str = "a part of a file that holds something";
+    let Some(whole) = Loop::new(TEST, dir.path(), SIZE, &[]) else { return };
+    let (name, image) = (whole.device.clone(), whole.image.clone());
+    assert!(run("mkswap", &[&name]));
+    // Through the device, then through the file alone.
+    let Some(part) = Loop::on(TEST, Path::new(&name), &["--offset", "16M"]) else { return };
+    refused(&part.device, &image, &["is a part of loop", "holds a swap area"]);
+    drop((part, whole));
+    let Some(part) = Loop::on(TEST, &image, &["--offset", "16M"]) else { return };
+    refused(&part.device, &image, &["is a part of /", "image, which holds a swap area", "wipefs"]);
+    drop(part);
+    // Nothing is on it any more: a part of a file that nobody uses may be written to.
+    assert!(run("wipefs", &["-a", image.to_str().unwrap()]));
+    let Some(part) = Loop::on(TEST, &image, &["--offset", "16M"]) else { return };
+    let rest = || std::fs::read(&image).unwrap()[..16 << 20].to_vec();
+    let before = rest();
+    with_code(&destroying(&part.device), 0);
+    assert!(rest() == before, "it wrote before the part");
+    // Its name is gone, and with it the way to look at the rest.
+    std::fs::remove_file(&image).unwrap();
+    one_line(&destroying(&part.device), 3, &["is a part of", "cannot be read", "nothing was written"]);
+}
+
+#[test]
+fn who_holds_the_file_behind_a_device_open_is_named() {
+    let dir = scratch();
+    let Some(device) = Loop::new("a file held open behind a device", dir.path(), SIZE, &[]) else { return };
+    let open = std::fs::File::open(&device.image).unwrap();
+    let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+    let process = format!("image, which is held open by process {} (sleep)", holder.id());
+    refused(&device.device, &device.image, &[&process, "End that process"]);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    with_code(&destroying(&device.device), 0);
+}
+
+#[test]
+fn a_device_behind_the_device_is_claimed_too() {
+    use std::os::unix::fs::OpenOptionsExt;
+    let dir = scratch();
+    let Some(lower) = Loop::new("a device behind a device", dir.path(), SIZE, &[]) else { return };
+    let Some(upper) = Loop::on("a device behind a device", Path::new(&lower.device), &["--offset", "16M"])
+    else {
+        return;
+    };
+    with_code(&destroying(&upper.device), 0);
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    let claim = std::fs::File::options().read(true).custom_flags(exclusive).open(&lower.device).unwrap();
+    let name = lower.device.strip_prefix("/dev/").unwrap();
+    refused(&upper.device, &lower.image, &[&format!("reads from {name}, which is in use"), "EBUSY"]);
+    drop(claim);
+    with_code(&destroying(&upper.device), 0);
+}
+
+#[test]
+fn a_user_that_comes_between_two_cases_ends_the_writing() {
+    let dir = scratch();
+    let Some(device) = Loop::new("a user that comes between two cases", dir.path(), SIZE, &[]) else {
+        return;
+    };
+    let events = dir.path().join("events");
+    assert!(Command::new("mkfifo").arg(&events).status().unwrap().success());
+    let mut run = Command::new(PROGRAM)
+        .args(["disk", "--op", "write", "--pattern", "random", "--block", "4K,8K", "--depth", "4"])
+        .args(["--samples", "40", "--sample-time", "50ms", "--size", "4M", "--store", "none", "--quiet"])
+        .args(["--target", &device.device, "--destroy-data-on", &format!("{}:{SIZE}", device.device)])
+        .arg("--json")
+        .arg(dir.path().join("run.json"))
+        .arg("--events")
+        .arg(&events)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(std::fs::File::open(&events).unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("sampled")), "it ended before it was sampled");
+    let second =
+        Loop::on("a user that comes between two cases", &device.image, &["--offset", "16M"]).unwrap();
+    lines.for_each(drop);
+    run.wait().unwrap();
+    let out = std::fs::read_to_string(dir.path().join("run.json")).unwrap();
+    let all = measurements(&out);
+    assert_eq!(all[0]["status"], "ok", "{}", all[0]["reason"]);
+    let name = second.device.strip_prefix("/dev/").unwrap();
+    let reason = all[1]["reason"].as_str().unwrap();
+    assert!(reason.contains(&format!("is what {name} reads from")), "{reason}");
+    assert_eq!(bytes_of(&second.device), SIZE - 16 * MIB);
+}
