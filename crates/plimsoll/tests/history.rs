@@ -188,6 +188,9 @@ fn what_is_exported_can_be_imported_once_and_is_no_baseline() {
     assert!(import(&["cut.json"], 2).1.contains("cut.json"));
 }
 
+/// What is done to a document.
+type Change = fn(&mut Value);
+
 /// One change for each thing that the history's tables demand of a run: unique, there, of its kind.
 #[test]
 fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
@@ -195,7 +198,7 @@ fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
     run(dir.path());
     let (document, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
     let document: Value = serde_json::from_str(&document).unwrap();
-    let changes: &[(&str, fn(&mut Value))] = &[
+    let changes: &[(&str, Change)] = &[
         ("run.id", |v| v["id"] = Value::Null),
         ("run.id", |v| v["id"] = "x".into()),
         ("run.started", |v| v["started"] = Value::Null),

@@ -173,6 +173,6 @@ fn machines_stay_apart_and_a_redacted_run_is_read_and_compared_as_any_other() {
     let (out, _) = ended(plimsoll(dir.path()).args(compare), 0);
     let compared: Value = serde_json::from_str(&out).unwrap();
     let found: Vec<&str> =
-        compared["compared"].as_array().unwrap().iter().filter_map(|c| c["case"].as_str()).collect();
+        compared["compared"].as_array().unwrap().iter().filter_map(|c| c["case"]["id"].as_str()).collect();
     assert!(ids[4..].iter().all(|id| found.contains(id)), "{found:?}");
 }

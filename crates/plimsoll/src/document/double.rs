@@ -7,12 +7,9 @@ use super::Run;
 use crate::measurement::Measurement;
 
 /// The first that comes a second time.
-fn second<T: Eq + Hash>(all: impl Iterator<Item = T>) -> Option<T>
-where
-    T: Clone,
-{
+fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = HashSet::new();
-    all.into_iter().find(|one| !seen.insert(one.clone()))
+    all.find(|one| !seen.insert(one.clone()))
 }
 
 impl Run {

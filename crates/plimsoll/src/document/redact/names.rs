@@ -177,8 +177,11 @@ impl Names {
     }
 
     fn enter(&mut self, name: &str) {
-        let replaced =
-            |word: &str| name.strip_prefix(word).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        let replaced = |word: &str| {
+            name.trim_matches(['[', ']'])
+                .strip_prefix(word)
+                .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        };
         let replaced = ["address", "address-"].into_iter().any(replaced);
         if name.is_empty() || name == "localhost" || replaced || self.host(name).is_some() {
             return;
