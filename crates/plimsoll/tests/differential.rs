@@ -113,10 +113,12 @@ fn round_trip(calls: &[Call]) -> Option<f64> {
     per_second(&named(calls, READS, 20)).map(f64::recip)
 }
 
-/// Mean time from an echo of 64 bytes that leaves to the packet of 84 that comes.
+/// Mean time from an echo of 64 bytes that leaves to the one that comes.
 fn echoes(calls: &[Call]) -> Option<f64> {
     let sent = named(calls, &["sendto"], 64);
-    let received = named(calls, READS, 84);
+    // With the header of the packet where its socket is raw.
+    let received = |call: &&Call| READS.contains(&call.name.as_str()) && [64, 84].contains(&call.gave);
+    let received: Vec<&Call> = calls.iter().filter(received).collect();
     let times = sent.iter().filter_map(|out| {
         let back = received.iter().find(|back| back.at > out.at)?;
         Some(back.at - out.at)
