@@ -93,6 +93,10 @@ impl Failure {
 /// A [`Failure`], when there is nothing to show but one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
+    if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. }) {
+        // What cannot be removed is told by `plimsoll doctor`.
+        let _ = peers::reaped();
+    }
     match typed {
         Typed::Measure { what, common, key } => {
             let key = far_end::key(key.as_deref())?;

@@ -163,7 +163,7 @@ fn hanging(dir: &Path, path: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     command.args(["cpu", "--op", "fma", "--type", "f64", "--threads", "1", "--sample-time", "10ms"]);
     command.args(["--samples", "1", "--against", "likwid-bench", "--store", "none", "--peer-path", &path]);
-    command.current_dir(dir).env("TMPDIR", dir);
+    command.current_dir(dir).env("TMPDIR", dir).env("XDG_STATE_HOME", dir.join("state"));
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     command
 }
@@ -206,6 +206,80 @@ fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
     let path = tool(dir.path(), ONE_MFLOPS);
     assert!(hanging(dir.path(), &path).status().unwrap().success());
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
+}
+
+/// Entries of the registry below `dir`; one that is empty was never written, and goes in an hour.
+fn entries(dir: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(dir.join("state/plimsoll/scratch")) else { return 0 };
+    entries.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > 0).count()
+}
+
+/// The next start elsewhere: another directory of temporary files, another working directory, another command.
+#[test]
+fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
+    let mark = dir.path().join("pid");
+    let script = format!(
+        "[ \"$1\" = -v ] && exit; mkdir -p a/b; head -c 100000 /dev/zero >a/b/data; ln -s {1} a/link; \
+         echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        mark.display(),
+        elsewhere.path().display()
+    );
+    let path = tool(programs.path(), &script);
+    let mut run = hanging(dir.path(), &path).spawn().unwrap();
+    until("the start of the tool", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+        mark.exists()
+    });
+    let start = |arguments: &[&str]| {
+        let mut other = plimsoll(elsewhere.path());
+        other.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
+        ended(other.args(arguments), 0).0
+    };
+    // While it lives nothing is taken from it.
+    start(&["peers"]);
+    assert!(directories(dir.path()).iter().any(|path| path.join("a/b/data").exists()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    gone(fs::read_to_string(&mark).unwrap().trim());
+    let left = directories(dir.path());
+    assert!(!left.is_empty());
+    let told = start(&["doctor", "--rounds", "0"]).split_whitespace().collect::<String>();
+    for path in &left {
+        assert!(told.contains(path.to_str().unwrap()), "{told}");
+    }
+    assert_eq!((directories(dir.path()), entries(dir.path())), (Vec::new(), 0));
+    assert!(start(&["doctor", "--rounds", "0"]).contains("left by killed runs"));
+}
+
+/// Killed at many moments while the directories of its tools are entered, made, locked and removed.
+#[test]
+fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
+    if std::process::Command::new("strace").arg("-V").output().is_err() {
+        skipped("killed while directories of tools are made", "strace is not installed");
+        return;
+    }
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
+    let path = tool(programs.path(), &format!("[ \"$1\" = -v ] && exit; echo left > HPL.out; {ONE_MFLOPS}"));
+    let moments =
+        [("mkdir", 1..=3), ("flock", 1..=4), ("rmdir", 1..=1), ("unlinkat", 1..=3), ("unlink", 1..=2)];
+    let mut kills = 0;
+    for (call, nth) in moments.into_iter().flat_map(|(call, times)| times.map(move |nth| (call, nth))) {
+        let run = hanging(dir.path(), &path);
+        let mut traced = std::process::Command::new("strace");
+        traced.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+        traced.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]).arg(run.get_program());
+        traced.args(run.get_args()).current_dir(dir.path());
+        traced.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let traced = traced.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        kills += usize::from(!traced.status().unwrap().success());
+        let mut next = plimsoll(elsewhere.path());
+        next.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
+        ended(next.arg("peers"), 0);
+        let left = (directories(dir.path()), directories(elsewhere.path()), entries(dir.path()));
+        assert_eq!(left, (Vec::new(), Vec::new(), 0), "{call} {nth}");
+    }
+    assert!(kills >= 5, "only {kills} of them hit");
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
         .current_dir(dir)
         .env("NO_COLOR", "1")
         .env("XDG_DATA_HOME", dir.join("data"))
+        .env("XDG_STATE_HOME", dir.join("state"))
         .timeout(Duration::from_secs(120));
     command
 }

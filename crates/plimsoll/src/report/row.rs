@@ -185,6 +185,8 @@ fn note(limit: &Limit) -> Option<String> {
     let origin = match limit.source {
         Source::Unknown => return limit.reason.as_ref().map(|reason| format!("unknown: {reason}")),
         Source::Derived => "limit",
+        Source::Documented => "configured limit",
+        Source::Inferred => "inferred limit",
         Source::Rated => "rated limit",
         Source::User => "your limit",
     };

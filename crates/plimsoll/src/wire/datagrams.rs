@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::course::Course;
 use super::message::{Account, Amount, Direction, Hex128, size, streams, time};
 use super::{MAX_DATAGRAM, MAX_MESSAGES, MAX_STREAMS};
 
@@ -115,6 +116,8 @@ pub struct UdpReceived {
     pub dropped: Option<u64>,
     /// Nanoseconds of CPU time of the receiving threads.
     pub cpu_nanos: u64,
+    /// When they arrived, each once.
+    pub course: Course,
 }
 
 /// What the far end saw of a transfer of datagrams.
@@ -180,6 +183,15 @@ impl Udp {
             }
             (Amount::Messages(_), None) => None,
         }
+    }
+}
+
+impl UdpReport {
+    pub(super) fn in_range(&self) -> Result<(), &'static str> {
+        if self.account.fullest_busy > 1_000_000 {
+            return Err("a CPU more than busy");
+        }
+        self.received.as_ref().map_or(Ok(()), |received| received.course.in_range())
     }
 }
 
