@@ -7,9 +7,9 @@ use super::Run;
 use crate::measurement::Measurement;
 
 /// The first that comes a second time.
-fn second<T: Eq + Hash>(all: impl Iterator<Item = T>) -> Option<T>
+fn second<T>(all: impl Iterator<Item = T>) -> Option<T>
 where
-    T: Clone,
+    T: Clone + Eq + Hash,
 {
     let mut seen = HashSet::new();
     all.into_iter().find(|one| !seen.insert(one.clone()))
