@@ -142,7 +142,13 @@ fn deepest(measurement: &Measurement) -> Option<String> {
 /// Where both ends of a round trip ran, and what the other places gave that were tried.
 fn seated(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get("placement")?.as_str()?;
-    let words = |name: &str| crate::text::shown_within(&name.replace('-', " "), 32);
+    let words = |name: &str| match name {
+        "same-cpu" => "one CPU".to_owned(),
+        "smt-siblings" => "two threads of a core".to_owned(),
+        "shared-cache" => "two cores of one cache".to_owned(),
+        "separate-caches" => "cores of two caches".to_owned(),
+        other => crate::text::shown_within(&other.replace('-', " "), 32),
+    };
     let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
     let others: Vec<String> = tried
         .into_iter()

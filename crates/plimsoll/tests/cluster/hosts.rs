@@ -366,10 +366,10 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether a process with this command line is meant.
     fn is(self, words: &[&[u8]]) -> bool {
-        let of_program = |word: &[u8]| {
-            (words[0].ends_with(b"/plimsoll") || words[0].ends_with(b"/plimsoll-other"))
-                && words.get(1) == Some(&word)
-        };
+        // A worker is started as the very program that runs, by its name alone.
+        let name = words[0].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let ours = name == b"plimsoll" || name == b"plimsoll-other";
+        let of_program = |word: &[u8]| ours && words.get(1) == Some(&word);
         match self {
             Kind::Rank => of_program(b"run"),
             Kind::Worker => of_program(b"worker"),
