@@ -82,7 +82,7 @@ fn a_device_that_may_only_be_read_cannot_be_verified() {
         .args(["--target", &device.device])
         .output()
         .unwrap();
-    let (out, _) = with_code(&output, 0);
+    let (out, _) = with_code(&output, 4);
     let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("--verify knows only what it wrote"), "{reason}");
 }
