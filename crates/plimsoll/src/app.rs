@@ -94,6 +94,10 @@ impl Failure {
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
     crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
+    if matches!(typed, Typed::Measure { .. } | Typed::Plan(_) | Typed::Peers { .. }) {
+        // What cannot be removed is told by `plimsoll doctor`.
+        let _ = peers::reaped();
+    }
     match typed {
         Typed::Measure { what, common, key } => {
             let key = far_end::key(key.as_deref())?;
@@ -113,7 +117,8 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
         Typed::Peers { named, install } => peers::list(&named, install),
-        Typed::Launch { cpus, command } => Err(peers::launch(&cpus, &command)),
+        Typed::Launch { cpus, becomes: true, command } => Err(peers::become_tool(&cpus, &command)),
+        Typed::Launch { cpus, becomes: false, command } => peers::launch(&cpus, &command),
         Typed::FarEnd => far_end::private(),
         Typed::Generate { directory } => generate::generate(&directory),
     }
@@ -263,13 +268,13 @@ fn run(
         }
     };
     let Begun { run: document, held: _held, .. } = begun;
-    let asked = interrupts.clone();
+    let ending = interrupts.clone();
     let mut seat = Seat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     let kept = outputs.finish(&seat.document);
     // Also while the documents were written.
-    let interrupted = interrupted || !asked.is_empty();
+    let interrupted = interrupted || !ending.is_empty();
     let own = ending::own(&seat.document, interrupted, kept);
     let code = ending::whole(&seat.document, &[own]);
     Ok(ExitCode::from(ending::judged(code, prepared, &seat.document)?))

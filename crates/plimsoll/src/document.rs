@@ -1,5 +1,6 @@
 //! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
 
+mod double;
 mod read;
 mod redact;
 

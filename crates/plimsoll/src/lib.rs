@@ -18,6 +18,7 @@ pub mod finding;
 #[cfg(test)]
 mod fixture;
 pub mod label;
+pub mod leftover;
 pub mod limit;
 pub mod links;
 pub mod machine;

@@ -11,7 +11,7 @@ mod peers;
 mod rating;
 
 pub use like::converted;
-pub use matrix::{Alike, Matrix, Measured};
+pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
 use std::collections::BTreeMap;
@@ -385,7 +385,9 @@ fn all_but_excluded(excluded: Excluded) -> Option<String> {
 /// Why a figure cannot be true, if it is past its limit.
 fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
-    if share <= TOLERANCE {
+    // Somebody's word, or this run's own conclusion: what passes it says nothing of the figure.
+    let is_physical = !matches!(limit.source, Source::Documented | Source::Inferred);
+    if share <= TOLERANCE || !is_physical {
         return None;
     }
     let cause = match (metric.unit, limit.kind) {

@@ -43,6 +43,10 @@ pub struct Sample {
     /// The points of a search or sweep, where the benchmark makes one: each names its parameters and figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<Point>,
+    /// Whether it shows that the samples before it were of another state, as before a burst of credit was used up: they
+    /// do not count then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renewed: bool,
     /// Under which conditions.
     #[serde(default)]
     pub conditions: Conditions,
@@ -96,8 +100,25 @@ pub fn has_moved(case: &Case, one: f64, other: f64) -> bool {
     }
 }
 
-/// Name in [`Conditions::more`]: the rate in bit/s that a token bucket of the kernel holds the interface to.
+/// Name in [`Conditions::more`]: the rate in bit/s that a queueing discipline of the kernel holds what leaves the interface to.
 pub const SHAPED: &str = "path_shaped";
+
+/// The same of what comes in by it: a policer of the kernel drops the rest.
+pub const POLICED: &str = "path_policed";
+
+/// The same of the server's interface, as the server says.
+pub const FAR_SHAPED: &str = "far_shaped";
+
+/// The same of what comes in at the server.
+pub const FAR_POLICED: &str = "far_policed";
+
+/// Name in [`Conditions::more`]: the rate in bit/s that the server allows in each direction, where that is less than it
+/// allows if nothing is asked, or is reached.
+pub const SERVER_CAP: &str = "server_max_rate";
+
+/// Name in [`Conditions::more`]: the rate in bit/s at which data arrived for good when the burst of a token bucket was used
+/// up.
+pub const BASE_RATE: &str = "path_base_rate";
 
 /// A distribution of times: (upper edge in nanoseconds, count), ascending, no zero counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -59,14 +59,20 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     let dir = scratch();
     run(dir.path(), "1.json");
     scaled(dir.path(), "1.json", "2.json", 100.0);
-    let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%"], 0);
-    assert!(err.contains("--fail-on ignores 1 undecided"), "{err}");
+    let blind = "gate blind: 1 of 1 figures could change by any amount without --fail-on 5.0% noticing";
+    let (out, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%"], 0);
+    assert!(err.contains(blind) && out.contains("gate blind"), "{err}");
+    let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%", "--strict"], 1);
+    assert!(err.contains(blind), "{err}");
+    let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--strict"], 2);
+    assert!(err.contains("--fail-on"), "{err}");
     let mut other: Value =
         serde_json::from_str(&fs::read_to_string(dir.path().join("1.json")).unwrap()).unwrap();
     other["measurements"][0]["status"] = "failed".into();
     fs::write(dir.path().join("3.json"), other.to_string()).unwrap();
     let (_, err) = compare(dir.path(), &["./1.json", "./3.json", "--fail-on", "5%"], 1);
     assert!(err.contains("nothing to compare"), "a gate that compares nothing is not passed: {err}");
+    assert!(err.contains("null is lost: A ok, B failed"), "{err}");
     other["measurements"] = serde_json::json!([]);
     fs::write(dir.path().join("4.json"), other.to_string()).unwrap();
     let (_, err) = compare(dir.path(), &["./1.json", "./4.json", "--fail-on", "5%"], 2);
@@ -106,6 +112,111 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     let (_, err) = ended(plimsoll(dir.path()).args(none).args(words), 2);
     assert!(err.contains("--store none has no runs") && err.lines().count() == 1, "{err}");
     assert!(!dir.path().join("none.json").exists(), "it is said before anything is measured");
+}
+
+/// A figure that the second side has lost fails the gate and what is required, in every format, unless that is to be ignored.
+#[test]
+fn what_was_lost_is_named_and_fails_the_gate() {
+    let dir = scratch();
+    let doctor = ["doctor", "--rounds=3", "--only", "null", "--quiet", "--store", "history.db"];
+    ended(plimsoll(dir.path()).args(doctor), 0);
+    run(dir.path(), "1.json");
+    let whole: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("1.json")).unwrap()).unwrap();
+    let with = |name: &str, end: &dyn Fn(&mut Value)| {
+        // A second case, which stays as it was.
+        let mut run = whole.clone();
+        let mut other = run["measurements"][0].clone();
+        other["case"] =
+            serde_json::json!({ "id": "null/threads=2", "benchmark": "null", "params": { "threads": 2 } });
+        run["measurements"].as_array_mut().unwrap().push(other);
+        end(&mut run["measurements"][1]);
+        fs::write(dir.path().join(name), run.to_string()).unwrap();
+    };
+    let stop = |status: &'static str, reason: &'static str| {
+        move |m: &mut Value| {
+            (m["status"], m["reason"]) = (status.into(), reason.into());
+            if status != "invalid" {
+                m["metrics"] = serde_json::json!([]);
+            }
+        }
+    };
+    with("a.json", &|_| {});
+    with("invalid.json", &stop("invalid", "past its limit"));
+    with("failed.json", &stop("failed", "no space"));
+    with("skipped.json", &stop("skipped", "not here"));
+    for (b, said) in [
+        ("./invalid.json", "B invalid (past its limit)"),
+        ("./failed.json", "B failed (no space)"),
+        ("./skipped.json", "B skipped (not here)"),
+        ("./1.json", "B missing (its plan lacks it)"),
+    ] {
+        let words = |more: &[&'static str]| -> Vec<&str> { [&["./a.json", b], more].concat() };
+        let gate = ["--fail-on", "99%"];
+        let (out, err) = compare(dir.path(), &words(&gate), 1);
+        assert!(err.contains(&format!("null threads 2 is lost: A ok, {said}")), "{err}");
+        assert!(out.contains(&format!("lost (1): A ok, {said}: null threads 2")), "{out}");
+        assert!(out.trim_end().lines().last().unwrap().contains("1 lost"), "{out}");
+        compare(dir.path(), &words(&[gate.as_slice(), &["--missing", "ignore"]].concat()), 0);
+        let (out, _) = compare(dir.path(), &words(&["--format", "markdown"]), 0);
+        assert!(out.contains("null threads 2"), "{out}");
+        let (out, _) = compare(dir.path(), &words(&["--format", "json", "--html", "page.html"]), 0);
+        let left: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(left["uncompared"][0]["kind"], "lost", "{out}");
+        assert_eq!(left["uncompared"][0]["case"]["id"], "null/threads=2");
+        let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+        assert!(page.contains("null threads 2") && !page.contains(">no real difference<"));
+        let required = ["--require", "null latency < 1 s"];
+        let (out, _) = compare(dir.path(), &words(&required), 1);
+        assert!(out.contains("NOT MET: null latency < 1 s: null threads 2: "), "{out}");
+    }
+    // What is new, or no figure on either side, is named and fails nothing.
+    let gate = ["--fail-on", "99%"];
+    let (out, _) = compare(dir.path(), &[&["./1.json", "./a.json"], gate.as_slice()].concat(), 0);
+    assert!(out.contains("new (1): A missing (its plan lacks it), B ok: null threads 2"), "{out}");
+    let (out, _) = compare(dir.path(), &[&["./failed.json", "./invalid.json"], gate.as_slice()].concat(), 0);
+    assert!(out.contains("not compared (1): A failed (no space), B invalid (past its limit)"), "{out}");
+    let (out, _) = compare(dir.path(), &["./failed.json", "./failed.json"], 0);
+    assert!(out.contains("both failed (no space): null threads 2"), "{out}");
+}
+
+/// One disturbed run of ten is no noise: what the others agree on is still seen.
+#[test]
+fn a_baseline_with_one_disturbed_run_still_sees() {
+    let dir = scratch();
+    run(dir.path(), "1.json");
+    // However this machine measures, and whoever else was there, the figure is as sharp as this.
+    let mut sharp: Value =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("1.json")).unwrap()).unwrap();
+    sharp["measurements"][0]["conditions"] = serde_json::json!({});
+    let summary = &mut sharp["measurements"][0]["metrics"][0]["summary"];
+    let median = summary["median"].as_f64().unwrap();
+    summary["ci95"] = serde_json::json!([median * 0.999, median * 1.001]);
+    fs::write(dir.path().join("1.json"), sharp.to_string()).unwrap();
+    for n in 0..10 {
+        let factor = if n == 6 { 16.0 } else { 1.0 + 0.002 * f64::from(n % 4) };
+        let file = format!("{n}.json");
+        scaled(dir.path(), "1.json", &file, factor);
+        let mut one: Value =
+            serde_json::from_str(&fs::read_to_string(dir.path().join(&file)).unwrap()).unwrap();
+        one["id"] = format!("019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e{n:02}").into();
+        fs::write(dir.path().join(&file), one.to_string()).unwrap();
+        ended(plimsoll(dir.path()).args(["history", "import", &file, "--store", "h.db"]), 0);
+        let id = one["id"].as_str().unwrap();
+        ended(plimsoll(dir.path()).args(["history", "tag", id, "before", "--store", "h.db"]), 0);
+    }
+    scaled(dir.path(), "1.json", "slow.json", 1.1);
+    let words =
+        ["compare", "before", "./slow.json", "--fail-on", "5%", "--format", "json", "--store", "h.db"];
+    let (out, err) = ended(plimsoll(dir.path()).args(words), 1);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let one = &document["compared"][0];
+    assert_eq!(
+        (&one["verdict"], &one["outliers"], &one["noise"]),
+        (&"worse".into(), &1.into(), &"runs".into()),
+        "{out}"
+    );
+    assert!(one["smallest"].as_f64().unwrap() < 0.05, "{out}");
+    assert_eq!(err.matches("is worse by").count(), 1, "{err}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::support::{ended, plimsoll, scratch};
 
 fn run(dir: &Path) {
@@ -71,7 +73,7 @@ fn what_leaves_the_machine_can_be_redacted() {
     let leaving = ["--redact", "--json", "run.json", "--html", "run.html"];
     ended(plimsoll(dir.path()).args(words).args(leaving), 0);
     let (kept, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
-    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
     let host = kept["machine"]["host"].as_str().unwrap().to_owned();
     let macs: Vec<String> = kept["machine"]["network"]
         .as_array()
@@ -184,6 +186,56 @@ fn what_is_exported_can_be_imported_once_and_is_no_baseline() {
     assert!(err.contains("no baseline"), "{err}");
     fs::write(there.path().join("cut.json"), &document[..document.len() / 2]).unwrap();
     assert!(import(&["cut.json"], 2).1.contains("cut.json"));
+}
+
+/// One change for each thing that the history's tables demand of a run: unique, there, of its kind.
+#[test]
+fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
+    let dir = scratch();
+    run(dir.path());
+    let (document, _) = ended(plimsoll(dir.path()).args(["export", "last", "--store", "history.db"]), 0);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let changes: &[(&str, fn(&mut Value))] = &[
+        ("run.id", |v| v["id"] = Value::Null),
+        ("run.id", |v| v["id"] = "x".into()),
+        ("run.started", |v| v["started"] = Value::Null),
+        ("run.state", |v| v["status"] = "running".into()),
+        ("run.plan", |v| v["plan"]["name"] = Value::Null),
+        ("run.machine", |v| v["machine"]["id"] = Value::Null),
+        ("run.elapsed_s", |v| v["elapsed_s"] = Value::Null),
+        ("run.elapsed_s", |v| v["elapsed_s"] = "long".into()),
+        ("measurement.case_id", |v| v["measurements"][0]["case"]["id"] = Value::Null),
+        ("measurement.status", |v| v["measurements"][0]["status"] = "good".into()),
+        ("series.metric", |v| v["measurements"][0]["metrics"][0]["name"] = Value::Null),
+        ("series.unit", |v| v["measurements"][0]["metrics"][0]["unit"] = Value::Null),
+        ("series.better", |v| v["measurements"][0]["metrics"][0]["better"] = "wider".into()),
+        ("point.median", |v| v["measurements"][0]["metrics"][0]["summary"]["median"] = Value::Null),
+        ("point.of_limit", |v| v["measurements"][0]["metrics"][0]["of_limit"] = "all".into()),
+        ("point (series, run, position)", |v| {
+            let metrics = v["measurements"][0]["metrics"].as_array_mut().unwrap();
+            metrics.push(metrics[0].clone());
+        }),
+        ("a case twice", |v| {
+            let measurements = v["measurements"].as_array_mut().unwrap();
+            measurements.push(measurements[0].clone());
+        }),
+        ("a machine twice", |v| {
+            let nodes = v["nodes"].as_array_mut().unwrap();
+            nodes.push(nodes[0].clone());
+        }),
+    ];
+    for (what, change) in changes {
+        let mut other = document.clone();
+        other["id"] = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88".into();
+        change(&mut other);
+        fs::write(dir.path().join("other.json"), other.to_string()).unwrap();
+        let (out, err) = history(dir.path(), &["import", "other.json"], 2);
+        assert!(out.is_empty() && err.lines().count() == 1 && err.contains("other.json"), "{what}: {err}");
+        let raw = ["UNIQUE", "NOT NULL", "CHECK", "constraint"].iter().any(|word| err.contains(word));
+        assert!(!raw && (err.contains(" twice") || !what.contains("twice")), "{what}: {err}");
+    }
+    let (list, _) = history(dir.path(), &["list"], 0);
+    assert_eq!(list.matches("1 ok").count(), 1, "{list}");
 }
 
 #[test]

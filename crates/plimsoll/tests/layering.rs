@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "random",
     "wall",
     "links",
+    "leftover",
     "quantity",
     "stats",
     "case",

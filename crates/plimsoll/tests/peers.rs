@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::network::Serving;
-use crate::support::{ended, measured, plimsoll, scratch, until};
+use crate::support::{ended, measured, place_for_programs, plimsoll, scratch, skipped, until};
 
 /// A program of ours in place of likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
@@ -28,7 +28,7 @@ fn beside(script: &str) -> Value {
 
 /// As [`beside`], with that many samples.
 fn beside_samples(script: &str, samples: usize) -> Value {
-    let dir = scratch();
+    let dir = place_for_programs();
     let path = tool(dir.path(), script);
     let isa = if std::arch::is_x86_feature_detected!("avx512f") { "avx512" } else { "avx2" };
     let case = ["cpu", "--op", "fma", "--type", "f64", "--isa", isa, "--threads", "1"];
@@ -99,7 +99,7 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
 
 #[test]
 fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let flags = ["memory", "--op", "copy", "--size", "64K", "--threads", "1", "--samples", "1"];
     let more = ["--against", "mbw,stream", "--json", "-", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(flags).args(more), 0);
@@ -111,7 +111,7 @@ fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
 
 #[test]
 fn an_unknown_tool_is_refused_with_the_nearest() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let (out, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "likwid"]), 2);
     assert!(out.is_empty() && err.contains("likwid-bench"), "{err}");
     let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "fio,installed"]), 2);
@@ -122,7 +122,7 @@ fn an_unknown_tool_is_refused_with_the_nearest() {
 
 #[test]
 fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("pids");
     let script = format!(
         "[ \"$1\" = -v ] && exit; sleep 1000 & echo \"$$ $!\" > {}.new; mv {0}.new {0}; wait",
@@ -148,7 +148,7 @@ fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
 
 #[test]
 fn tools_are_listed() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let (out, _) = ended(plimsoll(dir.path()).arg("peers"), 0);
     for name in ["likwid-bench", "stream", "fio", "iperf3", "ping"] {
         assert!(out.contains(name), "{out}");
@@ -163,7 +163,7 @@ fn hanging(dir: &Path, path: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     command.args(["cpu", "--op", "fma", "--type", "f64", "--threads", "1", "--sample-time", "10ms"]);
     command.args(["--samples", "1", "--against", "likwid-bench", "--store", "none", "--peer-path", &path]);
-    command.current_dir(dir).env("TMPDIR", dir);
+    command.current_dir(dir).env("TMPDIR", dir).env("XDG_STATE_HOME", dir.join("state"));
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     command
 }
@@ -183,7 +183,7 @@ fn gone(pid: &str) {
 
 #[test]
 fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("pid");
     let script = format!(
         "[ \"$1\" = -v ] && exit; echo left > HPL.out; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
@@ -208,9 +208,83 @@ fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
+/// Entries of the registry below `dir`; one that is empty was never written, and goes in an hour.
+fn entries(dir: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(dir.join("state/plimsoll/scratch")) else { return 0 };
+    entries.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > 0).count()
+}
+
+/// The next start elsewhere: another directory of temporary files, another working directory, another command.
+#[test]
+fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
+    let mark = dir.path().join("pid");
+    let script = format!(
+        "[ \"$1\" = -v ] && exit; mkdir -p a/b; head -c 100000 /dev/zero >a/b/data; ln -s {1} a/link; \
+         echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        mark.display(),
+        elsewhere.path().display()
+    );
+    let path = tool(programs.path(), &script);
+    let mut run = hanging(dir.path(), &path).spawn().unwrap();
+    until("the start of the tool", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+        mark.exists()
+    });
+    let start = |arguments: &[&str]| {
+        let mut other = plimsoll(elsewhere.path());
+        other.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
+        ended(other.args(arguments), 0).0
+    };
+    // While it lives nothing is taken from it.
+    start(&["peers"]);
+    assert!(directories(dir.path()).iter().any(|path| path.join("a/b/data").exists()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    gone(fs::read_to_string(&mark).unwrap().trim());
+    let left = directories(dir.path());
+    assert!(!left.is_empty());
+    let told = start(&["doctor", "--rounds", "0"]).split_whitespace().collect::<String>();
+    for path in &left {
+        assert!(told.contains(path.to_str().unwrap()), "{told}");
+    }
+    assert_eq!((directories(dir.path()), entries(dir.path())), (Vec::new(), 0));
+    assert!(start(&["doctor", "--rounds", "0"]).contains("left by killed runs"));
+}
+
+/// Killed at many moments while the directories of its tools are entered, made, locked and removed.
+#[test]
+fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
+    if std::process::Command::new("strace").arg("-V").output().is_err() {
+        skipped("killed while directories of tools are made", "strace is not installed");
+        return;
+    }
+    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
+    let path = tool(programs.path(), &format!("[ \"$1\" = -v ] && exit; echo left > HPL.out; {ONE_MFLOPS}"));
+    let moments =
+        [("mkdir", 1..=3), ("flock", 1..=4), ("rmdir", 1..=1), ("unlinkat", 1..=3), ("unlink", 1..=2)];
+    let mut kills = 0;
+    for (call, nth) in moments.into_iter().flat_map(|(call, times)| times.map(move |nth| (call, nth))) {
+        let run = hanging(dir.path(), &path);
+        let mut traced = std::process::Command::new("strace");
+        traced.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+        traced.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]).arg(run.get_program());
+        traced.args(run.get_args()).current_dir(dir.path());
+        traced.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let traced = traced.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        kills += usize::from(!traced.status().unwrap().success());
+        let mut next = plimsoll(elsewhere.path());
+        next.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
+        ended(next.arg("peers"), 0);
+        let left = (directories(dir.path()), directories(elsewhere.path()), entries(dir.path()));
+        assert_eq!(left, (Vec::new(), Vec::new(), 0), "{call} {nth}");
+    }
+    assert!(kills >= 5, "only {kills} of them hit");
+}
+
 #[test]
 fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let told = dir.path().join("told");
     let script = format!(
         "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; {ONE_MFLOPS}",
@@ -227,12 +301,13 @@ fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own(
     }
     assert_eq!((value("LC_ALL"), value("PATH")), (Some("C"), Some("/usr/bin:/bin")));
     assert!(value("at").unwrap().contains("plimsoll-peer-") && value("HOME") == value("at"), "{text}");
-    assert_eq!(value("group"), value("pid"), "{text}");
+    let own = rustix::process::getpgrp().as_raw_nonzero().to_string();
+    assert!(value("group").is_some_and(|group| group != own), "{text}");
 }
 
 #[test]
 fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("pids");
     // It ignores the request to end, and so does what it started.
     let script = format!(
@@ -259,9 +334,67 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
+/// Shell words by which a tool starts a process that leaves its group and session and whose parent ends at once; its number
+/// is in `pids`.
+fn gives_away(dir: &Path, pids: &Path) -> String {
+    let path = dir.join("given-away");
+    fs::write(&path, format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display())).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let (path, pids) = (path.display(), pids.display());
+    format!("(setsid {path} </dev/null >/dev/null 2>&1 &); while [ ! -s {pids} ]; do sleep 0.01; done")
+}
+
+#[test]
+fn what_left_the_session_of_a_tool_ends_with_it() {
+    for (more, why) in [("", None), ("trap '' TERM; sleep 1000", Some("was ended after"))] {
+        let dir = place_for_programs();
+        let pids = dir.path().join("pids");
+        let body = if more.is_empty() { ONE_MFLOPS } else { more };
+        let script = format!("[ \"$1\" = -v ] && exit; {}; {body}", gives_away(dir.path(), &pids));
+        let path = tool(dir.path(), &script);
+        let mut run = hanging(dir.path(), &path);
+        run.args(["--json", "-"]).stdout(std::process::Stdio::piped());
+        let output = run.output().unwrap();
+        assert!(output.status.success());
+        let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let peer = &run["measurements"][0]["metrics"][0]["peers"][0];
+        let reason = peer["reason"].as_str();
+        assert_eq!(reason.is_some(), why.is_some(), "{peer}");
+        assert!(reason.unwrap_or_default().contains(why.unwrap_or_default()), "{peer}");
+        let started = fs::read_to_string(&pids).unwrap();
+        assert!(!started.trim().is_empty());
+        started.split_whitespace().for_each(gone);
+    }
+}
+
+#[test]
+fn what_left_the_session_of_a_tool_ends_with_a_run_that_is_killed() {
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
+        let dir = place_for_programs();
+        let (pids, mark) = (dir.path().join("pids"), dir.path().join("mark"));
+        let script = format!(
+            "[ \"$1\" = -v ] && exit; {}; echo $$ >> {}; : > {}; exec setsid sleep 1000",
+            gives_away(dir.path(), &pids),
+            pids.display(),
+            mark.display()
+        );
+        let path = tool(dir.path(), &script);
+        let mut run = hanging(dir.path(), &path).spawn().unwrap();
+        until("the start of the tool", || {
+            assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+            mark.exists()
+        });
+        rustix::process::kill_process(rustix::process::Pid::from_child(&run), signal).unwrap();
+        run.wait().unwrap();
+        let started = fs::read_to_string(&pids).unwrap();
+        assert_eq!(started.lines().count(), 2, "{started}");
+        started.split_whitespace().for_each(gone);
+    }
+}
+
 #[test]
 fn the_server_of_a_tool_is_ended_with_it() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("server");
     let script = format!(
         "case \"$1\" in -s) echo $$ > {}; exec iperf3 \"$@\";; --version) exit;; esac; exec iperf3 \"$@\"",
@@ -276,7 +409,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
     if peer["status"] != "ok" {
         let why = peer["reason"].as_str().unwrap();
         assert!(why.contains("127"), "{peer}");
-        return crate::support::skipped("peers: the server of a tool", "needs iperf3");
+        return skipped("peers: the server of a tool", "needs iperf3");
     }
     assert!(peer["input"]["server"].as_str().unwrap().contains("iperf3 -s"), "{peer}");
     gone(fs::read_to_string(&mark).unwrap().trim());
@@ -285,7 +418,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
 /// An interrupt does not wait for the attempts that a server would have.
 #[test]
 fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
-    let dir = scratch();
+    let dir = place_for_programs();
     let mark = dir.path().join("servers");
     let script = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
     let path = format!("iperf3={}", tool(dir.path(), &script).display());
@@ -310,7 +443,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
 
 #[test]
 fn a_server_elsewhere_is_named_and_used() {
-    let dir = scratch();
+    let dir = place_for_programs();
     // It prints where it was sent.
     let script = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
     let path = format!("iperf3={}", tool(dir.path(), script).display());
@@ -345,8 +478,8 @@ fn a_server_elsewhere_is_named_and_used() {
 
 #[test]
 fn a_case_without_a_counterpart_says_why() {
-    let dir = scratch();
-    let path = format!("fio={}", tool(dir.path(), "exit 0").display());
+    let (dir, place) = (scratch(), place_for_programs());
+    let path = format!("fio={}", tool(place.path(), "exit 0").display());
     let case = [
         "disk",
         "--only",
@@ -370,4 +503,86 @@ fn a_case_without_a_counterpart_says_why() {
         (&"unavailable".into(), &"it has no copy".into()),
         "{peer}"
     );
+}
+
+/// The copy of plimsoll in `place`, run by a user of no name.
+fn as_user(place: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new("/usr/bin/setpriv");
+    command.args(["--reuid", "65533", "--regid", "65533", "--clear-groups"]).arg(place.join("plimsoll"));
+    command.current_dir("/").env("TMPDIR", "/tmp").env("HOME", "/");
+    command
+}
+
+/// A place with a copy of plimsoll that every user may run; `None` where nobody can become another user.
+fn for_another_user() -> Option<tempfile::TempDir> {
+    let place = place_for_programs();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_plimsoll"), place.path().join("plimsoll")).unwrap();
+    let works = as_user(place.path()).arg("--version").output();
+    works.is_ok_and(|output| output.status.success()).then_some(place)
+}
+
+/// What `plimsoll peers` says of ioping where PATH is this directory.
+fn said_of_ioping(command: &mut std::process::Command, path: &Path) -> String {
+    let output = command.arg("peers").env("PATH", path).env("COLUMNS", "400").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    // A long place goes on below itself.
+    let (_, row) = text.split_once("\n  ioping ").unwrap();
+    let (row, _) = row.split_once("\n  iperf3 ").unwrap();
+    row.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A directory with that mode.
+fn made(path: PathBuf, mode: u32) -> PathBuf {
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+#[test]
+fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
+    let dir = place_for_programs();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let own = made(dir.path().join("own"), 0o755);
+    let real = own.join("ioping");
+    fs::rename(tool(&own, "echo 'ioping 1.3'"), &real).unwrap();
+    let open = made(dir.path().join("open"), 0o777);
+    // A link to a program of the owner's, as anybody may plant it; a directory of the owner's below an open one; a program by
+    // way of a link in an open directory; and one straight in a sticky directory.
+    std::os::unix::fs::symlink(&real, open.join("ioping")).unwrap();
+    let below = made(open.join("below"), 0o755);
+    fs::copy(&real, below.join("ioping")).unwrap();
+    let linked = made(dir.path().join("linked"), 0o755);
+    std::os::unix::fs::symlink("../open/ioping", linked.join("ioping")).unwrap();
+    let sticky = made(dir.path().join("sticky"), 0o1777);
+    fs::copy(&real, sticky.join("ioping")).unwrap();
+    let good = made(sticky.join("good"), 0o755);
+    fs::copy(&real, good.join("ioping")).unwrap();
+    let here = || std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    let other = for_another_user();
+    if other.is_none() {
+        skipped("peers: programs as another user", "needs root and setpriv");
+    }
+    for (path, danger) in [(&open, &open), (&below, &open), (&linked, &open), (&sticky, &sticky)] {
+        let wanted = format!("others may write {}", danger.canonicalize().unwrap().display());
+        let said = said_of_ioping(&mut here(), path);
+        assert!(said.contains(&wanted), "{}: {said}", path.display());
+        if let Some(place) = &other {
+            let said = said_of_ioping(&mut as_user(place.path()), path);
+            assert!(said.contains(&wanted) && !said.contains("as root"), "{}: {said}", path.display());
+        }
+    }
+    let said = said_of_ioping(&mut here(), &good);
+    assert!(said.contains("1.3") && said.contains("good/ioping"), "{said}");
+    let Some(place) = &other else { return };
+    assert!(said_of_ioping(&mut as_user(place.path()), &good).contains("good/ioping"));
+    // What belongs to that user is its own, and nothing for root.
+    let theirs = made(dir.path().join("theirs"), 0o755);
+    fs::copy(&real, theirs.join("ioping")).unwrap();
+    for path in [theirs.clone(), theirs.join("ioping")] {
+        std::os::unix::fs::chown(path, Some(65_533), Some(65_533)).unwrap();
+    }
+    assert!(said_of_ioping(&mut as_user(place.path()), &theirs).contains("theirs/ioping"));
+    let said = said_of_ioping(&mut here(), &theirs);
+    assert!(said.contains("is not run as root") && said.contains("belongs to another user"), "{said}");
 }

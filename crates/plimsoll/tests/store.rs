@@ -238,6 +238,145 @@ fn the_usual_history_is_private_and_shown_again() {
     assert!(show(&["show", "last"]).contains("null"));
 }
 
+/// Without RENAME_NOREPLACE, as on NFS and many of FUSE's file systems, and without hard links either, as on FAT.
+#[test]
+fn a_first_run_needs_neither_a_rename_that_does_not_replace_nor_links() {
+    if !has_strace("a file system without RENAME_NOREPLACE") {
+        return;
+    }
+    let no_rename = "inject=renameat2:error=EINVAL";
+    for (links, locks) in [(true, true), (false, true), (false, false)] {
+        let dir = scratch();
+        let mut command = Command::new("strace");
+        command.args(["-o", "/dev/null", "-e", "trace=renameat2,link,linkat,flock", "-e", no_rename]);
+        if !links {
+            command.args(["-e", "inject=link,linkat:error=EPERM"]);
+        }
+        if !locks {
+            command.args(["-e", "inject=flock:error=EBADF"]);
+        }
+        for runs in 1..=2 {
+            let mut again = Command::new("strace");
+            again.args(command.get_args());
+            let output = again
+                .arg(PROGRAM)
+                .args(NULL)
+                .args(["--store", "history.db"])
+                .current_dir(dir.path())
+                .output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{links} {locks}: {}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(stored(dir.path()).list().unwrap().len(), runs);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{links} {locks}");
+        }
+    }
+}
+
+/// As after a kill between giving the second name and taking the first away.
+#[test]
+fn the_name_of_an_unfinished_history_is_no_second_name() {
+    let dir = scratch();
+    ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+    fs::hard_link(dir.path().join("history.db"), dir.path().join(".history-aB3dE.new")).unwrap();
+    ended(plimsoll(dir.path()).args(["history", "--store", "history.db"]), 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    fs::hard_link(dir.path().join("history.db"), dir.path().join("history-copy")).unwrap();
+    let (_, err) = ended(plimsoll(dir.path()).args(["history", "--store", "history.db"]), 3);
+    assert!(err.contains("second name"), "{err}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+/// What fails, by each call of SQLite's that can: one line that says what failed and where, and what to do about it.
+#[test]
+fn a_call_that_fails_is_told_with_its_cause_and_a_remedy() {
+    if !has_strace("calls of the history that fail") {
+        return;
+    }
+    for (call, fault, wanted) in [
+        ("pwrite64", "error=EIO:when=20+", "a write fails"),
+        ("pwrite64", "error=EDQUOT:when=20+", "a write fails"),
+        ("pwrite64", "error=ENOSPC:when=20+", "no space is left"),
+        ("fsync,fdatasync", "error=EIO", "a sync fails"),
+        ("pread64", "error=EIO:when=8+", "a read fails"),
+        ("ftruncate", "error=EIO", "shared memory"),
+        ("fcntl", "error=EINVAL", "gives no locks"),
+    ] {
+        let dir = scratch();
+        ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+        let output = injected(dir.path(), call, fault);
+        let err = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            // Not every kernel and file system needs each call.
+            assert_eq!(stored(dir.path()).list().unwrap().len(), 2, "{call} {fault}: {err}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(4), "{call} {fault}: {err}");
+        let line = err.lines().find(|line| line.contains("history.db")).unwrap();
+        assert!(line.contains(wanted) && line.contains("history.db"), "{call} {fault}: {err}");
+        assert!(["make room", "dmesg", "--store"].iter().any(|remedy| line.contains(remedy)), "{err}");
+        assert!(!err.contains("disk I/O error"), "{err}");
+    }
+}
+
+/// A directory of root's own below the test's, which others may have.
+fn roots_own(test: &str) -> Option<tempfile::TempDir> {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skipped(test, "needs root");
+    }
+    root.then(scratch)
+}
+
+#[test]
+fn root_takes_no_history_that_another_user_has_or_could_exchange() {
+    let Some(dir) = roots_own("root and the history of another user") else { return };
+    let nobody = Some(65534);
+    let place = |name: &str, mode: u32, owner: Option<u32>| {
+        let path = dir.path().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&path, owner, None).unwrap();
+        path
+    };
+    ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+    let history = dir.path().join("history.db");
+    for (name, mode, owner) in [("theirs", 0o700, nobody), ("sticky", 0o1777, None), ("open", 0o777, None)] {
+        fs::copy(&history, place(name, mode, owner).join("old.db")).unwrap();
+    }
+    let group = place("group", 0o770, None);
+    chown(&group, None, Some(65534)).unwrap();
+    fs::create_dir(dir.path().join("mine")).unwrap();
+    fs::copy(&history, dir.path().join("mine/theirs.db")).unwrap();
+    chown(dir.path().join("mine/theirs.db"), nobody, None).unwrap();
+    symlink(dir.path().join("mine"), dir.path().join("link")).unwrap();
+    std::os::unix::fs::lchown(dir.path().join("link"), nobody, None).unwrap();
+    fs::hard_link(&history, dir.path().join("mine/second.db")).unwrap();
+    for (store, wanted) in [
+        ("theirs/new.db", "belongs to user 65534"),
+        ("theirs/old.db", "sudo -u '#65534'"),
+        ("sticky/new.db", "every user can write its directory"),
+        ("sticky/old.db", "chmod go-w"),
+        ("open/new.db", "every user can write its directory"),
+        ("group/new.db", "group 65534 can write its directory"),
+        ("mine/theirs.db", "chown root"),
+        ("link/new.db", "symbolic link of user 65534"),
+        ("mine/second.db", "second name"),
+    ] {
+        let listed = || {
+            let of =
+                |dir: &Path| fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+            ["theirs", "sticky", "open", "group", "mine"].map(|name| of(&dir.path().join(name)))
+        };
+        let before = listed();
+        for words in [&NULL[..], &["history"], &["history", "repair"]] {
+            let (out, err) = ended(plimsoll(dir.path()).args(words).args(["--store", store]), 3);
+            assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{store}: {err}");
+            assert!(err.contains(wanted), "{store}: {err}");
+        }
+        assert_eq!(listed(), before, "{store}");
+    }
+}
+
 #[test]
 fn root_leaves_nothing_in_the_home_of_another_user() {
     if !rustix::process::geteuid().is_root() {

@@ -14,6 +14,7 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
         .current_dir(dir)
         .env("NO_COLOR", "1")
         .env("XDG_DATA_HOME", dir.join("data"))
+        .env("XDG_STATE_HOME", dir.join("state"))
         .timeout(Duration::from_secs(120));
     command
 }
@@ -21,6 +22,11 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
 /// A fresh directory on the disk that holds the build, which is a real file system.
 pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A fresh directory for programs: nobody else may write on the way to it, as somebody may to a build elsewhere.
+pub(crate) fn place_for_programs() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
 }
 
 /// Standard output and standard error of a command that must end with `code`.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch, skipped};
+use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped};
 
 /// A tool with a small case of it.
 struct Small {
@@ -149,7 +149,7 @@ const SMALL: &[Small] = &[
 ];
 
 /// Where a program is, if it is installed.
-fn installed(program: &str) -> Option<PathBuf> {
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let arch = format!("{}-linux-gnu", std::env::consts::ARCH);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).map(|directory| directory.join(program));
@@ -158,9 +158,10 @@ fn installed(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_absolute() && path.is_file())
 }
 
-/// A script in the place of `real`: a server is handed on, of anything else arguments and output are kept in `dir`.
-fn overheard(dir: &Path, real: &Path) -> PathBuf {
-    let (script, real, dir) = (dir.join("overheard"), real.display(), dir.display());
+/// A script below `place` in the place of `real`: a server is handed on, of anything else arguments and output are kept in
+/// `dir`.
+fn overheard(place: &Path, dir: &Path, real: &Path) -> PathBuf {
+    let (script, real, dir) = (place.join("overheard"), real.display(), dir.display());
     let text = format!(
         "#!/bin/sh\ncase \"$1\" in -s|sr) exec {real} \"$@\";; esac\n\
          printf '%s\\n' \"$@\" > {dir}/args\n{real} \"$@\" > {dir}/out 2> {dir}/err\ncode=$?\n\
@@ -196,8 +197,8 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
             );
             continue;
         };
-        let dir = scratch();
-        let script = overheard(dir.path(), &real);
+        let (dir, place) = (scratch(), place_for_programs());
+        let script = overheard(place.path(), dir.path(), &real);
         let peer = beside(small.tool, small.case, dir.path(), &script);
         if peer["reason"].as_str().is_some_and(|why| why.contains("too little room")) {
             skipped(&format!("tools: {}", small.tool), "the disk of the build is nearly full");
@@ -270,7 +271,7 @@ const RECORDED: &[Recorded] = &[
 #[test]
 fn tools_that_no_package_has_are_called_for_the_case_and_read() {
     for recorded in RECORDED {
-        let dir = scratch();
+        let dir = place_for_programs();
         let (answer, script) = (dir.path().join("answer"), dir.path().join("tool"));
         let body: String =
             recorded.text.split_inclusive('\n').filter(|line| !line.starts_with("# ")).collect();
@@ -317,7 +318,7 @@ fn intels_linpack_is_given_its_file_and_the_answers_to_its_questions() {
     let from_file = "n=$(sed -n 4p \"$1\" | cut -d' ' -f1); lda=$(sed -n 5p \"$1\" | cut -d' ' -f1)";
     let from_questions = "read kind; [ $kind = data ] || exit 1; read n; read lda; read trials; read align";
     for reads in [from_file, from_questions] {
-        let dir = scratch();
+        let dir = place_for_programs();
         let script = as_intels_prints(dir.path(), reads);
         let peer = beside("xlinpack", "cpu --only cpu.linpack --n 300 --threads 1", dir.path(), &script);
         assert_eq!((&peer["status"], &peer["match"]), (&"ok".into(), &"scaled".into()), "{peer}");

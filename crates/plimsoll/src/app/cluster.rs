@@ -297,10 +297,14 @@ fn led(fabric: &Fabric, common: &Common, admitted: Admitted) -> (Ended, u8) {
     let solved = measures.solved(&together, &mut lead);
     solved.iter().for_each(tell);
     shared.extend(solved);
+    let paths = between::paths(&measures, &together, lead.ended());
     let mut ended = lead.end();
     let mut document = merged(header, &mut ended, machines, begun.elapsed());
     let names: Vec<&str> = document.nodes.iter().map(|node| node.name.as_str()).collect();
-    let slow = shared.iter().flat_map(|measurement| finding::pairs(measurement, &names));
+    let slow = shared.iter().flat_map(|measurement| {
+        let known = paths.get(&measurement.case.id()).map(Vec::as_slice).unwrap_or_default();
+        finding::pairs(measurement, &names, known)
+    });
     // Who is lost comes first, and what each machine shows by itself last.
     let lost = ended.lost.len();
     document.findings.splice(lost..lost, slow);

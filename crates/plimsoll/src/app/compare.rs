@@ -1,5 +1,6 @@
 //! `plimsoll compare`, and `--require` after a run.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,8 +11,9 @@ use crate::compare::{self, Comparison, Holds, Requirement, Side};
 use crate::document::Run;
 use crate::label;
 use crate::limit::median;
+use crate::measurement::{Measurement, Status};
 use crate::output;
-use crate::report::compare::{Shown, failed, markdown, table};
+use crate::report::compare::{Shown, failed, lost, markdown, table};
 use crate::report::html;
 use crate::report::{Style, Wishes};
 
@@ -25,8 +27,10 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
     let [a, b] = history.sides(&typed.a, &typed.b)?;
     let floors = history.floors([&a, &b])?;
-    let comparison = compare::compare(&a, &b, &floors);
-    let held: Vec<Holds> = b.runs.last().map(|run| held(&requirements, run, &a)).unwrap_or_default();
+    let comparison = compare::compare(&a, &b, &floors, typed.fail_on);
+    let missing = Missing::of(typed);
+    let held: Vec<Holds> =
+        latest(&b).map(|run| held_of_both(&requirements, &run, &a, missing)).unwrap_or_default();
     let shown = if typed.all { Shown::All } else { Shown::Telling };
     let text = match typed.format.as_str() {
         "markdown" => markdown(&comparison, &held, shown),
@@ -39,7 +43,45 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
             html::comparison(&comparison, &held, shown).map_err(|e| Failure::environment(e.to_string()))?;
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
-    Ok(ExitCode::from(verdict(&comparison, &held, typed.fail_on)))
+    Ok(ExitCode::from(verdict(&comparison, &held, missing, typed.strict)))
+}
+
+/// What a figure that the second side has lost means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Fail,
+    Ignore,
+}
+
+impl Missing {
+    fn of(typed: &Compare) -> Self {
+        if typed.missing == "ignore" { Self::Ignore } else { Self::Fail }
+    }
+}
+
+/// The last run of a side, with the cases that only runs before it have.
+fn latest(side: &Side) -> Option<Run> {
+    let (last, earlier) = side.runs.split_last()?;
+    let mut all = last.clone();
+    let mut known: HashSet<(String, String)> = HashSet::new();
+    let key = |m: &Measurement| (m.node.clone(), m.case.id().as_str().to_owned());
+    known.extend(all.measurements.iter().map(key));
+    for run in earlier.iter().rev() {
+        let more = run.measurements.iter().filter(|m| !known.contains(&key(m)));
+        let more: Vec<Measurement> = more.cloned().collect();
+        known.extend(more.iter().map(key));
+        all.measurements.extend(more);
+    }
+    Some(all)
+}
+
+/// The requirements against the second side, and what it lacks of what the first has.
+fn held_of_both(requirements: &[Requirement], run: &Run, a: &Side, missing: Missing) -> Vec<Holds> {
+    let mut all = held(requirements, run, a);
+    if missing == Missing::Fail {
+        all.extend(requirements.iter().flat_map(|one| one.lost(run, &a.runs)));
+    }
+    all
 }
 
 /// The requirements, read.
@@ -55,7 +97,8 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
 fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
     let baseline = |id: &crate::case::CaseId, metric: &str| {
         let same = a.runs.iter().flat_map(|run| &run.measurements).filter(|m| m.case.id() == *id);
-        let figures = same.filter_map(|m| m.metrics.iter().find(|m| m.name == metric));
+        let measured = same.filter(|m| m.standing().0 == Status::Ok);
+        let figures = measured.filter_map(|m| m.metrics.iter().find(|m| m.name == metric));
         median(figures.map(|m| m.summary.median).collect())
     };
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
@@ -112,23 +155,26 @@ fn json(comparison: &Comparison, held: &[Holds]) -> Result<String, Failure> {
 }
 
 /// The exit code; what failed, and what could not be decided, is told on stderr.
-fn verdict(comparison: &Comparison, held: &[Holds], fail_on: Option<f64>) -> u8 {
+fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bool) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
-    let Some(share) = fail_on else { return code };
-    for line in failed(comparison, share) {
+    let Some(gate) = &comparison.gate else { return code };
+    for line in failed(comparison, gate.fail_on) {
         complain(&line);
         code = code::VERDICT;
+    }
+    if missing == Missing::Fail {
+        for line in lost(comparison) {
+            complain(&line);
+            code = code::VERDICT;
+        }
     }
     if comparison.compared.is_empty() {
         complain("--fail-on had nothing to compare: no case has figures on both sides");
         code = code::VERDICT;
     }
-    let undecided = comparison.count(compare::Verdict::Undecided);
-    if undecided > 0 {
-        complain(&format!(
-            "--fail-on ignores {undecided} undecided of {} metrics; plimsoll doctor measures the noise between runs",
-            comparison.compared.len()
-        ));
+    if let Some(line) = gate.blindness() {
+        complain(&line);
+        code = if strict { code::VERDICT } else { code };
     }
     code
 }

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, never};
+use crossbeam_channel::{Receiver, bounded, never};
 
 use super::prepared::Prepared;
 use super::{Failure, printed};
 use crate::bench::network::Address;
 use crate::cli::{Common, Install};
+use crate::leftover::{Around, Reaped, Registry};
 use crate::peer;
 use crate::peer::process::{Launcher, become_program};
+use crate::peer::supervise::{end_as, supervise};
 use crate::peer::{Against, Companions, FarServer, Found, PEERS, Package, Search, Trust, how_to_get, reap};
 use crate::report::peers::{Listed, listed};
 use crate::report::{Style, Wishes};
@@ -85,11 +89,30 @@ pub(super) fn companions(
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
     let search = search(&common.peer_path)?;
     let mut companions = Companions::new(search, launcher, parent, interrupts);
+    companions.registry = registry();
     companions.disk = disk.to_owned();
     companions.servers = servers(&common.peer_server)?;
     let benchmarks = prepared.planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
     companions.benchmarks = benchmarks.collect();
     Ok(Some(companions))
+}
+
+/// Where directories are entered that a kill would leave behind; `None` where this user has no place for it.
+pub(super) fn registry() -> Option<Registry> {
+    Registry::usual(&Around::of_process())
+}
+
+/// How long removing what killed runs left may take: a file system that hangs must not hold what was asked for.
+const REAPING: Duration = Duration::from_secs(2);
+
+/// Removes what killed runs of this user left behind, wherever it is; `None` where that hangs.
+pub(super) fn reaped() -> Option<Reaped> {
+    let (tell, told) = bounded(1);
+    let work = move || {
+        let _ = tell.send(registry().map(|registry| registry.reap()).unwrap_or_default());
+    };
+    std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
+    told.recv_timeout(REAPING).ok()
 }
 
 /// Where programs are looked for, and how they are started.
@@ -110,6 +133,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let parent = std::env::temp_dir();
     let launcher = Launcher { plimsoll };
     let mut companions = Companions::new(search.clone(), launcher, parent, never());
+    companions.registry = registry();
     let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
     if install != Install::No {
         let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.tool().package);
@@ -159,11 +183,25 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// `plimsoll launch`: becomes another program.
+/// `plimsoll launch`: runs another program in a process of its own and leaves nothing of it.
+///
+/// # Errors
+/// It cannot be started.
+pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    let mut tool = Command::new(super::own_program()?);
+    tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
+    let status = supervise(tool).map_err(|e| {
+        Failure::environment(format!("no process for a reference tool: {e}; see `ulimit -u`"))
+    })?;
+    Ok(ExitCode::from(end_as(status)))
+}
+
+/// The second half of `plimsoll launch`: becomes the other program.
 ///
 /// # Errors
 /// Always: it returns only if it could not.
-pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Failure {
+pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
     let Some((program, arguments)) = command.split_first() else {
         return Failure::usage("launch: no program");
     };

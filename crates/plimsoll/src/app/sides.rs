@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Failure, store_failure};
-use crate::compare::{Floors, Side};
+use crate::compare::{Floors, PUBLISHED, Side};
 use crate::document::Run;
 use crate::output;
 use crate::published;
@@ -172,7 +172,7 @@ impl<'a> History<'a> {
 }
 
 fn published_name(name: &str) -> Option<&str> {
-    name.strip_prefix("published:")
+    name.strip_prefix(PUBLISHED)
 }
 
 /// The published figures for the cases of the other side.

@@ -14,9 +14,15 @@ pub struct Compare {
     /// What is compared: likewise
     #[arg(value_name = "B")]
     pub b: String,
-    /// End with exit code 1 if anything is worse by more than this share
+    /// End with exit code 1 if anything is worse by more than this share, or lost (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
+    /// What --fail-on and --require make of a figure that A has, and of which B has none or an invalid one
+    #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
+    pub missing: String,
+    /// End with exit code 1 also where --fail-on could not notice such a loss: the gate is blind
+    #[arg(long, requires = "fail_on")]
+    pub strict: bool,
     /// End with exit code 1 unless B meets this: 'memory.bandwidth/* program >= 80% of limit' (or of baseline, or a
     /// figure such as 10 GB/s)
     #[arg(long, value_name = "EXPR")]
@@ -67,7 +73,7 @@ pub struct Report {
     /// published: the tables of the report that the run's plan replays, with today's figures
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
-    /// Replace host names, addresses, serial numbers and user names
+    /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
     /// The history file
@@ -94,7 +100,7 @@ pub struct Export {
     /// To this file, replaced whole, instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers and user names
+    /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
     /// The history file

@@ -70,10 +70,12 @@ pub enum Typed {
         /// What to do about missing ones.
         install: Install,
     },
-    /// Become another program, bound to CPUs.
+    /// Run another program, bound to CPUs, and leave nothing of it.
     Launch {
         /// The CPUs; none: as it is.
         cpus: Vec<usize>,
+        /// Become it in place of watching over it.
+        becomes: bool,
         /// The program and its arguments.
         command: Vec<OsString>,
     },
@@ -196,7 +198,7 @@ pub struct Common {
     /// Keep the run in this history file, or nowhere (none)
     #[arg(long, value_name = "FILE|none")]
     pub store: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers and user names in --json and --html; the history has them
+    /// Replace host names, addresses, serial numbers, user names and directories in --json and --html; the history has them
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
     /// Under mpirun or srun: all machines measure at once, in step
@@ -382,13 +384,13 @@ fn peers() -> Command {
 
 /// Hidden: how reference tools are started.
 fn launch() -> Command {
-    Command::new("launch").hide(true).arg(Arg::new("cpus").long("cpus").required(true)).arg(
-        Arg::new("command")
-            .num_args(1..)
-            .last(true)
-            .required(true)
-            .value_parser(clap::value_parser!(OsString)),
-    )
+    let command = Arg::new("command")
+        .num_args(1..)
+        .last(true)
+        .required(true)
+        .value_parser(clap::value_parser!(OsString));
+    let launch = Command::new("launch").hide(true).arg(Arg::new("cpus").long("cpus").required(true));
+    launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
 }
 
 /// Hidden: how packages get man pages and completions.
@@ -402,6 +404,7 @@ fn launched(matches: &ArgMatches) -> Typed {
     let cpus = matches.get_one::<String>("cpus").map(String::as_str).unwrap_or_default();
     Typed::Launch {
         cpus: cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect(),
+        becomes: matches.get_flag("become"),
         command: matches.get_many::<OsString>("command").into_iter().flatten().cloned().collect(),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Up to 16 machines every pair is measured, one pair at a time. Above that there are rounds of perfect
 //! matchings, in which each machine is busy once; their number is fixed, so that the time does not grow with the square
-//! of the machines. Last, the first half of the machines measures to the second at once: the bisection.
+//! of the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
+//! receives slowly are not the same. Last, the first half of the machines measures to the second at once: the bisection.
 
 use std::net::IpAddr;
 
@@ -14,7 +15,7 @@ use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
 
 /// Machines up to which every pair is measured.
 const ALL_PAIRS: usize = 16;
-/// Rounds of matchings for more: each machine is measured with so many others.
+/// Matchings for more: each machine is measured with so many others.
 const ROUNDS: usize = 15;
 
 pub use crate::case::{AT_ONCE, EACH};
@@ -106,7 +107,11 @@ pub struct Between {
 /// Who measures with whom, among so many machines.
 pub fn rounds(machines: usize) -> Vec<Round> {
     let matchings = if machines <= ALL_PAIRS { one_at_a_time(machines) } else { matchings(machines) };
-    let mut rounds: Vec<Round> = matchings.into_iter().map(|pairs| Round { pairs, kind: EACH }).collect();
+    let both = |pairs: Vec<Pair>| {
+        let back = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
+        [pairs, back].map(|pairs| Round { pairs, kind: EACH })
+    };
+    let mut rounds: Vec<Round> = matchings.into_iter().flat_map(both).collect();
     // A bisection of a single pair is that pair.
     if machines > 3 {
         rounds.push(Round { pairs: bisection(machines), kind: AT_ONCE });
@@ -146,16 +151,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_twice_in_a_round_and_no_pair_is_measured_twice(machines in 0..300_usize) {
+        fn nobody_is_twice_in_a_round_and_each_pair_is_measured_once_in_each_direction(machines in 0..300_usize) {
             let mut seen = BTreeSet::new();
             for round in rounds(machines) {
                 let mut busy = BTreeSet::new();
                 for Pair { from, to } in round.pairs {
                     prop_assert!(from < machines && to < machines && from != to);
                     prop_assert!(busy.insert(from) && busy.insert(to));
-                    prop_assert!(round.kind == AT_ONCE || seen.insert([from.min(to), from.max(to)]));
+                    prop_assert!(round.kind == AT_ONCE || seen.insert([from, to]));
                 }
             }
+            prop_assert!(seen.iter().all(|[from, to]| seen.contains(&[*to, *from])));
         }
 
         #[test]
@@ -174,10 +180,10 @@ mod tests {
             let pairs: usize = rounds.iter().map(|round| round.pairs.len()).sum();
             (rounds.len(), pairs)
         };
-        assert_eq!((of(0), of(1), of(2), of(3)), ((0, 0), (0, 0), (1, 1), (3, 3)));
-        assert_eq!(of(4), (7, 8));
-        assert_eq!(of(16), (121, 128));
-        assert_eq!(of(17), (ROUNDS + 1, ROUNDS * 8 + 8));
-        assert_eq!(of(2000), (ROUNDS + 1, ROUNDS * 1000 + 1000));
+        assert_eq!((of(0), of(1), of(2), of(3)), ((0, 0), (0, 0), (2, 2), (6, 6)));
+        assert_eq!(of(4), (13, 14));
+        assert_eq!(of(16), (241, 248));
+        assert_eq!(of(17), (2 * ROUNDS + 1, 2 * ROUNDS * 8 + 8));
+        assert_eq!(of(2000), (2 * ROUNDS + 1, 2 * ROUNDS * 1000 + 1000));
     }
 }

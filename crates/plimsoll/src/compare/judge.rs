@@ -13,6 +13,9 @@ pub const FAMILY: f64 = 0.01;
 /// the same, whatever the noise: what people look for may be lost in it.
 const LARGEST_FOR_SAME: f64 = 0.1;
 
+/// A difference (25 %) that must be seen where two figures are called the same: a noise that hides more decides nothing.
+const LARGEST_UNSEEN_FOR_SAME: f64 = 0.25;
+
 /// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
 /// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
 pub(super) const MOST_TAKEN: f64 = 0.1;
@@ -76,6 +79,10 @@ pub struct Judged {
     pub(super) disturbed: f64,
     /// What else came between the two sides, where something did: a difference has a cause then, but none that is theirs.
     pub(super) foreign: Option<String>,
+    /// Why nothing is decided by these figures, however they lie.
+    pub(super) excluded: Option<String>,
+    /// The loss from which on it is to be seen.
+    pub(super) fail_on: Option<f64>,
 }
 
 impl Judged {
@@ -111,10 +118,18 @@ impl Judged {
             true => noise.probability(difference / error),
             false => f64::from(u8::from(difference == 0.0)),
         });
+        let unseen = match better {
+            Better::Higher => -(-smallest).exp_m1(),
+            Better::Lower => smallest.exp_m1(),
+        };
+        blank.unseen = Some(unseen);
+        let blind = self.fail_on.is_some_and(|share| unseen > share);
+        let far = difference.abs() > LARGEST_FOR_SAME.ln_1p();
         blank.verdict = match () {
+            () if self.excluded.is_some() => Verdict::Undecided,
             // To be confirmed when all are known.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
-            () if difference.abs() > LARGEST_FOR_SAME.ln_1p() => Verdict::Undecided,
+            () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => Verdict::Undecided,
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::Same,
             () => Verdict::Undecided,
         };
@@ -123,12 +138,18 @@ impl Judged {
                 () if noise.smallest() > LARGEST_FOR_SAME.ln_1p() => {
                     "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
                 }
-                () if difference.abs() <= smallest && difference.abs() > LARGEST_FOR_SAME.ln_1p() => {
+                () if difference.abs() <= smallest && far => {
                     "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
+                }
+                () if blind => {
+                    "the noise between runs hides a loss as small as --fail-on names: see plimsoll doctor"
                 }
                 () => "the interval reaches beyond the noise between runs: take more samples",
             };
-            blank.why = Some(self.foreign.unwrap_or_else(|| noisy().to_owned()));
+            let known = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
+            // With such a cause any loss would have been undecided.
+            blank.unseen = blank.unseen.filter(|_| known.is_none());
+            blank.why = Some(known.unwrap_or_else(|| noisy().to_owned()));
         }
         blank
     }

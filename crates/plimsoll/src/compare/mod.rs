@@ -4,28 +4,36 @@
 //! Where the noise is not known nothing is called real. Pure: no file is read and nothing is printed here.
 
 mod alike;
+mod cases;
+mod decided;
 mod judge;
 mod noise;
 mod require;
+mod uncompared;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde::Serialize;
 
 pub use alike::{Flag, flags};
+use cases::{Figures, Pair, Taken, paired};
+pub use decided::{Decided, Gate, Tone};
 pub use judge::{FAMILY, Judged};
 use judge::{MOST_TAKEN, OfRun};
 pub use noise::{Floor, Floors, Noise};
 pub use require::{Holds, Requirement};
+pub use uncompared::{Has, Kind, Standing, Uncompared};
 
 use crate::bench::{self, Better};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
-use crate::machine::Machine;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::{Quantity, Unit, percent};
-use crate::sample::{CORE_TO_CORE, has_moved};
+use crate::quantity::{Quantity, Unit, apart, percent};
+use crate::sample::has_moved;
+use crate::stats::{Excluded, MOSTLY_EXCLUDED};
+
+/// What the name of a side begins with that is a published table.
+pub const PUBLISHED: &str = "published:";
 
 /// One side.
 #[derive(Clone, Debug)]
@@ -78,8 +86,13 @@ pub struct Compared {
     pub interval: Option<[f64; 2]>,
     /// The smallest difference that would be called real; null where the noise is unknown.
     pub smallest: Option<f64>,
+    /// The largest loss that would not be called worse, as a share; null where the noise is unknown, where something else leaves
+    /// it undecided whatever the loss, and where nothing is judged.
+    pub unseen: Option<f64>,
     /// Where the noise between runs is known from.
     pub noise: Option<Origin>,
+    /// Runs that the noise leaves out as outliers.
+    pub outliers: usize,
     /// Probability of such a difference without a cause, corrected for the number of metrics.
     pub p: Option<f64>,
     /// What it is.
@@ -115,34 +128,54 @@ pub struct Comparison {
     pub flags: Vec<Flag>,
     /// All metrics that both sides have.
     pub compared: Vec<Compared>,
+    /// All else that either side has: each case, and each metric of a compared case, without a figure on one side or both.
+    pub uncompared: Vec<Uncompared>,
     /// Cases with figures on the first side alone.
     pub only_a: Vec<String>,
     /// Cases with figures on the second side alone.
     pub only_b: Vec<String>,
+    /// What was decided.
+    pub decided: Decided,
+    /// What the gate sees; null where none was asked for.
+    pub gate: Option<Gate>,
 }
 
 /// Runs of a side from which on their own spread tells the noise.
 const ENOUGH_RUNS: usize = 5;
 
-/// Compares two sides. `floors` has what doctor measured on the machines at hand.
-pub fn compare(a: &Side, b: &Side, floors: &[Floors]) -> Comparison {
+/// Compares two sides. `floors` has what doctor measured on the machines at hand; `fail_on` is the loss from which on the user
+/// wants to know of it: what would not be seen then is not called the same.
+pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> Comparison {
     let many = a.runs.iter().chain(&b.runs).any(|run| run.nodes.len() > 1);
     let (cases_a, cases_b) = (Figures::of(a, many), Figures::of(b, many));
     let pairs = paired(&cases_a, &cases_b);
-    let mut compared: Vec<Compared> = pairs.iter().flat_map(|pair| metrics(pair, floors)).collect();
+    let of_pairs: Vec<Vec<Compared>> = pairs.iter().map(|pair| metrics(pair, floors, fail_on)).collect();
+    let uncompared = uncompared::find([a, b], [&cases_a, &cases_b], &pairs, &of_pairs);
+    let mut compared: Vec<Compared> = of_pairs.into_iter().flatten().collect();
     judge::correct(&mut compared);
-    let unpaired = |all: &[Figures<'_>], has: &dyn Fn(&Pair<'_, '_>) -> String| -> Vec<String> {
-        let used: HashSet<String> = pairs.iter().map(has).collect();
-        all.iter().map(Figures::name).filter(|name| !used.contains(name)).collect()
+    let unpaired = |all: &[Figures<'_>], used: HashSet<&str>| -> Vec<String> {
+        let lone = all.iter().filter(|f| !f.all.is_empty() && !used.contains(f.name.as_str()));
+        lone.map(|f| f.name.clone()).collect()
     };
+    let decided = Decided::of(&compared, &uncompared);
     Comparison {
         a: a.name.clone(),
         b: b.name.clone(),
         runs: [a.runs.len(), b.runs.len()],
         flags: flags(a, b),
-        only_a: unpaired(&cases_a, &|pair| pair.a.name()),
-        only_b: unpaired(&cases_b, &|pair| pair.b.name()),
+        only_a: unpaired(&cases_a, pairs.iter().map(|pair| pair.a.name.as_str()).collect()),
+        only_b: unpaired(&cases_b, pairs.iter().map(|pair| pair.b.name.as_str()).collect()),
+        gate: fail_on.map(|share| Gate::of(share, &compared, &uncompared)),
         compared,
+        uncompared,
+        decided,
+    }
+}
+
+impl Side {
+    /// Whether it is a published table, which lacks what was not published.
+    fn is_published(&self) -> bool {
+        self.name.starts_with(PUBLISHED)
     }
 }
 
@@ -169,114 +202,16 @@ impl Compared {
     }
 }
 
-/// The measurements of one case in the runs of one side; each has figures.
-struct Figures<'a> {
-    case: &'a Case,
-    /// The machine, where a side has several.
-    node: Option<&'a str>,
-    all: Vec<Taken<'a>>,
-}
-
-#[derive(Clone, Copy)]
-struct Taken<'a> {
-    run: &'a Run,
-    measurement: &'a Measurement,
-    /// CPUs that its machine has for it.
-    cpus: usize,
-}
-
-impl<'a> Figures<'a> {
-    /// By case, and with `many` machines by machine.
-    fn of(side: &'a Side, many: bool) -> Vec<Self> {
-        let mut found: Vec<Self> = Vec::new();
-        let mut places = HashMap::new();
-        for run in &side.runs {
-            let cpus = |machine: &Machine| machine.cpu.allowed.len();
-            let nodes: HashMap<&str, usize> =
-                run.nodes.iter().map(|node| (node.name.as_str(), cpus(&node.machine))).collect();
-            for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
-                let id = measurement.case.id().as_str().to_owned();
-                let node = many.then_some(measurement.node.as_str());
-                let place = *places.entry((id, node)).or_insert_with(|| {
-                    found.push(Self { case: &measurement.case, node, all: Vec::new() });
-                    found.len() - 1
-                });
-                let cpus = nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
-                found[place].all.push(Taken { run, measurement, cpus });
-            }
-        }
-        found
-    }
-
-    /// The case, behind its machine where there are several.
-    fn name(&self) -> String {
-        let node =
-            self.node.map(|node| format!("{}: ", crate::text::shown_within(node, 64))).unwrap_or_default();
-        node + self.case.id().as_str()
-    }
-
-    /// The metric in each run; `None` where one has another unit.
-    fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
-        // What a run repeats stands together.
-        let runs = self.all.chunk_by(|a, b| std::ptr::eq(a.run, b.run));
-        let repeats = runs.map(|run| -> Vec<&MetricResult> {
-            let metrics = run.iter().flat_map(|taken| &taken.measurement.metrics);
-            metrics.filter(|metric| metric.name == wanted.name).collect()
-        });
-        let repeats: Vec<_> = repeats.collect();
-        let same_unit = repeats.iter().flatten().all(|metric| metric.unit == wanted.unit);
-        same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
-    }
-
-    /// Seconds from one CPU of the case to the next, as a median over the runs that tell them.
-    fn core_to_core(&self) -> Option<f64> {
-        let told = |t: &Taken<'a>| t.measurement.conditions.more.get(CORE_TO_CORE).copied();
-        median(self.all.iter().filter_map(told).collect())
-    }
-
-    /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
-    fn disturbed(&self) -> f64 {
-        let share = |t: &Taken<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
-        median(self.all.iter().map(share).collect()).unwrap_or(0.0)
-    }
-}
-
-/// The same case on both sides, or the one that comes nearest.
-struct Pair<'f, 'r> {
-    a: &'f Figures<'r>,
-    b: &'f Figures<'r>,
-    differs: Vec<String>,
-}
-
-fn paired<'f, 'r>(a: &'f [Figures<'r>], b: &'f [Figures<'r>]) -> Vec<Pair<'f, 'r>> {
-    let by_name: HashMap<String, &'f Figures<'r>> = a.iter().map(|f| (f.name(), f)).collect();
-    let names: HashSet<String> = b.iter().map(Figures::name).collect();
-    let lone: Vec<&Figures<'r>> = a.iter().filter(|f| !names.contains(&f.name())).collect();
-    let mut taken: HashSet<String> = HashSet::new();
-    let mut pairs = Vec::new();
-    for this in b {
-        let found = by_name.get(&this.name()).map(|a| Pair { a, b: this, differs: Vec::new() });
-        let nearest = || {
-            let one = |other: &&&Figures<'r>| {
-                other.node == this.node
-                    && !taken.contains(&other.name())
-                    && alike::difference(other.case, this.case).len() == 1
-            };
-            let mut candidates = lone.iter().filter(one);
-            let a = *candidates.next()?;
-            // Two that are as near: neither is it.
-            candidates.next().is_none().then(|| Pair {
-                a,
-                b: this,
-                differs: alike::difference(a.case, this.case),
-            })
-        };
-        if let Some(pair) = found.or_else(nearest) {
-            taken.insert(pair.a.name());
-            pairs.push(pair);
-        }
-    }
-    pairs
+/// Why nothing is decided by the figures of a side: too little of their time is in them.
+fn excluded(pair: &Pair<'_, '_>) -> Option<String> {
+    let sides = [("A", pair.a.excluded()), ("B", pair.b.excluded())];
+    sides.into_iter().find_map(|(side, excluded)| {
+        let (Excluded::Mostly(share) | Excluded::AllBut(share)) = excluded else { return None };
+        let [share, most] = apart([share, MOSTLY_EXCLUDED], 2, percent);
+        Some(format!(
+            "{share} of the time of {side} is excluded (interrupted slices), more than {most}: repeat it when others rest"
+        ))
+    })
 }
 
 /// What came between the two sides: a hypervisor that had their CPUs in different places, or others that took the time.
@@ -304,59 +239,63 @@ fn moved(pair: &Pair<'_, '_>) -> Option<String> {
     })
 }
 
-fn metrics(pair: &Pair<'_, '_>, floors: &[Floors]) -> Vec<Compared> {
-    let Some(first) = pair.b.all.first() else { return Vec::new() };
-    let foreign = foreign(pair);
-    let names = first.measurement.metrics.iter().enumerate();
-    names
-        .filter_map(|(index, metric)| {
-            let (a, b) = (pair.a.metric(metric)?, pair.b.metric(metric)?);
-            let figure = |all: &[OfRun]| median(all.iter().map(|run| run.median).collect());
-            let (noise, origin) = noise_of(pair, &metric.name, [&a, &b], floors).unzip();
-            let judged = Judged {
-                a: judge::Evidence::of(&a),
-                b: judge::Evidence::of(&b),
-                noise,
-                disturbed: pair.a.disturbed().max(pair.b.disturbed()),
-                foreign: foreign.clone(),
-            };
-            let blank = Compared {
-                case: pair.b.case.clone(),
-                node: pair.b.node.map(str::to_owned),
-                metric: metric.name.clone(),
-                headline: index == 0,
-                unit: metric.unit,
-                better: (!bench::TOLD.contains(&metric.name.as_str())).then_some(metric.better),
-                a: figure(&a)?,
-                b: figure(&b)?,
-                difference: None,
-                interval: None,
-                smallest: None,
-                noise: origin,
-                p: None,
-                verdict: Verdict::Undecided,
-                why: None,
-                differs: pair.differs.clone(),
-            };
-            Some(judged.enter(blank))
-        })
-        .collect()
+fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<Compared> {
+    let (foreign, excluded) = (foreign(pair), excluded(pair));
+    let headline = pair.b.all.first().and_then(|first| first.measurement.metrics.first());
+    let one = |metric: &crate::measurement::MetricResult| {
+        let (a, b) = (pair.a.metric(metric)?, pair.b.metric(metric)?);
+        let figure = |all: &[OfRun]| median(all.iter().map(|run| run.median).collect());
+        let known = noise_of(pair, &metric.name, [&a, &b], floors);
+        let judged = Judged {
+            a: judge::Evidence::of(&a),
+            b: judge::Evidence::of(&b),
+            noise: known.as_ref().map(|known| known.noise),
+            disturbed: pair.a.disturbed().max(pair.b.disturbed()),
+            foreign: foreign.clone(),
+            excluded: excluded.clone(),
+            fail_on,
+        };
+        let blank = Compared {
+            case: pair.b.case.clone(),
+            node: pair.b.node.map(str::to_owned),
+            metric: metric.name.clone(),
+            headline: headline.is_some_and(|headline| headline.name == metric.name),
+            unit: metric.unit,
+            better: (!bench::TOLD.contains(&metric.name.as_str())).then_some(metric.better),
+            a: figure(&a)?,
+            b: figure(&b)?,
+            difference: None,
+            interval: None,
+            smallest: None,
+            unseen: None,
+            noise: known.as_ref().map(|known| known.origin),
+            outliers: known.map_or(0, |known| known.outliers),
+            p: None,
+            verdict: Verdict::Undecided,
+            why: None,
+            differs: pair.differs.clone(),
+        };
+        Some(judged.enter(blank))
+    };
+    pair.b.metrics().into_iter().filter_map(one).collect()
+}
+
+/// A noise between runs, and what it is known from.
+struct Known {
+    noise: Noise,
+    origin: Origin,
+    outliers: usize,
 }
 
 /// The noise between runs for this metric, the best source first.
-fn noise_of(
-    pair: &Pair<'_, '_>,
-    metric: &str,
-    sides: [&[OfRun]; 2],
-    floors: &[Floors],
-) -> Option<(Noise, Origin)> {
+fn noise_of(pair: &Pair<'_, '_>, metric: &str, sides: [&[OfRun]; 2], floors: &[Floors]) -> Option<Known> {
     let spread = |all: &[OfRun]| {
         let values: Vec<f64> = all.iter().map(|run| run.median).collect();
-        (values.len() >= ENOUGH_RUNS).then(|| Noise::of([values.as_slice()])).flatten()
+        (values.len() >= ENOUGH_RUNS).then(|| Noise::of_runs(&values)).flatten()
     };
-    let of_runs = sides.into_iter().filter_map(spread).reduce(Noise::worse);
-    if let Some(noise) = of_runs {
-        return Some((noise, Origin::Runs));
+    let worse = |(one, n): (Noise, usize), (other, m): (Noise, usize)| (one.worse(other), n + m);
+    if let Some((noise, outliers)) = sides.into_iter().filter_map(spread).reduce(worse) {
+        return Some(Known { noise, origin: Origin::Runs, outliers });
     }
     let benchmark = pair.b.case.benchmark();
     let measured = |t: &Taken<'_>| {
@@ -364,10 +303,10 @@ fn noise_of(
     };
     let of_doctor: Option<Vec<Noise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(Noise::worse)) {
-        return Some((noise, Origin::Doctor));
+        return Some(Known { noise, origin: Origin::Doctor, outliers: 0 });
     }
-    let declared = bench::find(benchmark).and_then(|b| b.noise(metric));
-    declared.map(|share| (Noise::declared(share), Origin::Declared))
+    let declared = bench::find(benchmark).and_then(|b| b.noise(metric))?;
+    Some(Known { noise: Noise::declared(declared), origin: Origin::Declared, outliers: 0 })
 }
 
 #[cfg(test)]

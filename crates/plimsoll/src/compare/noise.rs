@@ -14,6 +14,7 @@ use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, Status};
 use crate::sample::{CORE_TO_CORE, Conditions, has_moved};
+use crate::stats::without_outliers;
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
 /// much from run to run.
@@ -31,6 +32,9 @@ const LEAST_CASES: usize = 3;
 
 /// Degrees of freedom that what is typical counts as, beside those of a case's own runs.
 const PRIOR_FREEDOM: f64 = 4.0;
+
+/// So many runs of a side may have one outlier among them that is no part of their noise.
+const RUNS_FOR_AN_OUTLIER: usize = 10;
 
 /// Share of the time that others took from which on a round says nothing of the machine at rest.
 const DISTURBED: f64 = 0.05;
@@ -69,6 +73,16 @@ impl Noise {
             freedom,
             largest,
         })
+    }
+
+    /// The noise in the runs of one side, and how many of them it leaves out as outliers: one for each ten runs that were begun.
+    /// A single disturbed run says nothing of the next one; more than that are what the machine is like, and count.
+    pub fn of_runs(values: &[f64]) -> Option<(Self, usize)> {
+        let logs: Vec<f64> = values.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect();
+        let kept = without_outliers(&logs, logs.len().div_ceil(RUNS_FOR_AN_OUTLIER));
+        let left_out = logs.len() - kept.len();
+        let kept: Vec<f64> = kept.into_iter().map(f64::exp).collect();
+        Some((Self::of([kept.as_slice()])?, left_out))
     }
 
     /// The middle one of several; `None` of fewer than [`LEAST_CASES`].
@@ -305,6 +319,23 @@ mod tests {
         let noisy = Noise { deviation: 0.02, ..quiet };
         assert!((noisy.smallest() - 4.587 * 0.02 * 2f64.sqrt()).abs() < 1e-4);
         assert_eq!(noisy.worse(seen), noisy);
+    }
+
+    #[test]
+    fn one_disturbed_run_of_ten_is_no_noise_and_two_are() {
+        let quiet = [100.0, 101.0, 99.0, 100.5, 99.6, 100.2, 99.1, 100.9];
+        let noise = |more: &[f64]| Noise::of_runs(&[quiet.as_slice(), more].concat()).unwrap();
+        let (all, none) = noise(&[100.1, 99.8]);
+        assert_eq!(none, 0);
+        for far in [5.0, 60.0, 140.0, 1600.0] {
+            let (noise, left_out) = noise(&[100.1, far]);
+            assert_eq!(left_out, 1, "{far}");
+            assert!(noise.smallest() < 1.5 * all.smallest() && noise.smallest() < 0.08, "{far}: {noise:?}");
+            let Noise { deviation, freedom, largest } = noise;
+            assert!(deviation < 0.01 && freedom == 8.0 && largest < 0.025);
+        }
+        let (two, left_out) = noise(&[60.0, 61.0]);
+        assert!(left_out == 0 && two.smallest() > 0.5, "{two:?}");
     }
 
     #[test]

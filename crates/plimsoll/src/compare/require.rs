@@ -4,6 +4,8 @@
 //! A requirement that nothing can be held against (no such figure, no known limit) is not met: what cannot be checked
 //! must not pass for checked.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use crate::case::{CaseId, Pattern};
@@ -137,6 +139,22 @@ impl Requirement {
         held
     }
 
+    /// What the runs of a first side have a figure of and this run has nothing of: a requirement is not met by what is missing.
+    pub fn lost(&self, run: &Run, before: &[Run]) -> Vec<Holds> {
+        let mut known: HashSet<CaseId> = run.measurements.iter().map(|m| m.case.id()).collect();
+        let mut lost = Vec::new();
+        for one in before.iter().flat_map(|run| &run.measurements) {
+            let id = one.case.id();
+            let meant = self.pattern.matches(id.as_str()) && self.metric_of(one).is_some();
+            if meant && one.standing().0 == Status::Ok && known.insert(id.clone()) {
+                let found = "missing in B, and A has it".to_owned();
+                let case = Some(id.as_str().to_owned());
+                lost.push(Holds { requirement: self.text.clone(), case, met: false, found });
+            }
+        }
+        lost
+    }
+
     /// What was measured between machines is of none of them, and has no others to be held against.
     fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
         let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
@@ -154,7 +172,7 @@ impl Requirement {
     /// The median of a figure over all machines that have it; of two, the other's.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
         let same = |m: &&Measurement| {
-            m.status == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
+            m.standing().0 == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
         };
         let figures: Vec<(&str, f64)> = run
             .measurements

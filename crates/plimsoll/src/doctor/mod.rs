@@ -3,9 +3,11 @@
 //! The noise between runs is measured by repeating runs ([`crate::compare::Floors`]); the clock is proved in [`proof`].
 
 mod checks;
+mod leftovers;
 pub mod proof;
 
 pub use checks::checks;
+pub use leftovers::leftovers;
 
 use crate::bench;
 use crate::compare::{Floor, Floors};

@@ -61,7 +61,9 @@ impl Run {
 
     /// What types do not hold: that it is one run, with figures that follow from their samples.
     fn sound(&self) -> Result<(), String> {
-        if uuid::Uuid::try_parse(&self.id).is_err() {
+        // Other ways to write the same id would make another run of it.
+        let id = uuid::Uuid::try_parse(&self.id);
+        if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
             return Err(format!("'{}' is no id of a run", crate::text::shown_within(&self.id, 60)));
         }
         if self.started.parse::<jiff::Timestamp>().is_err() {
@@ -75,6 +77,9 @@ impl Run {
         }
         if self.measurements.len() > MAX_MEASUREMENTS {
             return Err(format!("has more than {MAX_MEASUREMENTS} measurements"));
+        }
+        if let Some(double) = self.double() {
+            return Err(format!("has {double} twice"));
         }
         self.measurements.iter().try_for_each(sound)
     }
@@ -147,6 +152,30 @@ mod tests {
         told(changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()), "no run document");
         told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");
         told(changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])), "no sample");
+    }
+
+    #[test]
+    fn what_comes_twice_is_named() {
+        let twice = |at: fn(&mut serde_json::Value) -> &mut serde_json::Value| {
+            changed(|v| {
+                let list = at(v).as_array_mut().unwrap();
+                list.push(list[0].clone());
+            })
+        };
+        let metric = twice(|v| &mut v["measurements"][0]["metrics"]);
+        assert_eq!(metric, "has metric 'rate' of cpu.peak/op=fma/type=f64/isa=avx512/threads=1 twice");
+        let case = twice(|v| &mut v["measurements"]);
+        assert!(case.ends_with(" of 'bench-1', repetition 0 twice"), "{case}");
+        assert_eq!(twice(|v| &mut v["nodes"]), "has machine 'bench-1' twice");
+        // Another repetition, or machine, is another figure.
+        let mut run = fixture::run();
+        let first = run.measurements[0].clone();
+        run.measurements.push(Measurement { repeat: 1, ..first.clone() });
+        run.measurements.push(Measurement { node: "bench-2".to_owned(), ..first });
+        Run::parse(&serde_json::to_string(&run).unwrap()).unwrap();
+        for id in ["019AA5C3-2F1B-7C40-9D21-5B0C3F6A7E88", "{019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88}"] {
+            assert!(changed(|v| v["id"] = id.into()).contains("no id of a run"));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod shortfall;
 mod siblings;
 
 pub use clock_steps::clock_steps;
-pub use pairs::pairs;
+pub use pairs::{PairPath, pairs};
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};

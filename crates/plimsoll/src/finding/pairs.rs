@@ -1,6 +1,13 @@
-//! "n2 to n3: 48 Mbit/s, 95 % below the median of 6 pairs of machines": a pair that is worse than the others, by the
-//! rule for machines that stand out; in the place of an interval's half width stands 3.5 robust standard deviations of
-//! the pair's own samples.
+//! "n3, sending: 9.5 Mbit/s, 95 % below the median of 12 measurements": pairs of machines that are worse than the others,
+//! by the rule for machines that stand out; in the place of an interval's half width stands 3.5 robust standard
+//! deviations of the pair's own samples.
+//!
+//! Where most pairs of a machine are slow in the same direction, it is that machine, and it is told once. The cause is what
+//! the ends said of themselves (`cause`).
+
+mod cause;
+
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
@@ -10,47 +17,220 @@ use crate::bench::Better;
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::median;
-use crate::measurement::Measurement;
-use crate::quantity::Quantity;
+use crate::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
+use crate::quantity::{Quantity, percent};
+use cause::{Known, UNKNOWN};
 
-/// The most that are told of a case: where more pairs are slow than this, a machine or a switch is.
+/// The most that are told of a case: where more pairs are slow than this, a switch is.
 const TOLD: usize = 8;
+/// So many slow pairs in one direction make a machine slow.
+const ENOUGH: usize = 2;
 
-/// Speaks for each pair of a measurement between machines that is worse than the others, the furthest first. `names` are
-/// those of the machines, by their numbers in the matrix.
-pub fn pairs(measurement: &Measurement, names: &[&str]) -> Vec<Finding> {
+/// What the ends of a pair said of themselves while it was measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PairPath {
+    /// Number of the machine that measured: the client.
+    pub from: u32,
+    /// Number of the one that served.
+    pub to: u32,
+    /// Conditions by name: `near_…` and `path_…` are of the client, `far_…` of the server.
+    pub conditions: BTreeMap<String, f64>,
+}
+
+/// A place of the matrix that is worse than the others.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    row: u32,
+    column: u32,
+    value: f64,
+    /// The share of the centre by which it is above it.
+    away: f64,
+    threshold: f64,
+}
+
+/// A machine's part in a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Client,
+    Server,
+}
+
+impl Part {
+    /// The part in words, where the case has one direction.
+    const fn word(self, flow: Flow) -> &'static str {
+        match (flow, self) {
+            (Flow::Up, Self::Client) | (Flow::Down, Self::Server) => "sending",
+            (Flow::Up, Self::Server) | (Flow::Down, Self::Client) => "receiving",
+            (Flow::Both, Self::Client) => "as client",
+            (Flow::Both, Self::Server) => "as server",
+        }
+    }
+
+    /// Whether what a machine sends matters in this part.
+    const fn sends(self, flow: Flow) -> bool {
+        !matches!((flow, self), (Flow::Up, Self::Server) | (Flow::Down, Self::Client))
+    }
+
+    const fn of(self, place: (u32, u32)) -> u32 {
+        match self {
+            Self::Client => place.0,
+            Self::Server => place.1,
+        }
+    }
+}
+
+/// What is usual of a case's pairs.
+struct Usual {
+    centre: f64,
+    mad: f64,
+    places: usize,
+    pairs: usize,
+}
+
+/// One measurement between machines, as it is judged.
+struct Judged<'a> {
+    measurement: &'a Measurement,
+    metric: &'a MetricResult,
+    matrix: &'a Matrix,
+    names: &'a [&'a str],
+    known: Known,
+    flow: Flow,
+    usual: Usual,
+}
+
+/// Speaks for each machine that is worse than the others in one direction, and for each further pair, the furthest first.
+/// `names` are those of the machines, by their numbers in the matrix; `paths` is what is known of its pairs.
+pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> Vec<Finding> {
     let Some((metric, matrix)) = headline(measurement).and_then(|m| Some((m, m.matrix.as_ref()?))) else {
         return Vec::new();
     };
-    let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
-    let Some(centre) = median(values.clone()).filter(|centre| *centre > 0.0) else { return Vec::new() };
-    let mad = median(values.iter().map(|value| (value - centre).abs()).collect()).unwrap_or(0.0);
-    let name = |number: u32| names.get(number as usize).copied().unwrap_or("?");
-    let mut found: Vec<(f64, Finding)> = Vec::new();
-    for (pair, spread) in matrix.measured().zip(matrix.spread.iter().flatten().flatten()) {
-        let away = pair.value / centre - 1.0;
-        let worse = if metric.better == Better::Higher { -away } else { away };
-        let own = DEVIATIONS * NORMAL * spread / centre;
-        let threshold = (DEVIATIONS * NORMAL * mad / centre).max(FLOOR).max(own);
-        if worse <= threshold {
-            continue;
+    let Some(usual) = Usual::of(matrix, metric.better) else { return Vec::new() };
+    let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
+    let judged = Judged { measurement, metric, matrix, names, known: Known::of(paths), flow, usual };
+    let slow = judged.slow();
+    let mut found = Vec::new();
+    let mut told: Vec<(u32, u32)> = Vec::new();
+    for part in [Part::Client, Part::Server] {
+        for number in judged.machines(&slow, part) {
+            let own: Vec<Slow> =
+                slow.iter().filter(|s| part.of((s.row, s.column)) == number).copied().collect();
+            told.extend(own.iter().map(|s| (s.row, s.column)));
+            found.extend(judged.machine(number, part, &own));
         }
-        let (from, to) = (name(pair.row), name(pair.column));
-        let text = format!(
-            "{from} to {to}: {}: {}, {} of {} pairs of machines",
-            full(&measurement.case),
-            Quantity { value: pair.value, unit: metric.unit },
-            from_median(away),
-            values.len(),
-        );
-        let evidence = json!({
-            "from": from, "to": to, "case": measurement.case.id(), "metric": metric.name,
-            "value": pair.value, "median": centre, "mad": mad, "threshold": threshold, "away": away,
-        });
-        found.push((worse, finding("slow-pair", text, evidence)));
     }
+    found.extend(
+        slow.iter().filter(|s| !told.contains(&(s.row, s.column))).map(|s| (s.away.abs(), judged.pair(s))),
+    );
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     found.into_iter().take(TOLD).map(|(_, finding)| finding).collect()
+}
+
+impl Usual {
+    fn of(matrix: &Matrix, better: Better) -> Option<Self> {
+        let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
+        let (places, pairs) = matrix.counted();
+        // Of the two directions of one pair the better one says what can be.
+        let centre = match (&values[..], pairs) {
+            ([one, other], 1) if better == Better::Higher => Some(one.max(*other)),
+            ([one, other], 1) => Some(one.min(*other)),
+            _ => median(values.clone()),
+        };
+        let centre = centre.filter(|centre| *centre > 0.0)?;
+        let mad = median(values.iter().map(|value| (value - centre).abs()).collect()).unwrap_or(0.0);
+        let mad = if pairs == 1 { 0.0 } else { mad };
+        Some(Self { centre, mad, places, pairs })
+    }
+
+    /// "60 % below the median of 12 measurements of 6 pairs of machines".
+    fn told(&self, away: f64) -> String {
+        match (self.places, self.pairs) {
+            (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),
+            (places, pairs) if places == pairs => {
+                format!("{} of {pairs} pairs of machines", from_median(away))
+            }
+            (places, pairs) => {
+                format!("{} of {places} measurements of {pairs} pairs of machines", from_median(away))
+            }
+        }
+    }
+}
+
+const fn side(away: f64) -> &'static str {
+    if away < 0.0 { "below" } else { "above" }
+}
+
+impl Judged<'_> {
+    fn name(&self, number: u32) -> &str {
+        self.names.get(number as usize).copied().unwrap_or("?")
+    }
+
+    /// The places that are worse than the others.
+    fn slow(&self) -> Vec<Slow> {
+        let Usual { centre, mad, .. } = self.usual;
+        let judge = |(pair, spread): (Measured<'_>, &f64)| {
+            let away = pair.value / centre - 1.0;
+            let worse = if self.metric.better == Better::Higher { -away } else { away };
+            let own = DEVIATIONS * NORMAL * spread / centre;
+            let threshold = (DEVIATIONS * NORMAL * mad / centre).max(FLOOR).max(own);
+            let Measured { row, column, value, .. } = pair;
+            (worse > threshold).then_some(Slow { row, column, value, away, threshold })
+        };
+        self.matrix.measured().zip(self.matrix.spread.iter().flatten().flatten()).filter_map(judge).collect()
+    }
+
+    /// The machines that are slow in this part in most of their pairs.
+    fn machines(&self, slow: &[Slow], part: Part) -> Vec<u32> {
+        let mut counts: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+        self.matrix.measured().for_each(|p| counts.entry(part.of((p.row, p.column))).or_default().1 += 1);
+        slow.iter().for_each(|s| counts.entry(part.of((s.row, s.column))).or_default().0 += 1);
+        let most = |(slow, all): (usize, usize)| slow >= ENOUGH && 2 * slow > all;
+        counts.into_iter().filter(|(_, counts)| most(*counts)).map(|(number, _)| number).collect()
+    }
+
+    fn machine(&self, number: u32, part: Part, own: &[Slow]) -> Option<(f64, Finding)> {
+        let value = median(own.iter().map(|slow| slow.value).collect())?;
+        let away = value / self.usual.centre - 1.0;
+        let (name, word) = (self.name(number), part.word(self.flow));
+        let cause = self.known.cause(number, part, self.flow);
+        let text = format!(
+            "{name}, {word}: {}: {} with {} machines, {}: {}",
+            full(&self.measurement.case),
+            Quantity { value, unit: self.metric.unit },
+            own.len(),
+            self.usual.told(away),
+            cause.as_deref().unwrap_or(UNKNOWN),
+        );
+        let others: Vec<&str> =
+            own.iter().map(|s| self.name(if part == Part::Client { s.column } else { s.row })).collect();
+        let evidence = json!({
+            "node": name, "direction": word, "others": others, "case": self.measurement.case.id(),
+            "metric": self.metric.name, "value": value, "median": self.usual.centre, "mad": self.usual.mad,
+            "away": away, "cause": cause,
+        });
+        Some((away.abs(), finding("slow-node", text, evidence)))
+    }
+
+    fn pair(&self, slow: &Slow) -> Finding {
+        let (from, to) = (self.name(slow.row), self.name(slow.column));
+        let of = |part: Part| {
+            let number = part.of((slow.row, slow.column));
+            Some(format!("{}: {}", self.name(number), self.known.cause(number, part, self.flow)?))
+        };
+        let cause = of(Part::Client).or_else(|| of(Part::Server));
+        let text = format!(
+            "{from} to {to}: {}: {}, {}: {}",
+            full(&self.measurement.case),
+            Quantity { value: slow.value, unit: self.metric.unit },
+            self.usual.told(slow.away),
+            cause.as_deref().unwrap_or(UNKNOWN),
+        );
+        let evidence = json!({
+            "from": from, "to": to, "orientation": self.flow.orientation(), "case": self.measurement.case.id(),
+            "metric": self.metric.name, "value": slow.value, "median": self.usual.centre,
+            "mad": self.usual.mad, "threshold": slow.threshold, "away": slow.away, "cause": cause,
+        });
+        finding("slow-pair", text, evidence)
+    }
 }
 
 #[cfg(test)]
@@ -80,10 +260,15 @@ mod tests {
 
     #[test]
     fn the_slow_pair_is_named_and_no_other_is() {
-        let found = pairs(&measured([100.0, 101.0, 99.0, 100.0, 40.0, 160.0], 0.01), &["a", "b", "c", "d"]);
+        let found =
+            pairs(&measured([100.0, 101.0, 99.0, 100.0, 40.0, 160.0], 0.01), &["a", "b", "c", "d"], &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].text.starts_with("b to d: cpu "), "{}", found[0].text);
-        assert!(found[0].text.ends_with("40.0 FLOP/s, 60 % below the median of 6 pairs of machines"));
+        assert!(
+            found[0]
+                .text
+                .ends_with("40.0 FLOP/s, 60 % below the median of 6 pairs of machines: cause unknown")
+        );
         assert_eq!((&found[0].evidence["from"], &found[0].evidence["to"]), (&"b".into(), &"d".into()));
     }
 
@@ -92,15 +277,18 @@ mod tests {
         let mut made = measured([1.0, 1.0, 1.0, 1.0, 0.5, 3.0], 0.01);
         made.metrics[0].better = Better::Lower;
         let told = |made: &Measurement| -> Vec<String> {
-            pairs(made, &["a", "b", "c", "d"]).into_iter().map(|found| found.text).collect()
+            pairs(made, &["a", "b", "c", "d"], &[]).into_iter().map(|found| found.text).collect()
         };
         let found = told(&made);
         assert!(found.len() == 1 && found[0].starts_with("c to d"), "{found:?}");
-        assert!(found[0].ends_with("200 % above the median of 6 pairs of machines"), "{found:?}");
+        assert!(
+            found[0].ends_with("200 % above the median of 6 pairs of machines: cause unknown"),
+            "{found:?}"
+        );
         // Where a percentage would say little.
         made.metrics[0].matrix = measured([1.0, 1.0, 1.0, 1.0, 0.5, 222.9], 0.01).metrics.remove(0).matrix;
         assert!(
-            told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines"),
+            told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines: cause unknown"),
             "{:?}",
             told(&made)
         );
@@ -109,16 +297,100 @@ mod tests {
     #[test]
     fn pairs_that_vary_more_than_they_differ_are_not_named() {
         let values = [100.0, 101.0, 99.0, 100.0, 70.0, 100.0];
-        assert_eq!(pairs(&measured(values, 0.2), &[]), []);
-        assert_eq!(pairs(&measured(values, 0.01), &[]).len(), 1);
-        assert_eq!(pairs(&peak(1, 100.0), &[]), []);
+        assert_eq!(pairs(&measured(values, 0.2), &[], &[]), []);
+        assert_eq!(pairs(&measured(values, 0.01), &[], &[]).len(), 1);
+        assert_eq!(pairs(&peak(1, 100.0), &[], &[]), []);
+    }
+
+    /// All pairs of so many machines in both directions, at 100 unless `value` says otherwise, and the case measured upwards.
+    fn both(machines: u32, value: impl Fn(u32, u32) -> Option<f64>) -> Measurement {
+        let places = (0..machines).flat_map(|row| (0..machines).map(move |column| (row, column)));
+        let cell = |(row, column): (u32, u32)| Cell {
+            row,
+            column,
+            value: value(row, column).unwrap_or(100.0),
+            mark: None,
+        };
+        let sample = Sample {
+            matrix: places.filter(|(row, column)| row != column).map(cell).collect(),
+            ..Sample::default()
+        };
+        let mut made = peak(1, 100.0);
+        made.case = "network.tcp/message=64K/streams=1/direction=up/server=nodes".parse().unwrap();
+        made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
+        made
+    }
+
+    fn path(from: u32, to: u32, conditions: &[(&str, f64)]) -> PairPath {
+        PairPath {
+            from,
+            to,
+            conditions: conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        }
+    }
+
+    const NAMES: &[&str] = &["a", "b", "c", "d"];
+
+    #[test]
+    fn a_slow_sender_in_the_last_place_is_named_once_with_its_shaper() {
+        let made = both(4, |row, _| (row == 3).then_some(5.0));
+        let shaped =
+            |from: u32, to: u32| path(from, to, &[("path_shaped", if from == 3 { 10e6 } else { 200e6 })]);
+        let paths: Vec<PairPath> =
+            (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).map(|(f, t)| shaped(f, t)).collect();
+        let found = pairs(&made, NAMES, &paths);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let told = &found[0];
+        assert_eq!(
+            (told.code.as_str(), &told.evidence["node"], &told.evidence["direction"]),
+            ("slow-node", &"d".into(), &"sending".into())
+        );
+        assert!(told.text.starts_with("d, sending: "), "{}", told.text);
+        let ends = "95 % below the median of 12 measurements of 6 pairs of machines: a shaper (queueing discipline) holds its \
+                    interface to 10.0 Mbit/s, the others' to 200 Mbit/s";
+        assert!(told.text.ends_with(ends), "{}", told.text);
+        // What a machine sends through says nothing of how it receives.
+        let receiver = pairs(&both(4, |_, column| (column == 3).then_some(5.0)), NAMES, &paths);
+        assert_eq!(receiver.len(), 1);
+        assert!(receiver[0].text.starts_with("d, receiving: "), "{}", receiver[0].text);
+        assert!(receiver[0].text.ends_with("cause unknown"), "{}", receiver[0].text);
+    }
+
+    #[test]
+    fn the_direction_of_the_case_says_who_sends() {
+        let mut made = both(4, |_, column| (column == 1).then_some(5.0));
+        made.case = "network.tcp/message=64K/streams=1/direction=down/server=nodes".parse().unwrap();
+        let found = pairs(&made, NAMES, &[]);
+        assert!(found.len() == 1 && found[0].text.starts_with("b, sending: "), "{found:?}");
+    }
+
+    #[test]
+    fn of_two_machines_the_slower_direction_is_told() {
+        let made = both(2, |row, _| (row == 1).then_some(10.0));
+        let paths = [path(1, 0, &[("near_nic_errors", 7.0)]), path(0, 1, &[("near_nic_errors", 0.0)])];
+        let found = pairs(&made, NAMES, &paths);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].text.starts_with("b to a: ") && found[0].text.contains("90 % below the other direction"),
+            "{}",
+            found[0].text
+        );
+        assert!(found[0].text.ends_with("b: its interface counted 7 errors"), "{}", found[0].text);
+        assert_eq!(pairs(&both(2, |_, _| None), NAMES, &[]), []);
+    }
+
+    #[test]
+    fn one_slow_pair_of_many_is_a_pair_and_no_machine() {
+        let found = pairs(&both(4, |row, column| ((row, column) == (2, 0)).then_some(5.0)), NAMES, &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].code.as_str(), &found[0].evidence["from"]), ("slow-pair", &"c".into()));
     }
 
     proptest! {
         #[test]
         fn pairs_within_the_floor_are_never_named(values: [u16; 6]) {
             let near = values.map(|value| 99.0 + 2.0 * f64::from(value) / f64::from(u16::MAX));
-            prop_assert_eq!(pairs(&measured(near, 0.0), &[]), []);
+            prop_assert_eq!(pairs(&measured(near, 0.0), &[], &[]), []);
         }
     }
 }

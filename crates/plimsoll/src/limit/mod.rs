@@ -43,6 +43,10 @@ pub enum Kind {
 pub enum Source {
     /// Computed from the machine's structure and what the run measured.
     Derived,
+    /// What somebody set, as the one who holds to it says: a server's cap, a shaper.
+    Documented,
+    /// Concluded from what arrived, without anybody's word.
+    Inferred,
     /// What the maker or provider promises.
     Rated,
     /// Given by the user.

@@ -10,11 +10,15 @@
 //! byte once, to pages that the other end has read since. The traffic, reads and writes together, of a copy within
 //! the caches is therefore more than it can write. It is a loose bound, and a true one.
 
+mod held;
+
 use super::device::NetworkPromise;
 use super::{Input, Kind, Limit, Question, Source};
 
 /// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
 pub(super) const ETHERNET: f64 = 38.0;
+/// Of these what the kernel counts.
+const ETHERNET_HEADER: f64 = 14.0;
 pub(super) const TCP_HEADER: f64 = 20.0;
 const TIMESTAMPS: f64 = 12.0;
 const UDP_HEADER: f64 = 8.0;
@@ -31,8 +35,13 @@ pub fn udp(question: &Question<'_>) -> Vec<Limit> {
 
 fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition("path_loopback") {
-        Some(loopback) if loopback > 0.5 => vec![copying(question)],
-        Some(_) => std::iter::once(framing(question, &framed)).chain(promised(question, &framed)).collect(),
+        Some(loopback) if loopback > 0.5 => {
+            std::iter::once(copying(question)).chain(held::limits(question, &framed)).collect()
+        }
+        Some(_) => {
+            let link = std::iter::once(framing(question, &framed)).chain(promised(question, &framed));
+            link.chain(held::limits(question, &framed)).collect()
+        }
         None => {
             let why = "nothing was measured, so the way to the far end is unknown";
             vec![Limit::unknown(Kind::Ceiling, why)]
@@ -63,6 +72,8 @@ fn per_message(mut limit: Limit, bits: f64) -> Limit {
 struct Framed {
     /// The program's share of the bytes on the wire, or why it is not known.
     share: Result<f64, &'static str>,
+    /// The same of the bytes that the kernel counts when it shapes: of Ethernet the header alone.
+    counted: f64,
     formula: &'static str,
     inputs: Vec<Input>,
 }
@@ -83,7 +94,7 @@ fn segments(question: &Question<'_>) -> Framed {
     let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
     let Some(payload) = question.condition("tcp_mss").filter(|mss| *mss > 0.0) else {
         let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
-        return Framed { share, formula, inputs: Vec::new() };
+        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };
     let options = question.condition("tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
     let ip = ip_header(question);
@@ -92,7 +103,9 @@ fn segments(question: &Question<'_>) -> Framed {
         Input::new("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
     ];
     inputs.extend(headers(ip));
-    Framed { share: Ok(payload / (payload + options + TCP_HEADER + ip + ETHERNET)), formula, inputs }
+    let segment = payload + options + TCP_HEADER + ip;
+    let (share, counted) = (Ok(payload / (segment + ETHERNET)), payload / (segment + ETHERNET_HEADER));
+    Framed { share, counted, formula, inputs }
 }
 
 /// Datagrams, in as many fragments as the interface's packets want.
@@ -100,7 +113,7 @@ fn datagrams(question: &Question<'_>) -> Framed {
     let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
     let (Some(mtu), Some(bytes)) = (question.condition("path_mtu"), question.case.number("message")) else {
         let share = Err("the largest packet of the interface (MTU) is unknown");
-        return Framed { share, formula, inputs: Vec::new() };
+        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };
     let (bytes, ip) = (bytes as f64, ip_header(question));
     let (frames, wire) = on_the_wire(bytes + UDP_HEADER, mtu, ip);
@@ -109,7 +122,8 @@ fn datagrams(question: &Question<'_>) -> Framed {
         Input::new("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
     ];
     inputs.extend(headers(ip));
-    Framed { share: Ok(bytes / wire), formula, inputs }
+    let counted = bytes / (bytes + UDP_HEADER + frames * (ip + ETHERNET_HEADER));
+    Framed { share: Ok(bytes / wire), counted, formula, inputs }
 }
 
 /// Frames that IP's payload of so many bytes takes, and all bytes of them on the wire. A fragment's payload is a multiple

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::Case;
 use crate::limit::median;
 use crate::sample::{Cell, Sample};
 
@@ -54,6 +55,38 @@ pub struct Alike<'a> {
     pub median: f64,
 }
 
+/// Which of the two ends of a place in a matrix between machines sends. The row is always the client, and the column the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The client.
+    Up,
+    /// The server.
+    Down,
+    /// Each to the other.
+    Both,
+}
+
+impl Flow {
+    /// That of a case whose headline is a rate, or is none.
+    pub fn of(case: &Case, is_rate: bool) -> Self {
+        match case.word("direction") {
+            Some("down") => Self::Down,
+            Some("up") => Self::Up,
+            None if is_rate => Self::Up,
+            _ => Self::Both,
+        }
+    }
+
+    /// What rows and columns are, in words.
+    pub const fn orientation(self) -> &'static str {
+        match self {
+            Self::Up => "row sends to column",
+            Self::Down => "row receives from column",
+            Self::Both => "row is the client, column the server",
+        }
+    }
+}
+
 /// One measured place of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured<'a> {
@@ -79,6 +112,13 @@ impl Matrix {
             })
         };
         self.rows.iter().enumerate().flat_map(of_row)
+    }
+
+    /// How many places were measured, and how many pairs those are: fewer where both directions of a pair are there.
+    pub fn counted(&self) -> (usize, usize) {
+        let pairs: BTreeSet<[u32; 2]> =
+            self.measured().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
+        (self.measured().count(), pairs.len())
     }
 
     /// The pairs by their marks, those with the least values first.

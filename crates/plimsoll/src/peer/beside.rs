@@ -18,6 +18,7 @@ use super::{
 use crate::bench::Prepared;
 use crate::bench::network::Address;
 use crate::case::Case;
+use crate::leftover::Registry;
 use crate::machine::Machine;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
 use crate::warning::Warning;
@@ -49,6 +50,8 @@ pub struct Companions {
     pub seconds: f64,
     /// Ends what runs.
     pub interrupts: Receiver<()>,
+    /// Where their directories are entered, so that those of a killed run are found.
+    pub registry: Option<Registry>,
     /// What starts them, if not we; or why nothing can.
     pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
@@ -91,6 +94,7 @@ impl Companions {
             benchmarks: BTreeSet::new(),
             seconds: SECONDS,
             interrupts,
+            registry: None,
             through: None,
             versions: BTreeMap::new(),
             hung: Hung::default(),
@@ -170,7 +174,8 @@ impl Companions {
         let invocation = making.invocation(found.peer)?;
         let parent = if case.subsystem() == "disk" { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
-        let scratch = Scratch::new(parent).map_err(|e| format!("no private directory: {e}"))?;
+        let scratch =
+            Scratch::new(parent, self.registry.as_ref()).map_err(|e| format!("no private directory: {e}"))?;
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
         let libraries = found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher));
         let digest = digest(&order.program);
@@ -228,7 +233,7 @@ impl Companions {
         if let Some(known) = self.versions.get(found.peer.tool().name) {
             return known.clone();
         }
-        let asked = ask_version(found, &self.launcher, &self.parent);
+        let asked = ask_version(found, &self.launcher, &self.parent, self.registry.as_ref());
         self.versions.insert(found.peer.tool().name, asked.clone());
         asked
     }

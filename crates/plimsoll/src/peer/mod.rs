@@ -19,6 +19,7 @@ mod choice;
 pub mod process;
 mod scratch;
 mod search;
+pub mod supervise;
 mod through;
 mod tools;
 mod trust;

@@ -99,8 +99,8 @@ pub struct Running {
     program: String,
 }
 
-/// How this program re-executes itself to start another one (`plimsoll launch`): it binds the CPUs, asks the kernel to
-/// end it with its parent, and becomes the other program.
+/// How this program re-executes itself to start another one (`plimsoll launch`): a process that watches over it, and one
+/// that binds the CPUs, asks the kernel to end it with its parent, and becomes the other program.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// Path of plimsoll.
@@ -223,14 +223,14 @@ impl Drop for Running {
             let _ = kill_process_group(group, Signal::TERM);
             wait_for_end(group, GRACE);
         }
-        // Its children may live on in the group, and it may have ignored the request.
+        // The process that watches over it has ended what it left; where that one was killed, the group is.
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
 /// Waits until the process has ended, at most `patience`.
-fn wait_for_end(process: Pid, patience: Duration) {
+pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
     let timeout = Timespec::try_from(patience).ok();
     // Interrupted or late: it is killed next.

@@ -1,15 +1,13 @@
 //! A private directory for what a tool reads and leaves behind. It goes away with its owner; one whose owner was
 //! killed goes away when the next run starts.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use tempfile::TempDir;
 
-/// Beginning of the names.
-const PREFIX: &str = "plimsoll-peer-";
+use crate::leftover::{Held, PREFIX, Registry, new_name};
 
 /// A lock that is held as long as the owner lives.
 const LOCK: &str = ".lock";
@@ -17,28 +15,57 @@ const LOCK: &str = ".lock";
 /// A directory of our own, mode 0700, under a name that nobody can foresee.
 #[derive(Debug)]
 pub struct Scratch {
-    directory: TempDir,
+    path: PathBuf,
     /// Held, not used: its lock says that the owner lives.
     _lock: File,
+    /// Taken out of the registry once the directory is gone.
+    held: Option<Held>,
 }
 
 impl Scratch {
-    /// Makes one below `parent`.
+    /// Makes one below `parent`, entered in the registry first. Where that cannot be written, the next run with the same
+    /// directories still finds what is left.
     ///
     /// # Errors
     /// The parent cannot be written.
-    pub fn new(parent: &Path) -> std::io::Result<Self> {
-        let ours_alone = std::fs::Permissions::from_mode(0o700);
-        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(ours_alone).tempdir_in(parent)?;
-        let lock =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(directory.path().join(LOCK))?;
+    pub fn new(parent: &Path, registry: Option<&Registry>) -> std::io::Result<Self> {
+        let parent = parent.canonicalize()?;
+        let name = new_name();
+        let path = parent.join(&name);
+        let mut held = registry.and_then(|registry| registry.enter(&parent, &name).ok());
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let made = Removed(&path);
+        let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(LOCK))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { directory, _lock: lock })
+        if let Some(held) = &mut held {
+            held.made(&path)?;
+        }
+        std::mem::forget(made);
+        Ok(Self { path, _lock: lock, held })
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(Removed(&self.path));
+        if self.path.symlink_metadata().is_ok() {
+            // What could not be removed stays in the registry, for the next start.
+            std::mem::forget(self.held.take());
+        }
+    }
+}
+
+/// Removes a directory when it is dropped.
+struct Removed<'a>(&'a Path);
+
+impl Drop for Removed<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0);
     }
 }
 
@@ -69,7 +96,7 @@ mod tests {
     #[test]
     fn it_goes_away_with_its_owner() {
         let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::new(parent.path()).unwrap();
+        let scratch = Scratch::new(parent.path(), None).unwrap();
         assert_eq!(scratch.path().metadata().unwrap().mode() & 0o777, 0o700);
         std::fs::write(scratch.path().join("HPL.out"), "x").unwrap();
         drop(scratch);
@@ -79,7 +106,7 @@ mod tests {
     #[test]
     fn what_a_killed_owner_left_is_reaped_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
-        let alive = Scratch::new(parent.path()).unwrap();
+        let alive = Scratch::new(parent.path(), None).unwrap();
         let left = parent.path().join(format!("{PREFIX}left"));
         std::fs::create_dir(&left).unwrap();
         std::fs::write(left.join(LOCK), "").unwrap();

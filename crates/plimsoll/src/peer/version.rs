@@ -8,14 +8,20 @@ use sha2::{Digest, Sha256};
 
 use super::process::{Launcher, Order};
 use super::{Found, Package, Scratch, Trust};
+use crate::leftover::Registry;
 
 /// Longest time that a program may take to tell its version. An interrupt waits so long: it is for who carries out the run,
 /// and would be lost if it were taken here.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Its version: as it tells it, else that of its package.
-pub(super) fn ask_version(found: &Found, launcher: &Launcher, parent: &Path) -> Option<String> {
-    let scratch = Scratch::new(parent).ok()?;
+pub(super) fn ask_version(
+    found: &Found,
+    launcher: &Launcher,
+    parent: &Path,
+    registry: Option<&Registry>,
+) -> Option<String> {
+    let scratch = Scratch::new(parent, registry).ok()?;
     let ask = |program: &Path, arguments: Vec<OsString>| {
         let order = Order { arguments, limit: PATIENCE, ..Order::of(program, scratch.path()) };
         launcher.run(&order, &never()).ok()

@@ -57,6 +57,9 @@ impl Quantity {
     /// Human form with `digits` significant digits (taken as 1 to 17), the unit always printed (a plain number has
     /// none). Any `f64` reads sensibly: `0 B/s`, `-1.20 GB/s`, `NaN s`, `inf IO/s`.
     pub fn human(&self, digits: usize) -> String {
+        if let Some(exact) = self.exact_bytes(digits) {
+            return exact;
+        }
         let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
         match (self.unit, prefix) {
             (Unit::One, _) => number,
@@ -65,6 +68,17 @@ impl Quantity {
             (Unit::PerSecond, prefix) => format!("{number} {prefix}/s"),
             (unit, prefix) => format!("{number} {prefix}{}", unit.name()),
         }
+    }
+
+    /// A whole number of bytes that the digits would round, as itself: a block of 2000 bytes is neither 1.95 KiB nor another
+    /// block, and two sizes in one sentence can be compared. Space and amounts of many MiB are rounded.
+    fn exact_bytes(&self, digits: usize) -> Option<String> {
+        const ROUNDED: f64 = 10.0 * 1_048_576.0;
+        let odd = self.unit == Unit::Byte && self.value.fract() == 0.0 && self.value.abs() < ROUNDED;
+        let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
+        let size = BYTES.iter().find(|step| step.prefix == prefix).map_or(1.0, |step| step.size);
+        let shown = number.parse::<f64>().ok()? * size;
+        (odd && shown != self.value).then(|| format!("{} {}", self.value, self.unit.name()))
     }
 
     /// `58.8 GFLOP/s ± 0.31 %`: the value and the half-width of its interval, relative to the value; where the
@@ -256,8 +270,25 @@ mod tests {
     fn bytes_scale_by_1024_and_whole_sizes_stay_whole() {
         assert_eq!(text(4096.0, Unit::Byte), "4 KiB");
         assert_eq!(text(1_073_741_824.0, Unit::Byte), "1 GiB");
-        assert_eq!(text(1500.0, Unit::Byte), "1.46 KiB");
+        assert_eq!(text(1536.0, Unit::Byte), "1.50 KiB");
+        assert_eq!(text(100e9, Unit::Byte), "93.1 GiB");
         assert_eq!(text(512.0, Unit::Byte), "512 B");
+    }
+
+    #[test]
+    fn small_sizes_are_never_rounded() {
+        for (bytes, shown) in [
+            (1500.0, "1500 B"),
+            (2000.0, "2000 B"),
+            (4100.0, "4100 B"),
+            (5000.0, "5000 B"),
+            (1_048_577.0, "1048577 B"),
+            (1_572_864.0, "1.50 MiB"),
+            (8_000_000.0, "8000000 B"),
+            (1e18 * 5000.0, "4337 EiB"),
+        ] {
+            assert_eq!(text(bytes, Unit::Byte), shown);
+        }
     }
 
     #[test]
@@ -326,6 +357,13 @@ mod tests {
             let tail = match unit { Unit::One => "", Unit::PerSecond => "/s", other => other.name() };
             prop_assert!(text.ends_with(tail));
             prop_assert!(!text.starts_with(' '));
+        }
+
+        /// Two sizes of a sentence that differ are shown to differ, up to what a transfer can have.
+        #[test]
+        fn no_two_small_sizes_are_shown_alike(one in 1_u32..10 << 20, by in 1_u32..5000) {
+            let shown = |bytes: u32| text(f64::from(bytes), Unit::Byte);
+            prop_assert_ne!(shown(one), shown(one.saturating_sub(by)));
         }
 
         #[test]

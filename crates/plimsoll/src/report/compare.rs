@@ -1,13 +1,15 @@
 //! A comparison as a table for terminals and as Markdown for a pull request. Pure: a comparison in, text out.
 
+pub(super) mod left;
+
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::wrap::paragraph;
 use crate::cluster::between::is_of_all;
-use crate::compare::{Compared, Comparison, Holds, Origin, Verdict};
-use crate::label::label;
-use crate::quantity::{Quantity, percent};
+use crate::compare::{Compared, Comparison, Holds, Kind, Origin, Verdict};
+use crate::label;
+use crate::quantity::{Quantity, apart, percent};
 
 /// Which metrics are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +36,18 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
         text += "\n";
         text += &aligned(&lines, style);
     }
-    for note in notes(comparison, &rows) {
+    for note in notes(&rows) {
         text += &paragraph(style, Role::Dim, "", &note);
+    }
+    for left in left::groups(comparison) {
+        text += &paragraph(style, left.role(), "", &left.text);
     }
     for one in held {
         let (mark, role) = if one.met { ("met: ", Role::Good) } else { ("NOT MET: ", Role::Bad) };
-        let case = one.case.as_deref().map(|case| format!(" {case}:")).unwrap_or_default();
-        text += &paragraph(style, role, mark, &format!("{}:{case} {}", one.requirement, one.found));
+        text += &paragraph(style, role, mark, &required(one));
+    }
+    if let Some(line) = blindness(comparison) {
+        text += &paragraph(style, Role::Warning, "! ", &line);
     }
     text += &paragraph(style, Role::Strong, "", &tally(comparison));
     text
@@ -50,10 +57,12 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
 pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown) -> String {
     let safe = super::markdown::escaped;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
-    for flag in &comparison.flags {
-        text += &format!("> ⚠ {}\n", safe(&flag.text));
+    let warnings: Vec<String> =
+        comparison.flags.iter().map(|flag| flag.text.clone()).chain(blindness(comparison)).collect();
+    for warning in &warnings {
+        text += &format!("> ⚠ {}\n", safe(warning));
     }
-    if !comparison.flags.is_empty() {
+    if !warnings.is_empty() {
         text.push('\n');
     }
     let rows = chosen(comparison, shown);
@@ -72,15 +81,29 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown) -> String
         }
         text.push('\n');
     }
-    for note in notes(comparison, &rows) {
+    for note in notes(&rows) {
         text += &format!("{}\n\n", safe(&note));
+    }
+    for left in left::groups(comparison) {
+        let mark = if left.kind == Kind::Lost { "❌ " } else { "" };
+        text += &format!("- {mark}{}\n", safe(&left.text));
     }
     for one in held {
         let mark = if one.met { "✅" } else { "❌" };
-        let case = one.case.as_deref().map(|case| format!(" {case}:")).unwrap_or_default();
-        text += &format!("- {mark} {}\n", safe(&format!("{}:{case} {}", one.requirement, one.found)));
+        text += &format!("- {mark} {}\n", safe(&required(one)));
     }
     text
+}
+
+/// A requirement and what was found.
+pub(super) fn required(one: &Holds) -> String {
+    let case = one.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
+    format!("{}:{case} {}", one.requirement, one.found)
+}
+
+/// That the gate is blind, where one was asked for and it is.
+pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
+    comparison.gate.as_ref()?.blindness()
 }
 
 struct Line {
@@ -141,7 +164,7 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
     let figure = |value: f64| Quantity::new(value, row.unit).to_string();
     let of_one = row.node.as_deref().filter(|_| !is_of_all(&row.case));
     let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
-    let mut name = node.unwrap_or_default() + &label(&row.case);
+    let mut name = node.unwrap_or_default() + &label::label(&row.case);
     if !row.headline {
         name += &format!(", {}", row.metric);
     }
@@ -197,8 +220,8 @@ fn role(verdict: Verdict) -> Role {
     }
 }
 
-/// Why some are undecided, what stands on one side alone, and where the noise is known from.
-pub(super) fn notes(comparison: &Comparison, rows: &[&Compared]) -> Vec<String> {
+/// Why some are undecided, and where the noise is known from.
+pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut whys: Vec<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
     whys.dedup();
@@ -221,19 +244,17 @@ pub(super) fn notes(comparison: &Comparison, rows: &[&Compared]) -> Vec<String> 
     if !known.is_empty() {
         notes.push(format!("noise between runs by {}", known.join(" and ")));
     }
-    for (name, only) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
-        const SHOWN: usize = 3;
-        if !only.is_empty() {
-            let few: Vec<&str> = only.iter().take(SHOWN).map(String::as_str).collect();
-            let more = only.len().saturating_sub(SHOWN);
-            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-            notes.push(format!("only in {name}: {}{rest}", few.join(", ")));
-        }
+    let outliers = rows.iter().filter(|row| row.outliers > 0).count();
+    if outliers > 0 {
+        notes.push(format!(
+            "noise without outlying runs, one for each ten, in {outliers} of {} rows (generalised ESD test)",
+            rows.len()
+        ));
     }
     notes
 }
 
-/// How many of each verdict, over all metrics.
+/// What was decided, and how many of each verdict, over all metrics.
 pub(super) fn tally(comparison: &Comparison) -> String {
     let kinds = [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided, Verdict::Told];
     let said: Vec<String> = kinds
@@ -244,7 +265,8 @@ pub(super) fn tally(comparison: &Comparison) -> String {
         .collect();
     let metrics = if comparison.compared.len() == 1 { "metric" } else { "metrics" };
     format!(
-        "{} {metrics}: {}",
+        "{} ({} {metrics}: {})",
+        comparison.decided,
         comparison.compared.len(),
         if said.is_empty() { "none".to_owned() } else { said.join(" · ") }
     )
@@ -252,115 +274,23 @@ pub(super) fn tally(comparison: &Comparison) -> String {
 
 /// What a failed `--fail-on` says.
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
-    let line = |c: &Compared| format!("{} {} is worse by {}", c.case, c.metric, percent(c.loss(), 3));
+    let line = |c: &Compared| {
+        let [loss, _] = apart([c.loss(), share], 3, percent);
+        format!("{}, {} is worse by {loss}", label::full(&c.case), c.metric)
+    };
     comparison.worse_than(share).map(line).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compare::{Floor, Floors, Noise, Side, compare};
-    use crate::fixture;
-
-    fn comparison() -> Comparison {
-        let floor = |benchmark: &str, metric: &str| Floor {
-            benchmark: benchmark.to_owned(),
-            metric: metric.to_owned(),
-            case: None,
-            noise: Noise { deviation: 0.004, freedom: 12.0, largest: 0.01 },
-        };
-        let floors = Floors {
-            machine: "m-1".to_owned(),
-            floors: vec![floor("network.tcp", "goodput"), floor("memory.latency", "latency")],
-            ..Floors::default()
-        };
-        let a = fixture::run();
-        let mut b = a.clone();
-        b.version = "0.2.0".to_owned();
-        for measurement in &mut b.measurements {
-            let factor = match measurement.case.benchmark() {
-                "cpu.peak" => 0.88,
-                "memory.latency" => 0.9,
-                _ => 1.002,
-            };
-            for metric in &mut measurement.metrics {
-                metric.summary.median *= factor;
-                metric.summary.ci95 = metric.summary.ci95.map(|ci| ci.map(|x| x * factor));
-            }
-        }
-        b.measurements.remove(3);
-        let side = |name: &str, run| Side { name: name.to_owned(), runs: vec![run] };
-        compare(&side("before", a), &side("after", b), &[floors])
-    }
-
-    fn held() -> Vec<Holds> {
-        vec![Holds {
-            requirement: "cpu rate >= 95% of limit".to_owned(),
-            case: Some("cpu.peak/op=fma".to_owned()),
-            met: false,
-            found: "103 GFLOP/s, 87.6 % of limit".to_owned(),
-        }]
-    }
-
-    #[test]
-    fn the_table_at_140_and_80_columns() {
-        insta::assert_snapshot!(
-            "compare_140",
-            table(&comparison(), &held(), Shown::Telling, &Style::plain(140))
-        );
-        insta::assert_snapshot!("compare_80", table(&comparison(), &[], Shown::Telling, &Style::plain(80)));
-    }
-
-    #[test]
-    fn markdown_for_a_pull_request() {
-        insta::assert_snapshot!(markdown(&comparison(), &held(), Shown::All));
-    }
-
-    #[test]
-    fn the_page_has_every_row_and_escapes_names() {
-        let mut hostile = comparison();
-        hostile.a = "<script>alert(1)</script>".to_owned();
-        let page = crate::report::html::comparison(&hostile, &held(), Shown::All).unwrap();
-        assert_eq!(page.matches("<script").count(), 3, "the island, the library and ours");
-        assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
-        assert_eq!(page.matches("data-chart=").count(), 1);
-        for told in ["NOT MET", "not met", "worse"] {
-            assert_eq!(page.contains(told), told != "NOT MET", "{told}");
-        }
-        let nothing = Comparison { compared: Vec::new(), ..comparison() };
-        let page = crate::report::html::comparison(&nothing, &[], Shown::All).unwrap();
-        assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
-    }
-
-    #[test]
-    fn what_is_of_all_machines_is_named_after_none() {
-        let mut row = comparison().compared.remove(0);
-        row.node = Some("n1".to_owned());
-        let mut of_one = |case: &str| {
-            row.case = case.parse().unwrap();
-            cells(&row)[0].starts_with("n1: ")
-        };
-        assert!(of_one("network.tcp/message=128K"));
-        let shared = ["network.tcp/message=128K/server=nodes", "mpi.barrier", "cpu.hpl/n=500"];
-        assert!(!shared.into_iter().any(&mut of_one));
-        assert!(!of_one("network.tcp/message=128K/server=bisection"));
-    }
-
-    #[test]
-    fn hostile_names_stay_in_their_cell() {
-        let mut hostile = comparison();
-        hostile.a = "<script>|\u{1b}[31m\n# x".to_owned();
-        let text = markdown(&hostile, &[], Shown::Telling);
-        assert!(!text.contains("<script>") && !text.contains('\u{1b}') && !text.contains("\n# x"), "{text}");
-        let text = table(&hostile, &[], Shown::Telling, &Style::plain(100));
-        assert!(!text.contains('\u{1b}'), "{text}");
-    }
-
-    #[test]
-    fn what_failed_is_named_with_its_loss() {
-        let lines = failed(&comparison(), 0.05);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].contains("rate is worse by 12"), "{lines:?}");
-        assert!(failed(&comparison(), 0.5).is_empty());
-    }
+/// What `--fail-on` says of what was lost: a line for each of the first, and how many more there are.
+pub fn lost(comparison: &Comparison) -> Vec<String> {
+    const TOLD: usize = 10;
+    let all: Vec<String> = left::lost(comparison).collect();
+    let more = all.len().saturating_sub(TOLD);
+    let rest = (more > 0).then(|| format!("and {more} more were lost, which the comparison names"));
+    all.into_iter().take(TOLD).chain(rest).collect()
 }
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

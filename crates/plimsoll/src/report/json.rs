@@ -33,7 +33,7 @@ pub fn spool(run: &Run, directory: &Path) -> io::Result<String> {
     write(run, &mut made)?;
     // Where even this cannot be synced, a copy that a power cut may take is better than none.
     let _ = made.as_file().sync_all();
-    made.persist_noclobber(&file).map_err(|e| e.error)?;
+    crate::store::publish(made.into_temp_path(), &file)?;
     Ok(name(&file))
 }
 

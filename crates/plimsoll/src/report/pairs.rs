@@ -4,11 +4,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::wrap::cut;
+use crate::bench::Better;
 use crate::cluster::between::EACH;
 use crate::document::Run;
 use crate::label::label;
 use crate::limit::median;
-use crate::measurement::{Matrix, Measurement, MetricResult};
+use crate::measurement::{Flow, Matrix, Measurement, MetricResult};
 use crate::quantity::{Quantity, percent};
 
 /// Columns of a machine's name at most.
@@ -26,22 +27,34 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         .map(|node| cut(&style.say(&crate::text::shown_within(&node.name, 64)), NAME))
         .collect();
     let meant = run.measurements.iter().filter(|m| m.case.word("server") == Some(EACH));
-    let with_matrix = |m: &Measurement| Some((label(&m.case), m.metrics.first()?.clone()));
+    let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));
     let mut text = String::new();
-    for (label, metric) in meant.filter_map(with_matrix) {
+    for (label, meant_case, metric) in meant.filter_map(with_matrix) {
         let Some(matrix) = &metric.matrix else { continue };
         let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
         let Some(middle) = median(values.clone()).filter(|middle| *middle > 0.0) else { continue };
         let shown = Quantity { value: middle, unit: metric.unit };
         let title = format!("{label}, {}", metric.name);
         text += &format!("\n{}\n", style.paint(Role::Strong, &cut(&style.say(&title), style.width)));
-        let note =
-            format!(" {} pairs; each as a share of their median, {shown}; row to column", values.len());
-        text += &format!("{}\n", style.paint(Role::Dim, &cut(&style.say(&note), style.width)));
+        let way = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
+        let notes =
+            [format!(" {}; {way}", counted(matrix)), format!(" each as a share of their median, {shown}")];
+        for note in notes {
+            text += &format!("{}\n", style.paint(Role::Dim, &cut(&style.say(&note), style.width)));
+        }
         let pairs = Pairs { names: &names, metric: &metric, matrix, middle };
         text += &pairs.grid(style).unwrap_or_else(|| pairs.list(style));
     }
     text
+}
+
+/// "6 pairs in both directions"; runs of before have one direction of each.
+fn counted(matrix: &Matrix) -> String {
+    match matrix.counted() {
+        (places, pairs) if places == 2 * pairs => format!("{pairs} pairs in both directions"),
+        (places, pairs) if places == pairs => format!("{pairs} pairs in one direction"),
+        (places, pairs) => format!("{pairs} pairs, {places} directions of them"),
+    }
 }
 
 struct Pairs<'a> {
@@ -102,12 +115,14 @@ mod tests {
     use crate::report::Wishes;
     use crate::sample::{Cell, Sample};
 
-    fn run(machines: u32) -> Run {
+    fn run(machines: u32, both: bool) -> Run {
         let mut run = fixture::run();
         let node = run.nodes[0].clone();
         let named = |n| crate::document::Node { name: format!("n{}", n + 1), machine: node.machine.clone() };
         run.nodes = (0..machines).map(named).collect();
-        let pairs = (0..machines).flat_map(|row| (row + 1..machines).map(move |column| (row, column)));
+        let first = |row: u32| if both { 0 } else { row + 1 };
+        let pairs = (0..machines).flat_map(|row| (first(row)..machines).map(move |column| (row, column)));
+        let pairs = pairs.filter(|(row, column)| row != column);
         let value = |row, column| if (row, column) == (1, 2) { 5.0 } else { 100.0 };
         let cell = |(row, column)| Cell { row, column, value: value(row, column), mark: None };
         let sample = Sample { matrix: pairs.map(cell).collect(), ..Sample::default() };
@@ -124,13 +139,18 @@ mod tests {
 
     #[test]
     fn a_few_machines_are_a_grid_in_which_the_slow_pair_stands_out() {
-        insta::assert_snapshot!(section(&run(4), &style()));
+        insta::assert_snapshot!(section(&run(4, false), &style()));
+    }
+
+    #[test]
+    fn both_directions_stand_in_the_grid() {
+        insta::assert_snapshot!(section(&run(4, true), &style()));
     }
 
     #[test]
     fn of_many_the_furthest_pairs_are_listed() {
-        let text = section(&run(16), &style());
-        assert!(text.contains("\n  n2 to n3: 5.0 %, ") && text.lines().count() == 3 + LISTED, "{text}");
+        let text = section(&run(16, false), &style());
+        assert!(text.contains("\n  n2 to n3: 5.0 %, ") && text.lines().count() == 4 + LISTED, "{text}");
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         assert_eq!(section(&fixture::run(), &style()), "");
     }

@@ -48,10 +48,11 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> = [block_level(measurement), deepest(measurement), knee(measurement)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut details: Vec<String> =
+            [block_level(measurement), deepest(measurement), knee(measurement), seated(measurement)]
+                .into_iter()
+                .flatten()
+                .collect();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
@@ -138,6 +139,21 @@ fn deepest(measurement: &Measurement) -> Option<String> {
     })
 }
 
+/// Where both ends of a round trip ran, and what the other places gave that were tried.
+fn seated(measurement: &Measurement) -> Option<String> {
+    let own = measurement.achieved.get("placement")?.as_str()?;
+    let words = |name: &str| crate::text::shown_within(&name.replace('-', " "), 32);
+    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
+    let others: Vec<String> = tried
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.as_str() != own)
+        .filter_map(|(name, time)| Some(format!("{} {}", words(name), human(time.as_f64()?, Unit::Second))))
+        .collect();
+    let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
+    Some(format!("both ends on {}{others}", words(own)))
+}
+
 /// How many in flight `disk.knee` was measured at.
 fn knee(measurement: &Measurement) -> Option<String> {
     let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
@@ -163,6 +179,8 @@ fn note(limit: &Limit) -> Option<String> {
     let origin = match limit.source {
         Source::Unknown => return limit.reason.as_ref().map(|reason| format!("unknown: {reason}")),
         Source::Derived => "limit",
+        Source::Documented => "configured limit",
+        Source::Inferred => "inferred limit",
         Source::Rated => "rated limit",
         Source::User => "your limit",
     };

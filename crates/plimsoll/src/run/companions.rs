@@ -88,6 +88,12 @@ impl Companions {
         Ok(())
     }
 
+    /// Forgets all pairs so far, this round's included: they were taken in another state.
+    pub(super) fn forget(&mut self) {
+        self.fresh.fill(None);
+        self.all.iter_mut().for_each(|companion| companion.about.pairs.clear());
+    }
+
     /// Puts our sample beside the tools' of this round.
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
         for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {

@@ -257,6 +257,10 @@ impl Harness<'_> {
             taken.beside_s = companions.seconds;
             let own = own.map_err(End::Cannot)?;
             let value = headline.and_then(|m| own.values.get(m.name).copied()).unwrap_or(own.elapsed);
+            if own.renewed {
+                taken.samples.clear();
+                taken.headline.clear();
+            }
             taken.samples.push(own);
             taken.headline.push(value);
             (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
@@ -298,6 +302,9 @@ impl Harness<'_> {
         let ended = self.clock.now();
         companions.hear(&after, own)?;
         companions.seconds += between - begun + self.clock.now() - ended;
+        if sample.renewed {
+            companions.forget();
+        }
         companions.pair(&sample, headline);
         Ok(sample)
     }

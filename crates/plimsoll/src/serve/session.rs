@@ -11,8 +11,8 @@ use super::rooms::{Lease, Rooms};
 use crate::machine::Root;
 use crate::traffic::account::Ledger;
 use crate::traffic::tcp::{Means, transfer};
-use crate::traffic::{End, Lost, nanos, plain, route, trips, udp};
-use crate::wire::{Amount, Channel, Message, Tcp, Trip, Trips, Udp, Welcome, WireError};
+use crate::traffic::{End, Lost, nanos, plain, route, shaper, trips, udp};
+use crate::wire::{Amount, Channel, Message, Shaping, Tcp, Trip, Trips, Udp, Welcome, WireError};
 
 /// The client may be silent this long between two requests: other tools may have its machine.
 const IDLE: Duration = Duration::from_secs(600);
@@ -63,8 +63,17 @@ impl Session<'_> {
             max_streams: caps.max_streams,
             max_nanos: nanos(caps.max_duration),
             max_rate: caps.max_rate as u64,
+            shaping: self.shaping(),
         };
         self.channel.send(&Message::Welcome(welcome))
+    }
+
+    /// What this machine's kernel holds the interface to that the client is reached by.
+    fn shaping(&self) -> Shaping {
+        let ip = self.peer.ip().to_canonical();
+        let interface =
+            if route::is_local(ip) { Some("lo".to_owned()) } else { route::interface(&Root::live(), ip) };
+        interface.map(|name| shaper::of(&Root::live(), &name)).unwrap_or_default()
     }
 
     /// Returns when the client closes the connection between two requests.
@@ -190,7 +199,8 @@ impl Session<'_> {
             Trip::Tcp => trips::Means::Tcp(&streams),
             Trip::Connect => trips::Means::Connect,
         };
-        trips::serve(&mut self.channel, work, &means, self.rooms.cpus(), ledger).map_err(Err)
+        let cpus = self.rooms.cpus().from(usize::from(work.place));
+        trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
     }
 
     fn has_ports(&self, streams: u16) -> Result<(), Result<Refusal, Lost>> {

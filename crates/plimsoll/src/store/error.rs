@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
+use rustix::fs::StatVfsMountFlags;
 
 /// Why the history cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,7 @@ pub enum StoreError {
     },
     /// Another program kept the file locked.
     #[error(
-        "history {file} was locked by another program for more than 10 s; end that one, or use --store FILE"
+        "history {file} was locked for more than 10 s, by another program or because its file system gives no locks; end that program, or use --store FILE on a local disk"
     )]
     Busy {
         /// The file.
@@ -151,6 +152,7 @@ impl StoreError {
         };
         let why = crate::text::shown(&error.to_string());
         let shown = name(file);
+        let extended = error.sqlite_error().map_or(0, |e| e.extended_code);
         match (error.sqlite_error_code(), error) {
             (Some(ErrorCode::NotADatabase), _) => Self::damaged(file, with("it does not begin as one", &why)),
             (Some(ErrorCode::DatabaseCorrupt), _) if why.contains("malformed database schema") => {
@@ -164,16 +166,32 @@ impl StoreError {
                 | InvalidColumnType(..)
                 | Utf8Error(..),
             ) => Self::damaged(file, with("a stored value is damaged", &why)),
-            (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => Self::Busy { file: shown },
-            (Some(ErrorCode::ReadOnly), _) => Self::NotWritable {
-                file: shown,
-                why: "the file or its directory can only be read; allow writing both".to_owned(),
-            },
-            (Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied), _) => {
-                Self::NotWritable { file: shown, why }
+            (
+                Some(
+                    ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::FileLockingProtocolFailed,
+                ),
+                _,
+            ) => Self::Busy { file: shown },
+            (Some(ErrorCode::ReadOnly), _) => {
+                Self::NotWritable { file: shown, why: only_read(file, extended) }
             }
-            (Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure), _) if is_full(file) => {
-                Self::Failed { file: shown, why: "no space is left on its file system; make room".to_owned() }
+            (Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied), _) => Self::NotWritable {
+                file: shown,
+                why: format!(
+                    "SQLite cannot open it or its journal ({extended}): look at the rights of its directory, and whether files are left ('ulimit -n')"
+                ),
+            },
+            (Some(ErrorCode::DiskFull), _) => Self::Failed { file: shown, why: full(file) },
+            (Some(ErrorCode::SystemIoFailure), _) if is_full(file) => {
+                Self::Failed { file: shown, why: full(file) }
+            }
+            (Some(ErrorCode::SystemIoFailure), _) => {
+                Self::Failed { file: shown, why: io_failure(file, extended) }
+            }
+            (Some(ErrorCode::OutOfMemory), _) => {
+                Self::Failed { file: shown, why: "no memory is left for it; free some".to_owned() }
             }
             _ => Self::Failed { file: shown, why },
         }
@@ -195,6 +213,18 @@ impl StoreError {
     /// The operating system said no.
     pub(super) fn not_writable(file: &Path, error: &std::io::Error) -> Self {
         Self::NotWritable { file: name(file), why: error.to_string() }
+    }
+
+    /// A check of pages failed, with what SQLite said: a page that cannot be read is the disk's failure.
+    pub(super) fn checked(file: &Path, said: &str) -> Self {
+        let code =
+            said.split_once("error code=").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+        match code {
+            Some(code) if code & 0xff == ffi::SQLITE_IOERR => {
+                Self::Failed { file: name(file), why: io_failure(file, code) }
+            }
+            _ => Self::torn(file, said),
+        }
     }
 
     /// A check of pages failed, with what SQLite said.
@@ -223,11 +253,65 @@ fn with(why: &str, said: &str) -> String {
     format!("{why} ({})", crate::text::shown_within(&said.join(" "), 80))
 }
 
+/// Why a file can only be read, and what to do.
+fn only_read(file: &Path, extended: i32) -> String {
+    let mounted =
+        rustix::fs::statvfs(directory(file)).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY));
+    let why = match extended {
+        ffi::SQLITE_READONLY_DBMOVED => "it was moved or replaced while it was open; begin again",
+        _ if mounted => {
+            "its file system is mounted read-only (look in 'dmesg' for the cause); remount it for writing"
+        }
+        _ => "the file or its directory can only be read; allow writing both",
+    };
+    why.to_owned()
+}
+
+/// What failed on the way to the disk, by SQLite's extended code (<https://sqlite.org/rescode.html>), and what to do.
+fn io_failure(file: &Path, extended: i32) -> String {
+    let what = match extended {
+        ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_CORRUPTFS => "a read fails",
+        ffi::SQLITE_IOERR_SHORT_READ => "a read ends too early",
+        ffi::SQLITE_IOERR_WRITE => "a write fails",
+        ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => "a sync fails",
+        ffi::SQLITE_IOERR_TRUNCATE => "its length cannot be changed",
+        ffi::SQLITE_IOERR_DELETE | ffi::SQLITE_IOERR_DELETE_NOENT => "its journal cannot be removed",
+        ffi::SQLITE_IOERR_UNLOCK
+        | ffi::SQLITE_IOERR_RDLOCK
+        | ffi::SQLITE_IOERR_LOCK
+        | ffi::SQLITE_IOERR_CHECKRESERVEDLOCK => {
+            return format!(
+                "its file system gives no locks (SQLite's error {extended}); use --store FILE on a local disk"
+            );
+        }
+        ffi::SQLITE_IOERR_SHMOPEN
+        | ffi::SQLITE_IOERR_SHMSIZE
+        | ffi::SQLITE_IOERR_SHMLOCK
+        | ffi::SQLITE_IOERR_SHMMAP => {
+            return format!(
+                "its shared memory, the file that ends in -shm, cannot be made (SQLite's error {extended}); look at the room and the quota there, or use --store FILE on a local disk"
+            );
+        }
+        _ => "the operating system refuses a call",
+    };
+    format!(
+        "{what} on the file system of {} (SQLite's error {extended}); look in 'dmesg' for errors of its disk and in 'quota' for one that is used up, or use --store FILE on another disk",
+        name(directory(file))
+    )
+}
+
+fn full(file: &Path) -> String {
+    format!("no space is left on the file system of {}; make room", name(directory(file)))
+}
+
+fn directory(file: &Path) -> &Path {
+    file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Whether the file system has less room than a commit takes. SQLite says "I/O error" where it cannot make its shared memory.
 fn is_full(file: &Path) -> bool {
     const COMMIT: u64 = 64 << 10;
-    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let room = rustix::fs::statvfs(directory).map(|fs| fs.f_bavail * fs.f_frsize);
+    let room = rustix::fs::statvfs(directory(file)).map(|fs| fs.f_bavail * fs.f_frsize);
     room.is_ok_and(|room| room < COMMIT)
 }
 

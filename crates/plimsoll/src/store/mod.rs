@@ -7,6 +7,7 @@
 mod error;
 mod layout;
 mod place;
+mod publish;
 mod query;
 #[cfg(test)]
 mod query_tests;
@@ -27,6 +28,7 @@ use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
 pub use place::{Location, Surroundings};
+pub use publish::publish;
 pub use query::{Asked, Began, MOST_BASELINE, Point, Trend};
 pub use repair::{Repaired, repair};
 

@@ -8,7 +8,10 @@ use std::fs::{self, DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
 use super::error::{StoreError, name};
+use super::schema::NEW;
 
 /// A history file, and how its place was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +89,10 @@ impl Location {
         }
         crate::links::trusted(directory).map_err(|why| StoreError::refused(file, why))?;
         match directory.canonicalize() {
-            Ok(directory) => Ok(directory.join(base)),
+            Ok(real) => {
+                refuse_others_place(file, directory, &real)?;
+                Ok(real.join(base))
+            }
             Err(_) if make == Make::Nothing => Err(StoreError::Missing { file: name(file) }),
             Err(e) => Err(StoreError::not_writable(file, &e)),
         }
@@ -121,6 +127,47 @@ fn refuse_owner(file: &Path, owner: u32) -> Result<(), StoreError> {
     Err(StoreError::refused(file, why))
 }
 
+/// Root keeps no history where another user could exchange it or lay links in wait, and leaves no files that their owner
+/// cannot write.
+fn refuse_others_place(file: &Path, typed: &Path, real: &Path) -> Result<(), StoreError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let unread = |e: std::io::Error| StoreError::not_writable(file, &e);
+    for part in typed.ancestors().filter(|part| !part.as_os_str().is_empty()) {
+        let found = fs::symlink_metadata(part).map_err(unread)?;
+        if found.is_symlink() && found.uid() != 0 {
+            let why = format!(
+                "{} is a symbolic link of user {}; name the place that it leads to",
+                name(part),
+                found.uid()
+            );
+            return Err(StoreError::refused(file, why));
+        }
+    }
+    let found = fs::metadata(real).map_err(unread)?;
+    others_place(real, &found).map_or(Ok(()), |why| Err(StoreError::refused(file, why)))
+}
+
+/// Why root keeps no history in this directory.
+fn others_place(directory: &Path, found: &Metadata) -> Option<String> {
+    let (shown, owner, mode) = (name(directory), found.uid(), found.permissions().mode());
+    if owner != 0 {
+        return Some(format!(
+            "its directory belongs to user {owner}, and root would leave files there; run as that user (sudo -u '#{owner}' plimsoll …), take the directory with: chown root {shown}, or use --store FILE elsewhere"
+        ));
+    }
+    let group = mode & 0o020 != 0 && found.gid() != 0;
+    let writers = match mode & 0o002 != 0 {
+        true => "every user".to_owned(),
+        false if group => format!("group {}", found.gid()),
+        false => return None,
+    };
+    Some(format!(
+        "{writers} can write its directory; close that with: chmod go-w {shown}, or use --store FILE in a directory of root's own"
+    ))
+}
+
 /// Looks at the file without opening it. `Ok(None)`: there is none.
 ///
 /// Opening is left to SQLite alone: closing any other descriptor of the file would drop this process's locks on
@@ -138,21 +185,20 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
     if !kind.is_file() {
         return Err(StoreError::refused(file, "it is not a regular file; name another with --store"));
     }
-    if found.nlink() > 1 {
+    let (me, owner) = (rustix::process::geteuid().as_raw(), found.uid());
+    if owner != me {
+        let again = match me {
+            0 => format!("run as that user (sudo -u '#{owner}' plimsoll …), or take it with: chown root"),
+            _ => format!("take it back with: sudo chown {me}"),
+        };
+        let why = format!("it belongs to user {owner}; {again} {}", name(file));
+        return Err(StoreError::refused(file, why));
+    }
+    if found.nlink() > 1 && has_second_name(file, &found) {
         return Err(StoreError::refused(
             file,
             "it has a second name (hard link); copy it to a file of its own",
         ));
-    }
-    let me = rustix::process::geteuid();
-    if !me.is_root() && found.uid() != me.as_raw() {
-        let why = format!(
-            "it belongs to user {}; take it back with: sudo chown {} {}",
-            found.uid(),
-            me.as_raw(),
-            name(file)
-        );
-        return Err(StoreError::refused(file, why));
     }
     if found.permissions().mode() & 0o002 != 0 {
         let why = format!("every user can write it; close it with: chmod 600 {}", name(file));
@@ -163,6 +209,23 @@ pub(super) fn inspect(file: &Path) -> Result<Option<Metadata>, StoreError> {
     }
     refuse_other_journals(file, &found)?;
     Ok(Some(found))
+}
+
+/// Whether the file has a second name that is not of its making. The name that a history had before it was finished is
+/// removed; a file system that keeps the number of names in a cache is asked anew.
+fn has_second_name(file: &Path, found: &Metadata) -> bool {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let unfinished =
+            entry.file_name().to_str().is_some_and(|n| n.starts_with(NEW) && n.ends_with(".new"));
+        let same = |other: &Metadata| (other.dev(), other.ino()) == (found.dev(), found.ino());
+        if unfinished && entry.metadata().is_ok_and(|other| same(&other)) {
+            // Its maker may be about to do the same.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    let asked = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+    rustix::fs::statx(CWD, file, asked, StatxFlags::NLINK).map_or(true, |now| now.stx_nlink > 1)
 }
 
 /// In a directory that others can write, somebody could have laid rows in wait under the journal's name.

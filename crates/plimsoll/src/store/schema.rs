@@ -142,17 +142,17 @@ pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     connection.pragma_update(None, "application_id", APPLICATION).map_err(sqlite)?;
     apply(&mut connection, STEPS).map_err(sqlite)?;
     connection.close().map_err(|(_, e)| sqlite(e))?;
-    match made.persist_noclobber(file) {
+    match super::publish(made, file) {
         Ok(()) => {}
-        Err(e) if e.error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(e) => return Err(failed(&e.error)),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(e) => return Err(failed(&e)),
     }
     let synced = fs::File::open(directory).and_then(|d| d.sync_all());
     synced.map_err(|e| failed(&e))
 }
 
 /// How the names of unfinished files begin.
-const NEW: &str = ".history-";
+pub(super) const NEW: &str = ".history-";
 
 /// Age from which an unfinished file is nobody's any more: making one takes a second at most.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -260,7 +260,7 @@ fn verify_pages(connection: &Connection, file: &Path, length: u64) -> Result<(),
         let said: String =
             connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(sqlite)?;
         if said != "ok" {
-            return Err(StoreError::torn(file, &said));
+            return Err(StoreError::checked(file, &said));
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! that no end goes on sending to nobody.
 
 pub mod account;
+mod course;
 mod looks;
 pub mod pin;
 pub mod probe;

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use super::course::Recorder;
 use super::send::hold_back;
 use super::{Fnv, Shared, thread_cpu};
 use crate::wire::Receiving;
@@ -46,7 +47,7 @@ pub(super) struct Orders<'a> {
 }
 
 /// What one stream saw.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) bytes: u64,
     /// When the count began, and the bytes of this stream that are not in it.
@@ -54,6 +55,7 @@ pub(super) struct Done {
     pub(super) last: Instant,
     pub(super) cpu: Duration,
     pub(super) hash: Fnv,
+    pub(super) course: Recorder,
 }
 
 /// Has a stream on a short way wait for much at once. Before the sender is told to begin.
@@ -82,7 +84,14 @@ pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -
     let nothing = AtomicU64::new(0);
     let total = shared.totals.get(orders.stream).unwrap_or(&nothing);
     let (cpu, started) = (thread_cpu(), Instant::now());
-    let mut done = Done { bytes: 0, base: None, last: started, cpu: Duration::ZERO, hash: Fnv::EMPTY };
+    let mut done = Done {
+        bytes: 0,
+        base: None,
+        last: started,
+        cpu: Duration::ZERO,
+        hash: Fnv::EMPTY,
+        course: Recorder::default(),
+    };
     let (mut looked, mut emptied) = (0, true);
     loop {
         let wanted = total.load(Ordering::Acquire);
@@ -113,7 +122,7 @@ pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -
         }
         if done.bytes - looked >= LOOK {
             looked = done.bytes;
-            hold_back(done.bytes, orders.most, started);
+            hold_back(done.bytes, orders.most, started, &shared.stop);
         }
     }
 }
@@ -135,8 +144,9 @@ impl Done {
     fn take(&mut self, n: u64, orders: &Orders<'_>) {
         self.bytes += n;
         self.last = Instant::now();
+        let now = super::nanos(self.last.duration_since(orders.origin));
+        self.course.arrive(now, n);
         if self.base.is_none() {
-            let now = super::nanos(self.last.duration_since(orders.origin));
             let first = orders.first.fetch_min(now, Ordering::Relaxed).min(now);
             if now - first >= super::nanos(orders.omit) {
                 // With nothing to omit, only the piece that started the clock came before it ran.

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::{Buffer, Pages};
@@ -15,6 +15,8 @@ use crate::wire::Sending;
 const LOOK: u64 = 64 << 10;
 /// A send that blocks looks up this often.
 const BLOCKED: Duration = Duration::from_millis(100);
+/// What is due sooner than this, in seconds, is not waited for: nobody can sleep for less.
+const SOON: f64 = 0.0005;
 /// Lent messages that may be under way; the kernel bounds what it notes of them (`optmem_max`).
 const LENT: u64 = 64;
 
@@ -77,9 +79,11 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
         };
         number += u64::from(whole);
         if number.is_multiple_of(stride) {
-            hold_back(number * size, orders.most, started);
+            hold_back(number * size, orders.most, started, &shared.stop);
         }
     }
+    // The last messages count like the others: a transfer is no shorter than the highest rate wants.
+    hold_back(number * size, orders.most, started, &shared.stop);
     let elapsed = started.elapsed();
     let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
     Ok(Done { bytes: number * size, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
@@ -94,12 +98,15 @@ fn enough(until: Until, number: u64, stride: u64, started: Instant) -> bool {
     number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
 }
 
-/// Waits where more went out than the highest rate allows.
-pub(super) fn hold_back(bytes: u64, most: f64, started: Instant) {
+/// Waits where more was moved than the highest rate allows, until it is due or all are to stop.
+pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBool) {
     let due = bytes as f64 / most;
-    let ahead = due - started.elapsed().as_secs_f64();
-    if ahead > 0.001 {
-        std::thread::sleep(Duration::from_secs_f64(ahead.min(0.1)));
+    loop {
+        let ahead = due - started.elapsed().as_secs_f64();
+        if ahead <= SOON || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(Duration::from_secs_f64(ahead.min(BLOCKED.as_secs_f64())));
     }
 }
 

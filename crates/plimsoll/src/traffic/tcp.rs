@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::TcpInfo;
 
+use super::course::Recorder;
 use super::receive::{self, receive};
 use super::send::{self, Until, send};
 use super::team::{Gate, Team, Threads, joined, share};
@@ -275,6 +276,7 @@ fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool
         nanos: nanos(last.saturating_duration_since(begun)),
         cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
         hashes: streams.iter().map(|s| s.hash.0).collect(),
+        course: Recorder::together(streams.iter().map(|s| s.course.clone())),
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::course::Course;
 use super::message::{Account, Amount, Direction, Hex128, size, streams, time};
 use super::{MAX_DATAGRAM, MAX_MESSAGES, MAX_STREAMS};
 
@@ -72,6 +73,9 @@ pub struct Trips {
     pub waiting: Waiting,
     /// The longest that it goes on, in nanoseconds.
     pub longest: u64,
+    /// Which of the far end's CPUs its first thread takes, from 0; the others follow.
+    #[serde(default)]
+    pub place: u16,
 }
 
 /// What the sending half of an end did with datagrams.
@@ -112,6 +116,8 @@ pub struct UdpReceived {
     pub dropped: Option<u64>,
     /// Nanoseconds of CPU time of the receiving threads.
     pub cpu_nanos: u64,
+    /// When they arrived, each once.
+    pub course: Course,
 }
 
 /// What the far end saw of a transfer of datagrams.
@@ -180,6 +186,15 @@ impl Udp {
     }
 }
 
+impl UdpReport {
+    pub(super) fn in_range(&self) -> Result<(), &'static str> {
+        if self.account.fullest_busy > 1_000_000 {
+            return Err("a CPU more than busy");
+        }
+        self.received.as_ref().map_or(Ok(()), |received| received.course.in_range())
+    }
+}
+
 impl Trips {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
@@ -208,7 +223,7 @@ mod tests {
     }
 
     fn trips(trip: Trip, message: u32) -> Message {
-        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1 })
+        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1, place: 0 })
     }
 
     #[test]

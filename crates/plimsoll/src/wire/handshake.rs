@@ -159,7 +159,7 @@ pub(crate) mod tests {
         assert!(
             HandshakeError::Version(1)
                 .to_string()
-                .contains("version 1 of plimsoll's protocol and this end version 3")
+                .contains("version 1 of plimsoll's protocol and this end version 4")
         );
     }
 

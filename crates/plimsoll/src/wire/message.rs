@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::course::{Course, Shaping};
 use super::datagrams::{Echoed, Ports, Trips, Udp, UdpReport};
 use super::key::{hex, unhex};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
@@ -126,8 +127,10 @@ pub struct Welcome {
     pub max_streams: u16,
     /// Longest transfer.
     pub max_nanos: u64,
-    /// Highest rate of all streams together, in bit/s.
+    /// Highest rate of all streams together, in bit/s, in each direction.
     pub max_rate: u64,
+    /// What its kernel holds the interface to that the session came by.
+    pub shaping: Shaping,
 }
 
 /// A connection that becomes a stream.
@@ -296,6 +299,8 @@ pub struct Received {
     pub cpu_nanos: u64,
     /// Hash of all bytes by stream, where it was asked for.
     pub hashes: Vec<u64>,
+    /// When they arrived.
+    pub course: Course,
 }
 
 /// What an end's machine did meanwhile.
@@ -355,9 +360,8 @@ impl Message {
             Message::Ports(ports) => ports.in_range(),
             Message::Udp(udp) => udp.in_range(),
             Message::Trips(trips) => trips.in_range(),
-            Message::UdpDone(report) if report.account.fullest_busy > 1_000_000 => {
-                Err("a CPU more than busy")
-            }
+            Message::Welcome(welcome) => welcome.shaping.in_range(),
+            Message::UdpDone(report) => report.in_range(),
             Message::Echoed(report) if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
             Message::Join(join) => join.in_range(),
             Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => Err("too many streams"),
@@ -367,6 +371,7 @@ impl Message {
                 }
                 (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many looks"),
                 _ if report.account.fullest_busy > 1_000_000 => Err("a CPU more than busy"),
+                (Some(received), _) => received.course.in_range(),
                 _ => Ok(()),
             },
             Message::Busy { seconds } if *seconds > 86_400 => Err("busy for more than a day"),

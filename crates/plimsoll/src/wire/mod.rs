@@ -6,6 +6,7 @@
 //! with `Joined`, and carries bare bytes from then on: encrypting them would change what is measured.
 
 mod channel;
+mod course;
 mod datagrams;
 pub mod frame;
 pub mod handshake;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub(crate) use channel::read_by;
 pub use channel::{Channel, Gone, WireError};
+pub use course::{Course, Shaping};
 pub use datagrams::{Echoed, Ports, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
 pub use key::Key;
 pub use message::{
@@ -24,7 +26,7 @@ pub use message::{
 };
 
 /// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// The port of `plimsoll serve` where none is named.
 pub const PORT: u16 = 7546;
@@ -53,7 +55,7 @@ pub const MAX_DATAGRAM: u32 = 65_507;
 /// Most messages of one transfer: their bytes, and these times 8, can be counted in 64 bits.
 pub const MAX_MESSAGES: u64 = (1 << 40) - 1;
 
-/// Most looks at TCP that a report tells: they fit a frame.
+/// Most looks at TCP, and most stretches of time, that a report tells: they fit a frame.
 pub const MAX_LOOKS: usize = 128;
 
 /// Most streams that any far end serves in one session.

@@ -58,7 +58,8 @@ fn hosts_measure_mpi_in_pairs_and_all_together() {
             serde_json::from_value(pairs["metrics"][0]["matrix"]["values"].clone()).unwrap();
         let there: Vec<Vec<bool>> =
             values.iter().map(|row| row.iter().map(Option::is_some).collect()).collect();
-        assert_eq!(there, [[true, true], [false, true]], "{case}");
+        let expected = [[false, true, true], [true, false, true], [true, true, false]];
+        assert_eq!(there, expected, "{case}");
     }
     let bandwidth = of(&stored, "mpi.bandwidth/message=16K/server=nodes");
     assert_eq!(

@@ -174,6 +174,44 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
     assert!(reason.contains("--dir"), "{reason}");
 }
 
+/// Every write takes half a second, so that 64 MiB would take minutes: the budget ends the filling, and says so.
+#[test]
+fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
+    if !possible("a budget on a slow device", &["strace"]) {
+        return;
+    }
+    let dir = scratch();
+    let output = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-e", "trace=pwritev2,pwrite64,io_uring_setup"])
+        .args(["-e", "inject=io_uring_setup:error=ENOSYS"])
+        .args(["-e", "inject=pwritev2,pwrite64:delay_enter=500000"])
+        .arg(PROGRAM)
+        .args([
+            "disk",
+            "--op",
+            "read",
+            "--pattern",
+            "random",
+            "--block",
+            "4K",
+            "--depth",
+            "1",
+            "--size",
+            "64M",
+        ])
+        .args(["--budget", "2s", "--store", "none", "--quiet", "--json", "-"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let measurement = &measurements(&out)[0];
+    assert_eq!(measurement["status"], "skipped", "{measurement}");
+    let reason = measurement["reason"].as_str().unwrap();
+    assert!(reason.starts_with("the budget ended while the test file was filled"), "{reason}");
+    assert!(reason.ends_with("give a smaller --size or more --budget"), "{reason}");
+    assert_eq!(names(dir.path()), 0);
+}
+
 /// Runs plimsoll with every data call delayed, and interrupts it.
 #[test]
 fn a_device_that_hangs_does_not_hold_an_interrupt() {

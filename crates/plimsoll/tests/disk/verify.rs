@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use super::{Loop, PROGRAM, QUICK, measurements, with_code};
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{ended, place_for_programs, plimsoll, scratch};
 
 #[test]
 fn on_an_honest_disk_everything_is_as_it_was_written() {
@@ -85,4 +85,74 @@ fn a_device_that_may_only_be_read_cannot_be_verified() {
     let (out, _) = with_code(&output, 0);
     let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("--verify knows only what it wrote"), "{reason}");
+}
+
+/// A fio that writes zeros to every byte that it is told to use, whatever the operation, and tells a rate.
+const OVERWRITES: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo fio-3.33; exit; }
+offset=0; jobs=1; only=
+for argument; do
+  case $argument in
+    --filename=*) file=$(printf %s "${argument#*=}" | sed 's/\\:/:/g') ;;
+    --size=*) size=${argument#*=} ;;
+    --offset=*) offset=${argument#*=} ;;
+    --numjobs=*) jobs=${argument#*=} ;;
+    --readonly) only=yes ;;
+  esac
+done
+[ -n "$only" ] || dd if=/dev/zero of="$file" bs=4096 seek=$((offset / 4096)) count=$((size * jobs / 4096)) conv=notrunc 2>/dev/null
+sleep 0.02
+side='{"bw_bytes": 1e6, "iops": 500, "total_ios": 10, "io_bytes": 20000, "runtime": 20, "slat_ns": {"mean": 1}, "clat_ns": {"mean": 1000}}'
+echo "{\"jobs\": [{\"error\": 0, \"read\": $side, \"write\": $side, \"iodepth_level\": {\"8\": 100}}]}"
+"#;
+
+/// Runs cases with that fio; what `more` says.
+fn with_a_tool_that_overwrites(dir: &std::path::Path, more: &[&str]) -> Vec<serde_json::Value> {
+    use std::os::unix::fs::PermissionsExt;
+    let programs = place_for_programs();
+    let path = programs.path().join("fio");
+    std::fs::write(&path, OVERWRITES).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let tool = format!("fio={}", path.display());
+    let mut command = plimsoll(dir);
+    command.args(["disk", "--pattern", "random", "--block", "4K", "--depth", "8", "--threads", "2"]);
+    command.args(["--samples", "3", "--sample-time", "20ms", "--store", "none", "--quiet", "--json", "-"]);
+    command.args(["--against", "fio", "--peer-path", &tool]).args(more);
+    measurements(&ended(&mut command, 0).0)
+}
+
+/// That figures stand, and the tool was heard; whether it had to share the place.
+fn stand(all: &[serde_json::Value], shares: bool) {
+    for measurement in all.iter().filter(|measurement| measurement["status"] != "skipped") {
+        assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
+        let peer = &measurement["metrics"][0]["peers"][0];
+        assert_eq!(peer["status"], "ok", "{peer}");
+        let told = measurement["warnings"].to_string().contains("tool-shares-file");
+        let reads = measurement["case"]["params"]["op"] == "read";
+        assert_eq!(told, shares && !reads, "{measurement}");
+    }
+}
+
+#[test]
+fn what_a_reference_tool_writes_is_not_taken_for_the_devices_fault() {
+    let dir = scratch();
+    let all = with_a_tool_that_overwrites(dir.path(), &["--op", "write,mixed,read", "--size", "8M"]);
+    assert_eq!(all.len(), 3);
+    stand(&all, false);
+    let Some(device) = Loop::new("a tool on a device", dir.path(), 32 << 20, &[]) else { return };
+    let consent = format!("{}:{}", device.device, 32 << 20);
+    // With room for a second part, and without.
+    for (size, shares) in [("8M", false), ("24M", true)] {
+        let more = [
+            "--op",
+            "write,mixed,read",
+            "--size",
+            size,
+            "--target",
+            &device.device,
+            "--destroy-data-on",
+            &consent,
+        ];
+        stand(&with_a_tool_that_overwrites(dir.path(), &more), shares);
+    }
 }

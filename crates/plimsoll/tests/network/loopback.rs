@@ -41,6 +41,48 @@ fn far_end_of(run: u32) -> Option<u32> {
     })
 }
 
+/// The achieved placement, the places that were tried, and the first CPU of each end.
+fn seats(arguments: &[&str], allowed: Option<&str>) -> (String, usize, [u64; 2]) {
+    let dir = scratch();
+    let mut command = match allowed {
+        Some(cpus) => {
+            let mut command = assert_cmd::Command::new("taskset");
+            command.current_dir(dir.path()).args(["-c", cpus]).arg(program());
+            command
+        }
+        None => plimsoll(dir.path()),
+    };
+    command.args(["network", "--only", "network.latency", "--samples", "2", "--sample-time", "20ms"]);
+    command.args(["--json", "-", "--store", "none"]).args(arguments);
+    let (out, _) = ended(&mut command, 0);
+    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let achieved = &run["measurements"][0]["achieved"];
+    let first = |end: &str| achieved[end][0].as_u64().unwrap();
+    let tried = achieved["placements"].as_object().map_or(0, serde_json::Map::len);
+    let placement = achieved["placement"].as_str().unwrap().to_owned();
+    (placement, tried, [first("near_end_cpus"), first("far_end_cpus")])
+}
+
+#[test]
+fn the_place_of_both_ends_is_tried_and_named_and_one_that_is_asked_for_is_kept() {
+    let machine = plimsoll::machine::Machine::discover(&plimsoll::machine::Root::live());
+    let allowed: Vec<usize> = machine.cpu.allowed.iter().collect();
+    let one = allowed[0].to_string();
+    assert_eq!(seats(&[], Some(&one)), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
+    assert_eq!(seats(&["--place", &one], None), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
+    if let [first, second, ..] = allowed[..] {
+        let (placement, tried, [near, far]) = seats(&[], None);
+        assert!(tried >= 2, "{placement}");
+        assert_eq!(placement == "same-cpu", near == far);
+        let list = format!("{first},{second}");
+        let (placement, tried, ends) = seats(&["--place", &list], None);
+        assert_eq!((tried, ends), (0, [first as u64, second as u64]), "{placement}");
+        // Ends that poll would take the CPU from each other.
+        let (placement, _, [near, far]) = seats(&["--mode", "poll"], None);
+        assert!(placement != "same-cpu" && near != far, "{placement}");
+    }
+}
+
 #[test]
 fn a_run_over_loopback_is_whole_and_labelled() {
     let dir = scratch();

@@ -9,7 +9,8 @@ use plimsoll::bench::network::{Address, FarEnd, Place};
 use plimsoll::sample::{CannotMeasure, Cause};
 use plimsoll::wire::handshake::{LENGTH, respond};
 use plimsoll::wire::{
-    Amount, Channel, Direction, Hex128, Key, Message, Receiving, Sending, Sockets, Tcp, Welcome, WireError,
+    Amount, Channel, Direction, Hex128, Key, Message, Receiving, Sending, Shaping, Sockets, Tcp, Welcome,
+    WireError,
 };
 
 /// Where it ends.
@@ -66,6 +67,7 @@ fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError>
         max_streams: 1,
         max_nanos: 60_000_000_000,
         max_rate: 1 << 40,
+        shaping: Shaping::default(),
     };
     control.send(&Message::Welcome(welcome))?;
     if last == Phase::Welcomed {

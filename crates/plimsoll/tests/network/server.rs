@@ -265,3 +265,50 @@ fn the_unit_is_sound_and_hardened() {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/plimsoll ")).unwrap();
     assert_eq!(line, "serve --key %d/key");
 }
+
+#[test]
+fn the_servers_cap_is_the_limit_and_is_named_in_every_direction() {
+    let server = Serving::here(&["--max-rate", "40M"]);
+    for (benchmark, streams) in [("network.tcp", "1"), ("network.tcp", "3"), ("network.udp", "2")] {
+        let dir = scratch();
+        let mut command = plimsoll(dir.path());
+        command
+            .env("PLIMSOLL_KEY", &server.key)
+            .args(["network", "--only", benchmark, "--server", &server.address, "--streams", streams])
+            .args(["--direction", "up,down,both", "--samples", "2", "--sample-time", "400ms"])
+            .args(["--store", "none", "--json", "-", "--quiet"]);
+        let (out, _) = ended(&mut command, 0);
+        let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+        for measurement in run["measurements"].as_array().unwrap() {
+            let (metric, id) = (&measurement["metrics"][0], &measurement["case"]["id"]);
+            let ways = if id.as_str().unwrap().contains("direction=both") { 2.0 } else { 1.0 };
+            let limit = &metric["limit"];
+            assert_eq!(
+                (&limit["source"], limit["value"].as_f64().unwrap()),
+                (&"documented".into(), ways * 40e6),
+                "{id}"
+            );
+            // The cap is held at both ends; a machine that is busy may stay below it.
+            let share = metric["of_limit"].as_f64().unwrap();
+            assert!(share < 1.05, "{id}: {share}");
+            let named = measurement["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "server-cap");
+            assert!(named || share < 0.9, "{id}: {measurement}");
+        }
+    }
+}
+
+#[test]
+fn a_cap_below_one_message_each_tenth_of_a_second_is_held_as_well() {
+    let server = Serving::here(&["--max-rate", "2M"]);
+    for direction in [Direction::Up, Direction::Down] {
+        let mut far = open(&server);
+        far.join(1, &Sockets::default(), None).unwrap();
+        // 262 ms each at that rate.
+        let message = vec![7; 65_536];
+        let work = Tcp { message: 65_536, direction, amount: Amount::Messages(4), ..work(1) };
+        let outcome = far.transfer(&work, &message, &Default::default()).unwrap();
+        let there = outcome.there.unwrap();
+        let sent = outcome.here.sent.or(there.sent).unwrap();
+        assert!(sent.bytes == 4 * 65_536 && sent.nanos > 1_000_000_000, "{sent:?}");
+    }
+}

@@ -13,11 +13,12 @@ use super::super::{Failure, Seat};
 use super::Joint;
 use super::ranks::{self, Ranks, Who};
 use crate::bench::{Better, Metric};
-use crate::case::Case;
+use crate::case::{Case, CaseId};
 use crate::cluster::between::{AT_ONCE, Actor, Answer, Between, EACH, Figure, Place};
 use crate::cluster::{Ended, Roster};
 use crate::document::Run;
 use crate::event::Event;
+use crate::finding::PairPath;
 use crate::limit::{Evidence, PAIRS, median};
 use crate::machine::{Machine, Root};
 use crate::measurement::{Measurement, Status};
@@ -32,8 +33,8 @@ use crate::wire::{Key, MAX_STREAMS};
 
 /// Samples of each case between two machines.
 const SAMPLES: u32 = 3;
-/// The longest of them, in seconds.
-const SAMPLE_TIME: f64 = 0.2;
+/// The longest of them, in seconds: each pair has them in both directions.
+const SAMPLE_TIME: f64 = 0.1;
 /// How long an address may take to answer.
 const REACH: Duration = Duration::from_secs(2);
 /// Addresses of a machine that are tried.
@@ -257,6 +258,26 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
             all.join("; ")
         ))),
     }
+}
+
+/// What the ends of each pair said of themselves, by case.
+pub(super) fn paths(
+    joint: &Joint<'_>,
+    together: &[Planned],
+    ended: &Ended,
+) -> BTreeMap<CaseId, Vec<PairPath>> {
+    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
+    let of_case = |index: usize| {
+        let path = |one: &Between| {
+            let figure = one.answers.get(index)?.as_ref().ok()?;
+            let (from, to) = (number(one.pair.from), number(one.pair.to));
+            Some(PairPath { from, to, conditions: figure.conditions.more.clone() })
+        };
+        ended.between.iter().filter(|one| one.kind == EACH).filter_map(path).collect()
+    };
+    let named = |planned: &Planned| planned.candidate.case.clone().with_word("server", EACH).id();
+    planned.enumerate().map(|(index, planned)| (named(&planned), of_case(index))).collect()
 }
 
 /// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.

@@ -29,6 +29,8 @@ use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Facts, Offer, Samp
 const SAMPLES: u32 = 5;
 /// The longest of them, in seconds: there are many sizes and pairs.
 const SAMPLE_TIME: f64 = 0.05;
+/// The same for two ranks, which measure in both directions.
+const ONE_DIRECTION: f64 = SAMPLE_TIME / 2.0;
 /// The longest trip, window or sum that is waited for, in seconds.
 const LONGEST: f64 = 4.0;
 /// Bytes of the messages that are tried before larger ones.
@@ -49,7 +51,8 @@ pub(super) fn cases(together: &[Planned], who: Who) -> Vec<Planned> {
     let made = |planned: &Planned| {
         let sampling = &planned.sampling;
         let samples = Some(sampling.samples.unwrap_or(SAMPLES));
-        let sampling = Sampling { samples, sample_time: sampling.sample_time.min(SAMPLE_TIME), ..*sampling };
+        let longest = if who == Who::Two { ONE_DIRECTION } else { SAMPLE_TIME };
+        let sampling = Sampling { samples, sample_time: sampling.sample_time.min(longest), ..*sampling };
         let mut planned = Planned { sampling, budget: None, ..planned.clone() };
         planned.candidate.feasible = Ok(());
         planned

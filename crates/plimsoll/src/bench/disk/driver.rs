@@ -321,7 +321,7 @@ mod tests {
         rig.interval(1).expect("count");
         rig.file.set_len(0).expect("cut");
         let error = rig.interval(60_000_000_000).map(|_| ()).expect_err("nothing left to read");
-        assert!(error.to_string().contains("moved only 0 bytes"), "{error}");
+        assert!(error.to_string().contains("moved only 0 B of it"), "{error}");
         assert!(matches!(rig.driver.stop(), Err(DriverError::Ended)));
         assert!(matches!(rig.interval(1), Err(DriverError::Ended)));
     }

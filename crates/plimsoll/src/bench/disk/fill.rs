@@ -234,6 +234,41 @@ mod tests {
     }
 
     #[test]
+    fn when_the_time_is_over_it_says_so_and_what_was_filled_in_time_counts() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        let mut noise = Noise::new(9, "fill");
+        let of = |chunks: u64, until| Filling { until: Some(until), ..Filling::of(chunks * CHUNK as u64) };
+        let late = fill_within(&file, of(64, Instant::now()), &mut noise).expect_err("late").to_string();
+        assert!(
+            late.starts_with("the budget ended while the test file was filled (0 B of 64 MiB "),
+            "{late}"
+        );
+        assert!(late.ends_with("; give a smaller --size or more --budget"), "{late}");
+        let tomorrow = Instant::now() + Duration::from_secs(86_400);
+        assert_eq!(fill_within(&file, of(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
+    }
+
+    /// A part behind another leaves that alone, and every sector has its address.
+    #[test]
+    fn a_part_of_a_file_is_filled_where_it_is() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        let mut noise = Noise::new(9, "fill");
+        fill(&file, 2 * CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
+        let part = Filling { from: 2 * CHUNK as u64, ..Filling::of(3 * CHUNK as u64) };
+        let filled = fill_within(&file, part, &mut Noise::new(9, "lent")).expect("fill");
+        assert_eq!(filled, 3 * CHUNK as u64);
+        let mut bytes = vec![0; 5 * CHUNK];
+        let path =
+            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file)));
+        std::fs::File::open(path).expect("open").read_exact_at(&mut bytes, 0).expect("read");
+        assert_eq!(noise.stranger(&bytes, 0), None);
+    }
+
+    #[test]
     fn without_patience_one_chunk_is_filled_and_without_room_none() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");

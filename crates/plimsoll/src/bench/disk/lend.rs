@@ -122,7 +122,7 @@ impl Lender {
     /// # Errors
     /// It cannot be filled; nothing there is to be trusted then.
     pub(super) fn take_back(&mut self) -> Result<(), FillError> {
-        if !matches!(self.lent, Some(Lent::Own { .. })) {
+        if !self.shares() {
             return Ok(());
         }
         self.turns += 1;
@@ -134,6 +134,11 @@ impl Lender {
             return fill_within(&self.own, Filling::of(whole.min(most)), &mut noise).map(|_| ());
         }
         refill(&self.own, whole, None, &mut noise)
+    }
+
+    /// Whether tools write to the case's own place.
+    pub(super) fn shares(&self) -> bool {
+        matches!(self.lent, Some(Lent::Own { .. }))
     }
 
     /// That the tools had no place of their own.

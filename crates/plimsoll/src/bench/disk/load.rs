@@ -5,6 +5,7 @@
 //! bursts, intervals that began anew each time would all begin with a burst.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use plimsoll_metal::uring::{Op, Patience, Request};
 use rustix::time::ClockId;
@@ -63,12 +64,21 @@ pub struct Manner {
     pub ledger: Option<Ledger>,
     /// The files, to look again at what is not right.
     pub files: Vec<Arc<TestFile>>,
+    /// When the budget ends: what is only checked again ends with it.
+    pub until: Option<Instant>,
 }
 
 impl Manner {
     /// A closed loop without flushes or checks on a file that lasts.
     pub fn plain() -> Self {
-        Manner { flush: Flush::Never, schedule: None, renew: None, ledger: None, files: Vec::new() }
+        Manner {
+            flush: Flush::Never,
+            schedule: None,
+            renew: None,
+            ledger: None,
+            files: Vec::new(),
+            until: None,
+        }
     }
 }
 

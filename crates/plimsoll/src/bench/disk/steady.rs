@@ -4,6 +4,7 @@
 //! file is filled once in order and once over at random in the case's own blocks; the rounds do the rest.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
@@ -52,10 +53,9 @@ pub(super) fn precondition(
         warn(
             "precondition-cut",
             format!(
-                "{} of {} were overwritten before the first round: {} s gave no more; name the --size to take the time",
+                "{} of {} were overwritten before the first round, in the time that there was; name the --size to take the time, or give more --budget",
                 human(written),
-                human(bytes),
-                PATIENCE_NS / 1_000_000_000
+                human(bytes)
             ),
         )
     }));
@@ -85,6 +85,8 @@ fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result
     let noise = Noise::new(cx.options.seed, "precondition");
     let mut load = load::on(engine, source, noise, Manner::plain(), tally());
     let cap_ns = if matches!(job.size, Size::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
+    let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));
+    let cap_ns = left.map_or(cap_ns, |left| u64::try_from(left.as_nanos()).unwrap_or(cap_ns).min(cap_ns));
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
     let done = load.amount(transfers, cap_ns, tally())?;
     filled.file.sync()?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
@@ -10,10 +11,9 @@ use plimsoll_metal::ticks::Clock;
 use super::busy::Busy;
 use super::crew::{Count, Crew};
 use super::data::Noise;
-use super::driver::{About, Portion};
+use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, open_on};
 use super::ground::{Ground, renewal};
-use super::human;
 use super::job::Job;
 use super::ledger::Ledger;
 use super::lend::Lender;
@@ -28,6 +28,7 @@ use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Root;
 use crate::machine::storage::Medium;
+use crate::quantity::{Quantity, Unit, significant};
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
 use crate::warning::Warning;
 
@@ -44,12 +45,13 @@ struct Outfit {
     thread: usize,
     ledger: Option<Ledger>,
     clock: Clock,
+    until: Option<Instant>,
 }
 
 impl Outfit {
     /// Makes the load, on the thread that will use it.
     fn load(self) -> Result<(Box<dyn Load>, About), LoadError> {
-        let Outfit { job, files, extent, seed, id, thread, ledger, clock } = self;
+        let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
             Order::Sequential | Order::Backward => Access::Sequential,
@@ -67,7 +69,7 @@ impl Outfit {
         });
         let tally = Tally::empty(job.directions());
         let source = Source::new(job.doing, job.through, job.blocks, job.order, extent, derive(seed, &own));
-        let manner = Manner { flush: job.flush, schedule, renew, ledger, files };
+        let manner = Manner { flush: job.flush, schedule, renew, ledger, files, until };
         Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
     }
 }
@@ -101,6 +103,12 @@ pub(super) struct Transfers {
     reached: Vec<Reached>,
     /// A sample whose amount is fixed was cut.
     cut: bool,
+    /// After so many seconds.
+    cut_after: f64,
+    /// When the budget ends, where there is one.
+    until: Option<Instant>,
+    /// Since when reference tools have had the machine: their time is not the case's.
+    paused: Option<Instant>,
     /// The first sample warms up, for a time.
     warm: bool,
     /// The test file as other processes see it, to be read.
@@ -131,10 +139,20 @@ impl Transfers {
         let (seed, id) = (cx.options.seed, case.id().as_str().to_owned());
         // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
+        let until = cx.options.until;
         let grounds = ground.files.into_iter().zip(ground.extents).zip(ledgers);
         let makes = grounds.enumerate().map(|(thread, ((files, extent), ledger))| {
-            let outfit =
-                Outfit { job: job.clone(), files, extent, seed, id: id.clone(), thread, ledger, clock };
+            let outfit = Outfit {
+                job: job.clone(),
+                files,
+                extent,
+                seed,
+                id: id.clone(),
+                thread,
+                ledger,
+                clock,
+                until,
+            };
             move || outfit.load()
         });
         let (crew, about) = Crew::start(job.directions(), makes)
@@ -160,6 +178,9 @@ impl Transfers {
             claimed: Moved::default(),
             reached: Vec::new(),
             cut: false,
+            cut_after: CAP_NS as f64 * 1e-9,
+            until,
+            paused: None,
             warm: false,
             shared,
             bytes,
@@ -190,7 +211,7 @@ impl Transfers {
 
     /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
     pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
-        let environment = |e: super::driver::DriverError| CannotMeasure::environment(e.to_string());
+        let environment = |e: DriverError| CannotMeasure::environment(e.to_string());
         // `Job::of` has bounded the depth.
         self.crew.set_limit(depth as usize).map_err(environment)?;
         let portions: Vec<Portion> =
@@ -217,16 +238,25 @@ impl Transfers {
     fn portion(&self, amount: Amount, thread: u64) -> Portion {
         // The casts saturate.
         let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let cap_ns = || CAP_NS.min(self.left_ns());
         match (amount, self.job.transfers_of(thread)) {
             (Amount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
-            (Amount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: CAP_NS },
+            (Amount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: cap_ns() },
             (Amount::Seconds(_), Some(transfers)) if self.warm => {
-                Portion::Transfers { transfers, cap_ns: CAP_NS }
+                Portion::Transfers { transfers, cap_ns: cap_ns() }
             }
             (Amount::Seconds(seconds), Some(transfers)) => {
                 Portion::Transfers { transfers, cap_ns: ns(seconds) }
             }
         }
+    }
+
+    /// Nanoseconds of the budget that are left for a sample.
+    fn left_ns(&self) -> u64 {
+        /// A sample that the run loop still begins has so much time.
+        const LEAST_NS: u64 = 200_000_000;
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
     }
 
     /// The amount of the samples, as it was asked for: of each thread or of all.
@@ -238,13 +268,14 @@ impl Transfers {
         facts.achieved.insert("count".to_owned(), asked.round().into());
         facts.achieved.insert("volume".to_owned(), bytes.round().into());
         if self.cut {
-            let seconds = CAP_NS / 1_000_000_000;
+            let size = |bytes: f64| Quantity::new(bytes.round(), Unit::Byte);
             facts.warnings.push(Warning::Other {
                 code: "volume-cut".to_owned(),
                 text: format!(
-                    "samples were cut after {seconds} s: {} of {} were done; give a smaller --volume or --count",
-                    human(bytes as u64),
-                    human((wanted as f64 * self.job.blocks.mean()) as u64)
+                    "samples were cut after {} s: {} of {} were done; give a smaller --volume or --count",
+                    significant(self.cut_after, 2),
+                    size(bytes),
+                    size(wanted as f64 * self.job.blocks.mean())
                 ),
             });
         }
@@ -268,6 +299,21 @@ impl Transfers {
         } else {
             facts.warnings.extend(depth_missed(&self.job, self.kind, &self.reached));
         }
+    }
+}
+
+/// What failed; of data that is wrong also whether a reference tool could have written there.
+fn told(error: &DriverError, shared: bool) -> String {
+    match error {
+        DriverError::Load(LoadError::Examined(_)) if shared => {
+            format!(
+                "{error}; a reference tool writes to the same place, which is filled anew after each of its turns"
+            )
+        }
+        DriverError::Load(LoadError::Examined(_)) => {
+            format!("{error}; no reference tool was given this place to write to")
+        }
+        error => error.to_string(),
     }
 }
 
@@ -299,6 +345,8 @@ impl Prepared for Transfers {
     }
 
     fn resume(&mut self) {
+        let paused = self.paused.take().map_or(Duration::ZERO, |since| since.elapsed());
+        self.until = self.until.and_then(|until| until.checked_add(paused));
         let taken_back = self.lender.as_mut().map_or(Ok(()), Lender::take_back);
         self.spoilt = taken_back.err().map(|error| format!("the test file cannot be filled anew: {error}"));
     }
@@ -312,7 +360,13 @@ impl Prepared for Transfers {
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
         let begun = self.busy.now();
         let portion = |thread: u64| portions.get(thread as usize).copied().unwrap_or(Portion::Time { ns: 0 });
-        let count = self.crew.count(portion).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let count = match self.crew.count(portion) {
+            Ok(count) => count,
+            Err(error) => {
+                let shared = self.lender.as_ref().is_some_and(Lender::shares);
+                return Err(CannotMeasure::environment(told(&error, shared)));
+            }
+        };
         self.claimed.read += count.tally.read.bytes;
         self.claimed.written += count.tally.written.bytes;
         if self.warm || self.job.fixed.is_none() {
@@ -323,7 +377,9 @@ impl Prepared for Transfers {
                 thread_seconds: count.thread_seconds,
                 flushed: count.tally.sync.mean().is_some(),
             });
-            self.cut |= count.tally.cut;
+            if count.tally.cut {
+                (self.cut, self.cut_after) = (true, count.elapsed);
+            }
         }
         self.warm = true;
         let mut sample = sample_of(&count, &self.job);
@@ -339,6 +395,7 @@ impl Prepared for Transfers {
     }
 
     fn pause(&mut self) {
+        self.paused.get_or_insert_with(Instant::now);
         // What failed is told by the next sample.
         let _ = self.crew.stop();
     }
@@ -350,7 +407,9 @@ impl Prepared for Transfers {
         if let Some(why) = &self.spoilt {
             return Err(WrongAnswer(why.clone()));
         }
-        self.crew.verify().map_err(|error| WrongAnswer(error.to_string()))
+        self.crew
+            .verify()
+            .map_err(|error| WrongAnswer(told(&error, self.lender.as_ref().is_some_and(Lender::shares))))
     }
 
     fn facts(&self) -> Facts {

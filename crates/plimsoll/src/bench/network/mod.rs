@@ -4,6 +4,7 @@
 //! it is the kernel and memory that are measured, not a link.
 
 mod amount;
+mod held;
 mod iperf3;
 mod latency;
 mod near_end;
@@ -11,6 +12,7 @@ mod path;
 mod process;
 mod server;
 mod setup;
+mod sustained;
 mod tcp;
 mod told;
 mod udp;

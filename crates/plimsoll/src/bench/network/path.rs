@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::machine::{Machine, Root};
 use crate::sample::SHAPED;
 use crate::traffic::{route, shaper};
+use crate::wire::Shaping;
 
 /// Bytes that are copied to learn how fast a CPU copies: with their copies they fit in any second-level cache.
 const COPIED: usize = 64 << 10;
@@ -25,8 +26,8 @@ pub(super) struct Path {
     /// The line's rate in bit/s.
     speed: Option<u64>,
     mtu: Option<u64>,
-    /// The rate in bit/s that the kernel holds the interface to, where it does.
-    shaped: Option<f64>,
+    /// What the kernel holds the interface to.
+    pub(super) shaping: Shaping,
     ipv6: bool,
     /// Bytes read and written per second by one CPU that copies within its caches, where it was measured.
     copy: Option<f64>,
@@ -46,7 +47,7 @@ impl Path {
             line: line.is_some(),
             speed: line.and_then(|nic| nic.speed_bit_per_s),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
-            shaped: interface.as_deref().and_then(shaper::rate),
+            shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
             ipv6: far.is_ipv6(),
             copy: None,
             interface,
@@ -76,7 +77,7 @@ impl Path {
             ("path_speed", self.speed.map(|bits| bits as f64)),
             ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
             ("path_copy", self.copy),
-            (SHAPED, self.shaped),
+            (SHAPED, self.shaping.out.map(|bits| bits as f64)),
         ];
         known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }

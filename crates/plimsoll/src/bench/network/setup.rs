@@ -56,6 +56,11 @@ impl Setup {
         self
     }
 
+    /// The machine, where it is known.
+    pub(super) const fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
+    }
+
     /// The way to the far end.
     pub(super) fn path(&self, far: IpAddr) -> Path {
         Path::to(far, self.machine.as_ref())

@@ -150,7 +150,7 @@ mod tests {
             let mut lead = Lead::admit(&fabrics[0], interrupts, roster, &told);
             lead.run(|_| finished(), |_, _| ());
             lead.between(&mut own);
-            assert_eq!(own.told.get(), 3);
+            assert_eq!(own.told.get(), 6);
             lead.end()
         });
         // To leave takes nobody else here.
@@ -164,11 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_is_measured_once_by_the_first_of_it() {
+    fn every_pair_is_measured_once_by_each_of_it() {
         let ended = led(true);
         assert_eq!((ended.finished.len(), ended.lost.len(), ended.interrupted), (3, 0, false));
         for case in [0, 1] {
-            assert_eq!(figures(&ended, case), [Some(1.0), Some(2.0), Some(12.0)]);
+            assert_eq!(figures(&ended, case), [1.0, 10.0, 2.0, 20.0, 12.0, 21.0].map(Some));
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
     fn a_machine_that_cannot_serve_is_no_end_of_the_run_and_has_what_needs_no_server() {
         let ended = led(false);
         assert!(!ended.interrupted);
-        assert_eq!(figures(&ended, 0), [Some(1.0), None, None]);
-        assert_eq!(figures(&ended, 1), [Some(1.0), Some(2.0), Some(12.0)]);
+        assert_eq!(figures(&ended, 0), [Some(1.0), Some(10.0), None, Some(20.0), None, Some(21.0)]);
+        assert_eq!(figures(&ended, 1), [1.0, 10.0, 2.0, 20.0, 12.0, 21.0].map(Some));
     }
 }

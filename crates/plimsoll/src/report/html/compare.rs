@@ -4,8 +4,9 @@ use maud::{Markup, html};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
 use super::{document, script};
-use crate::compare::{Compared, Comparison, Holds, Verdict};
-use crate::report::compare::{Shown, cells, chosen, notes, tally, title, word};
+use crate::compare::{Compared, Comparison, Holds, Tone};
+use crate::label;
+use crate::report::compare::{Shown, blindness, cells, chosen, left, notes, tally, title, word};
 
 /// The page.
 ///
@@ -35,6 +36,7 @@ fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Opti
             @if !comparison.flags.is_empty() {
                 section.findings aria-label="What else differs" { ul { @for flag in &comparison.flags { li { (flag.text) } } } }
             }
+            @if let Some(line) = blindness(comparison) { p { strong.undecided { (line) } } }
             @if rows.is_empty() { p { "nothing to compare: no case has figures on both sides" } }
             @if let Some(chart) = chart {
                 figure.chart data-chart=(chart.id) {
@@ -42,21 +44,28 @@ fn body(comparison: &Comparison, held: &[Holds], rows: &[&Compared], chart: Opti
                 }
             }
             (table(rows))
-            @for note in notes(comparison, rows) { p.note { (note) } }
+            @for note in notes(rows) { p.note { (note) } }
+            @let left = left::groups(comparison);
+            @if !left.is_empty() {
+                section.findings aria-label="What is not compared" {
+                    ul { @for group in &left { li { span.(group.class()) { (group.text) } } } }
+                }
+            }
         }
     }
 }
 
 fn counted(comparison: &Comparison) -> Markup {
-    let worse = comparison.count(Verdict::Worse);
-    let better = comparison.count(Verdict::Better);
-    let (class, text) = match (worse, better) {
-        (0, 0) => ("good", "no real difference".to_owned()),
-        (0, n) => ("fair", format!("{n} better")),
-        (n, 0) => ("poor", format!("{n} worse")),
-        (n, m) => ("poor", format!("{n} worse, {m} better")),
+    let class = match comparison.decided.tone() {
+        Tone::Good => "good",
+        Tone::Fair => "fair",
+        Tone::Poor => "poor",
     };
-    html! { div.verdict.(class) { span.word { (text) } span.why { "beyond the noise between runs" } } }
+    html! {
+        div.verdict.(class) {
+            span.word { (comparison.decided) } span.why { "real is what goes beyond the noise between runs" }
+        }
+    }
 }
 
 fn requirement(one: &Holds) -> Markup {
@@ -64,7 +73,7 @@ fn requirement(one: &Holds) -> Markup {
     html! {
         div.verdict.(class) {
             span.word { (word) ": " (one.requirement) }
-            span.why { @if let Some(case) = &one.case { (case) ": " } (one.found) }
+            span.why { @if let Some(case) = &one.case { (label::of_id(case)) ": " } (one.found) }
         }
     }
 }

@@ -3,9 +3,10 @@
 
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Scale, Series};
+use crate::bench::Better;
 use crate::cluster::between::EACH;
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
+use crate::measurement::{Flow, Measurement, MetricResult, Status};
 use crate::stats::{Seed, Timed, segments};
 
 /// Samples from which a series is drawn.
@@ -147,6 +148,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
         Some(node) => crate::text::shown_within(&node.name, 64),
         None => number.to_string(),
     };
+    let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
     let names = |numbers: &[u32]| numbers.iter().map(place).collect::<Vec<_>>();
     let mut points = Vec::new();
     for (row, values) in matrix.values.iter().enumerate() {
@@ -159,7 +161,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     Some(Chart {
         id: String::new(),
         title: format!("{}: from each to each", name(measurement)),
-        note: String::new(),
+        note: if machines { flow.orientation().to_owned() } else { String::new() },
         kind: Kind::Heat,
         x: Axis::categories("to", names(&matrix.columns)),
         y: Axis { unit: metric.unit.name(), ..Axis::categories("from", names(&matrix.rows)) },

@@ -4,6 +4,8 @@
 //! A datagram of 16 bytes or more begins with a tag of its transfer, its number and the time at which it was sent; one
 //! of 8 bytes or more with tag and number; a smaller one can only be counted.
 
+use crate::traffic::course::Recorder;
+
 /// Sequence numbers that are told apart from duplicates, behind the highest one seen: 2²⁰, a quarter of a second at
 /// four million datagrams per second. What comes later still counts as lost.
 const WINDOW: u64 = 1 << 20;
@@ -108,6 +110,7 @@ pub(crate) struct Account {
     foreign: u64,
     jitter: Jitter,
     span: Option<(u64, u64)>,
+    course: Recorder,
 }
 
 /// What the account came to. Counts are of datagrams.
@@ -165,6 +168,7 @@ impl Account {
             foreign: 0,
             jitter: Jitter::default(),
             span: None,
+            course: Recorder::default(),
         }
     }
 
@@ -174,6 +178,7 @@ impl Account {
             self.foreign += 1;
             return;
         }
+        let before = self.unique;
         let at = |place: usize| word(&datagram[place..place + 4]);
         let own = match self.layout {
             Layout::Bare => {
@@ -189,12 +194,20 @@ impl Account {
         }
         match self.layout {
             Layout::Bare | Layout::Numbered => {}
-            Layout::Timed => self.jitter.arrive(u64::from(at(8)) << 32 | u64::from(at(12)), now),
+            Layout::Timed => self.sent_at(u64::from(at(8)) << 32 | u64::from(at(12)), now),
             Layout::Iperf3 => {
-                self.jitter.arrive(u64::from(at(0)) * 1_000_000_000 + u64::from(at(4)) * 1000, now);
+                self.sent_at(u64::from(at(0)) * 1_000_000_000 + u64::from(at(4)) * 1000, now);
             }
         }
+        if self.unique > before {
+            self.course.arrive(now, self.size as u64);
+        }
         self.span = Some((self.span.map_or(now, |span| span.0), now));
+    }
+
+    fn sent_at(&mut self, sent: u64, now: u64) {
+        self.jitter.arrive(sent, now);
+        self.course.transit(now, now.wrapping_sub(sent));
     }
 
     /// Enters a number of which the low 32 bits are known; false for one that was never sent (before the first).
@@ -222,6 +235,11 @@ impl Account {
             self.reordered += u64::from(ahead < 0);
         }
         true
+    }
+
+    /// When they arrived.
+    pub(crate) fn course(&self) -> &Recorder {
+        &self.course
     }
 
     /// Datagrams received so far, each counted once.

@@ -19,6 +19,7 @@ use flow::{Received, Sent, Shape, Until};
 use pace::Pace;
 
 use super::account::{Ledger, Look};
+use super::course::Recorder;
 use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Vigil, nanos};
 use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
@@ -218,6 +219,7 @@ fn sent(streams: &[Sent]) -> UdpSent {
 fn received(streams: Vec<Received>, totals: &[u64]) -> Result<UdpReceived, Lost> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();
+    let course = Recorder::together(streams.iter().map(|s| s.account.course().clone()));
     let mut all = Tally::default();
     for (number, stream) in streams.into_iter().enumerate() {
         let sent = totals.get(number).copied().unwrap_or_default();
@@ -235,5 +237,6 @@ fn received(streams: Vec<Received>, totals: &[u64]) -> Result<UdpReceived, Lost>
         span_nanos: all.span,
         dropped,
         cpu_nanos: nanos(cpu),
+        course,
     })
 }

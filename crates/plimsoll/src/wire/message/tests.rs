@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::{UdpReceived, UdpReport};
 
 fn tcp() -> Tcp {
     Tcp {
@@ -25,9 +26,10 @@ fn refused(text: &str) -> String {
 fn messages_round_trip() {
     let join = Join { session: Hex128::random().unwrap(), stream: 3, sockets: Sockets::default() };
     let looks = vec![Look { at: u64::MAX, ..Look::default() }; MAX_LOOKS];
+    let course = Course { width: 1, bytes: vec![u64::MAX; MAX_LOOKS], delays: vec![Some(1); MAX_LOOKS] };
     let report = Report {
         sent: Some(Sent { looks, ..Sent::default() }),
-        received: Some(Received { hashes: vec![u64::MAX], ..Received::default() }),
+        received: Some(Received { hashes: vec![u64::MAX], course, ..Received::default() }),
         ..Report::default()
     };
     for message in [
@@ -58,11 +60,45 @@ fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
     let with = |count: usize| {
         let sent = Some(Sent { looks: vec![look; count], ..Sent::default() });
         let hashes = vec![most; usize::from(MAX_STREAMS)];
-        let received = Some(Received { hashes, ..Received::default() });
+        let day = 86_400_000_000_000;
+        let (bytes, delays) = (vec![most; MAX_LOOKS], vec![Some(day); MAX_LOOKS]);
+        let received =
+            Some(Received { hashes, course: Course { width: day, bytes, delays }, ..Received::default() });
         Message::Done(Box::new(Report { sent, received, ..Report::default() })).to_json()
     };
     assert!(with(MAX_LOOKS).len() < 60_000 && Message::parse(&with(MAX_LOOKS)).is_ok());
     assert!(Message::parse(&with(MAX_LOOKS + 1)).unwrap_err().contains("looks"));
+}
+
+#[test]
+fn a_course_and_a_shaping_that_cannot_be_are_refused() {
+    let udp = |course: Course| {
+        let received = Some(UdpReceived { course, ..UdpReceived::default() });
+        Message::parse(&Message::UdpDone(Box::new(UdpReport { received, ..UdpReport::default() })).to_json())
+    };
+    let tcp = |course: Course| {
+        let received = Some(Received { course, ..Received::default() });
+        Message::parse(&Message::Done(Box::new(Report { received, ..Report::default() })).to_json())
+    };
+    let good = Course { width: 1 << 20, bytes: vec![1; 3], delays: vec![None, Some(5), None] };
+    assert!(udp(good.clone()).is_ok() && tcp(good.clone()).is_ok() && udp(Course::default()).is_ok());
+    for bad in [
+        Course { width: 0, ..good.clone() },
+        Course { width: u64::MAX, ..good.clone() },
+        Course { bytes: vec![1; MAX_LOOKS + 1], delays: Vec::new(), ..good.clone() },
+        Course { delays: vec![None], ..good.clone() },
+        Course { delays: vec![None, Some(u64::MAX), None], ..good.clone() },
+    ] {
+        assert!(udp(bad.clone()).is_err() && tcp(bad).is_err());
+    }
+    let welcome = |out: Option<u64>| {
+        let shaping = Shaping { out, ..Shaping::default() };
+        let session = Hex128::random().unwrap();
+        let welcome = Welcome { session, max_streams: 1, max_nanos: 1, max_rate: 1, shaping };
+        Message::parse(&Message::Welcome(welcome).to_json())
+    };
+    assert!(welcome(None).is_ok() && welcome(Some(1)).is_ok());
+    assert!(welcome(Some(0)).is_err() && welcome(Some(u64::MAX)).is_err());
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn pairs_have_the_point_to_point_cases_and_all_have_the_rest() {
     let two = cases(&all, Who::Two);
     assert!(two.iter().all(|p| p.candidate.feasible.is_ok()));
     let how: Vec<_> = two.iter().map(|p| (p.sampling.samples, p.sampling.sample_time)).collect();
-    assert_eq!(how, [(Some(SAMPLES), SAMPLE_TIME), (Some(2), 0.01)]);
+    assert_eq!(how, [(Some(SAMPLES), ONE_DIRECTION), (Some(2), 0.01)]);
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
 //! generations a read may return.
 
+use std::time::Instant;
+
 use plimsoll_metal::uring::{Op, Patience};
 
 use super::{Counting, LoadError, Loop, Whole};
 use crate::bench::disk::engine::Engine;
 /// How long the whole file is read again and checked after the last sample, in nanoseconds.
 const REREAD_NS: u64 = 60_000_000_000;
+
+/// And for how long also where the budget has ended.
+const LEAST_NS: u64 = 1_000_000_000;
 
 impl<E: Engine> Loop<E> {
     /// Hands a whole transfer to the engine; what is to be written is made for its place.
@@ -55,14 +60,17 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads every block once and checks it, for [`REREAD_NS`] at most: a file that takes longer to read is checked from
-    /// its beginning.
+    /// Reads every block once and checks it, for [`REREAD_NS`] at most and not long after the budget: a file that takes longer
+    /// to read is checked from its beginning.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         let extent = self.source.extent();
         let end = extent.start + extent.bytes;
         let mut next = extent.start;
-        while next < end && self.engine.now_ns().saturating_sub(begun) < REREAD_NS {
+        let left = self.manner.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left_ns = left.map_or(REREAD_NS, |left| u64::try_from(left.as_nanos()).unwrap_or(REREAD_NS));
+        let most_ns = left_ns.clamp(LEAST_NS, REREAD_NS);
+        while next < end && self.engine.now_ns().saturating_sub(begun) < most_ns {
             while next < end
                 && let Some(slot) = self.idle.pop()
             {

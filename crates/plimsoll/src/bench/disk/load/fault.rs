@@ -56,7 +56,12 @@ pub enum LoadError {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request { op, offset, len, .. } = self.request;
+        let Request { op, offset, start, len, .. } = self.request;
+        // What moved is a part of the whole transfer; what failed is the rest that was asked for.
+        let (offset, len) = match self.what {
+            What::Errno(_) => (offset, len),
+            What::Short { .. } => (offset.saturating_sub(start as u64), start + len),
+        };
         let op = match op {
             Op::Read => "read",
             Op::Write | Op::WriteThrough => "write",
@@ -67,7 +72,8 @@ impl fmt::Display for Fault {
         match self.what {
             What::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
             What::Short { moved } => {
-                write!(f, "moved only {moved} bytes; the file was cut or the device is failing, see dmesg")
+                let moved = human(moved as u64);
+                write!(f, "moved only {moved} of it; the file was cut, or the device is failing, see dmesg")
             }
         }
     }

@@ -6,13 +6,14 @@
 //! together, and goodput counts a message once there and once back.
 
 mod load;
+mod seats;
 mod trips;
 
 pub use trips::RoundTrips;
 
 use super::setup::{Setup, streams, with_options};
-use super::{fit_a_datagram, message_sizes, metric};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use super::{Placement, fit_a_datagram, message_sizes, metric};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, places};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -41,7 +42,10 @@ impl Benchmark for Latency {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "count", "scaling"]
+        &[
+            "protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "place", "count",
+            "scaling",
+        ]
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
@@ -55,8 +59,9 @@ impl Benchmark for Latency {
         always.into_iter().chain(load).collect()
     }
 
-    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, MESSAGE)?;
+        places(machine, group)?;
         let mut cases = Vec::new();
         for protocol in words(group, "protocol", PROTOCOLS, "tcp")? {
             match protocol.as_str() {
@@ -100,7 +105,14 @@ impl Benchmark for Latency {
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        Ok(Box::new(RoundTrips::new(&Setup::of(case, cx)?, case, cx.options.seed)?))
+        let setup = Setup::of(case, cx)?;
+        let setup = match case.word("protocol") {
+            // The kernel answers.
+            Some("icmp") => setup,
+            _ => setup
+                .placed(seats::asked(cx.machine, case).unwrap_or_else(|| Placement::together(cx.machine))),
+        };
+        Ok(Box::new(RoundTrips::new(&setup, case, cx.options.seed)?))
     }
 }
 

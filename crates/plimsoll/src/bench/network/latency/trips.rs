@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::super::amount::{self, Fixed};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
@@ -13,8 +15,9 @@ use super::super::setup::Setup;
 use super::super::{Placement, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
+use super::seats::{self, Seats};
 use crate::bench::Prepared;
-use crate::case::{Case, Value};
+use crate::case::{self, Case};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Histogram, Offer, Sample, WrongAnswer};
 use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
@@ -22,6 +25,10 @@ use crate::traffic::probe::{Manner, Trips, Until, round_trips};
 use crate::traffic::{Cpus, Lost, nanos};
 use crate::wire::{self, Direction, Echoed, Message, Sockets, Trip, Waiting, WireError};
 
+/// Each way to seat the two ends is tried for so long, [`TRIALS`] times.
+const TRIAL: Duration = Duration::from_millis(20);
+/// How often.
+const TRIALS: usize = 2;
 /// After this time a message is lost, where nothing else is said.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Round trips that are made under load before those that count: the load must be there first.
@@ -63,6 +70,12 @@ pub struct RoundTrips {
     wrong: u64,
     /// Datagrams of somebody else, over all samples.
     foreign: u64,
+    /// Which of the far end's CPUs its first thread takes.
+    seat: u16,
+    /// How the CPUs of both ends lie to each other, where that is known.
+    seated: Option<&'static str>,
+    /// The mean round trip in seconds of each way to seat them that was tried.
+    tried: Vec<(&'static str, f64)>,
 }
 
 impl RoundTrips {
@@ -93,10 +106,10 @@ impl RoundTrips {
             }
         };
         let timeout = match case.get("timeout") {
-            Some(Value::Time(timeout)) => *timeout,
+            Some(case::Value::Time(timeout)) => *timeout,
             _ => TIMEOUT,
         };
-        Ok(RoundTrips {
+        let mut round_trips = RoundTrips {
             load: load_of(setup, case, seed, far_end.as_ref())?,
             far_end,
             address,
@@ -110,7 +123,49 @@ impl RoundTrips {
             next: 0,
             wrong: 0,
             foreign: 0,
-        })
+            seat: 0,
+            seated: None,
+            tried: Vec::new(),
+        };
+        round_trips.take_seats(setup, case)?;
+        Ok(round_trips)
+    }
+
+    /// Decides where both ends run, where the far end is private: as the case says, or where the round trip is shortest.
+    fn take_seats(&mut self, setup: &Setup, case: &Case) -> Result<(), CannotMeasure> {
+        let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
+        let all = self.placement.clone();
+        let ways = match case.get("place") {
+            Some(_) => Vec::new(),
+            None => seats::ways(machine, &all.near.0, self.wait == Wait::Poll),
+        };
+        let mut times = vec![f64::INFINITY; ways.len()];
+        // One way needs no trial.
+        let trials = if ways.len() > 1 { TRIALS } else { 0 };
+        for _ in 0..trials {
+            for (way, best) in ways.iter().zip(&mut times) {
+                self.sit(&all, *way);
+                let (trips, _) = self.measure(Until::Elapsed(TRIAL))?;
+                if trips.returned() > 0 {
+                    *best = best.min(trips.total.as_secs_f64() / trips.returned() as f64);
+                }
+            }
+        }
+        let order = times.iter().zip(&ways).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        if let Some((_, way)) = order {
+            self.sit(&all, *way);
+        }
+        let known = |ends: &Placement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
+        self.seated = known(&self.placement).map(|(near, far)| seats::relation(machine, near, far));
+        let tried = ways.iter().map(|way| way.name).zip(times);
+        self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
+        Ok(())
+    }
+
+    fn sit(&mut self, all: &Placement, way: Seats) {
+        // No machine has more CPUs than that.
+        self.seat = u16::try_from(way.far).unwrap_or_default();
+        self.placement = Placement { near: all.near.clone(), far: all.far.from(way.far) };
     }
 
     /// The far end's process id.
@@ -156,6 +211,7 @@ impl RoundTrips {
             message: message as u32,
             waiting,
             longest,
+            place: self.seat,
         });
         match (far_end.answer(&request)?, trip) {
             (Message::Ready, Trip::Tcp | Trip::Udp) => Ok(None),
@@ -387,6 +443,13 @@ impl Prepared for RoundTrips {
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.address);
         facts.warnings.extend(foreign_datagrams(self.foreign));
+        if let Some(seated) = self.seated {
+            facts.achieved.insert("placement".to_owned(), seated.into());
+        }
+        if !self.tried.is_empty() {
+            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), (*time).into()));
+            facts.achieved.insert("placements".to_owned(), Value::Object(tried.collect()));
+        }
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }

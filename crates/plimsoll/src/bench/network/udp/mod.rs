@@ -8,40 +8,45 @@ mod search;
 
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use search::{Trial, best, search};
+use search::Trial;
 
 use super::amount::{self, Fixed};
+use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, directions, with_options};
+use super::sustained::Watch;
+use super::tcp::judge;
 use super::{Placement, fit_a_datagram, message_sizes, metric, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::Unit;
+use crate::quantity::{Quantity, Unit};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Point, Sample, WrongAnswer};
+use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Until, round_trips};
 use crate::traffic::udp::Outcome;
 use crate::traffic::{Lost, nanos};
-use crate::wire::{self, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting};
+use crate::warning::Warning;
+use crate::wire::{
+    self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
+};
 
 /// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
 const MESSAGE: u64 = 1 << 10;
 /// Most streams that can be asked for.
 const STREAMS: u64 = 64;
-/// Trials that share the time of a sample, when a rate is searched for.
-const TRIALS: f64 = 9.0;
 /// Datagrams that are sent back and compared after the last sample.
 const CHECKED: u64 = 20;
 /// How long each of them may take.
 const CHECK_TIME: Duration = Duration::from_millis(500);
-/// Shortest trial, in seconds.
-const SHORTEST: f64 = 0.05;
+/// Transfers after one with too much of a burst in it.
+const AGAIN: usize = 2;
 
 /// The benchmark itself.
 #[derive(Debug)]
@@ -119,8 +124,12 @@ pub struct Datagrams {
     filler: Vec<u8>,
     path: Path,
     fixed: Option<Fixed>,
+    held: Held,
+    watch: Watch,
     /// Whether each sample searches for the highest rate without loss.
     searches: bool,
+    /// The rates between which the last search could not tell.
+    open: Option<(f64, f64)>,
     segmented: bool,
     /// Datagrams of somebody else, over all samples.
     foreign: u64,
@@ -145,6 +154,8 @@ impl Datagrams {
         let amount = wire::Amount::Messages(u64::from(streams));
         let work = wire::Udp { streams, datagram, direction: direction(case), amount, rate, tag: 0 };
         let path = setup.path(far_end.address().ip()).with_copy_rate();
+        let held = Held::of(case, &path.name(), path.shaping, Some(far_end.welcome()));
+        let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
             fixed: Fixed::of(case)?,
             far_end,
@@ -154,7 +165,10 @@ impl Datagrams {
             // Random, so that nothing on the way can make it smaller.
             filler: random_bytes(datagram as usize, seed, case),
             path,
+            held,
+            watch,
             searches: case.word("search").is_some(),
+            open: None,
             segmented: false,
             foreign: 0,
         })
@@ -165,17 +179,14 @@ impl Datagrams {
         self.far_end.pid()
     }
 
+    /// One transfer and its figures; true where too much of a burst was in it.
     fn transfer(
         &mut self,
         amount: wire::Amount,
         rate: Option<u64>,
-    ) -> Result<(Sample, Trial), CannotMeasure> {
-        let work = wire::Udp {
-            amount,
-            rate,
-            tag: u32::from_ne_bytes(crate::random::distinct()),
-            ..self.work.clone()
-        };
+    ) -> Result<(Sample, Trial, bool), CannotMeasure> {
+        let work = wire::Udp { amount, rate, tag: tag(), ..self.work.clone() };
+        let began = Instant::now();
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
         self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
@@ -185,28 +196,103 @@ impl Datagrams {
             fixed.moved(sent);
         }
         let (mut sample, trial) = sample_of(&work, &ways, &done);
+        let bits = f64::from(work.datagram) * 8.0;
+        let all: Vec<(&Course, f64)> =
+            ways.iter().map(|way| (&way.received.course, way.bits_per_second(bits))).collect();
+        // Of a search, the transfers that go as fast as they can show what the path does.
+        let shows = !self.searches || rate.is_none();
+        if shows {
+            self.watch.note(began, &courses(&ways));
+        }
+        let judged = self.watch.sustained(&all).filter(|_| shows);
+        if let Some(rates) = &judged {
+            judge(&mut sample, rates.iter().sum(), bits);
+        }
+        if !self.searches {
+            self.held.came(&judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect()));
+        }
         sample.conditions.more.extend(self.path.conditions());
-        Ok((sample, trial))
+        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        Ok((sample, trial, shows && self.watch.is_spoilt(&all)))
+    }
+
+    /// Looks for a token bucket in what has come so far. What came before it was found is forgotten.
+    fn look(&mut self) -> Result<bool, CannotMeasure> {
+        let (far_end, sockets, filler) = (&mut self.far_end, &self.sockets, &self.filler);
+        let (work, cpus) = (&self.work, &self.placement.near);
+        let found = self.watch.look(|nanos| {
+            let amount = wire::Amount::Nanos(nanos);
+            let work = wire::Udp { amount, tag: tag(), ..work.clone() };
+            let done = far_end.transfer_udp(&work, sockets, filler, cpus)?;
+            Ok(courses(&ways(&work, &done)?).into_iter().cloned().collect())
+        })?;
+        if found {
+            self.held.forget();
+        }
+        Ok(found)
+    }
+
+    /// A transfer, or another one where a burst was in it.
+    fn measured(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let rate = self.work.rate;
+        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
+        let (mut sample, _, mut spoilt) = self.transfer(amount, rate)?;
+        let found = self.look()?;
+        for _ in 0..AGAIN {
+            if found && !sample.renewed || spoilt {
+                (sample, _, spoilt) = self.transfer(amount, rate)?;
+                sample.renewed = found;
+            }
+        }
+        Ok(sample)
     }
 
     fn searched(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let each = match amount {
-            Amount::Work(messages) => Amount::Work(messages),
-            Amount::Seconds(s) => Amount::Seconds((s / TRIALS).max(SHORTEST)),
+        let Amount::Seconds(seconds) = amount else {
+            return Err(CannotMeasure::not_here("a search lasts for a time, not for an amount"));
         };
-        let amount = amount::of_sample(None, each, self.work.streams);
-        let tried = search(|rate| {
-            let (sample, trial) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
+        let most = self.watch.base();
+        let found = search::search(seconds, most, |rate, seconds| {
+            let amount = amount::of_sample(None, Amount::Seconds(seconds), self.work.streams);
+            let (sample, trial, _) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
             Ok((trial, sample))
         })?;
-        let curve: Vec<Point> = tried.iter().map(|(trial, _)| trial.point()).collect();
-        let lowest = tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
-        match best(&tried) {
-            Some((_, sample)) => Ok(Sample { curve, ..sample.clone() }),
+        if most.is_none() && self.look()? {
+            // What was found before the bucket was known may be its burst.
+            let again = self.searched(amount)?;
+            return Ok(Sample { renewed: true, ..again });
+        }
+        self.open = found.open;
+        let curve: Vec<Point> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
+        let lowest = found.tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
+        match found.best() {
+            Some((trial, sample)) => {
+                let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
+                self.held.came(&vec![trial.goodput / ways as f64; ways]);
+                let mut sample = Sample { curve, ..sample.clone() };
+                sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+                Ok(sample)
+            }
             None => Err(CannotMeasure::not_here(format!(
                 "every rate that was tried loses datagrams, down to {lowest:.0} bit/s; measure with --rate and read the loss"
             ))),
         }
+    }
+}
+
+/// The last search ended before all was known.
+fn not_converged((low, high): (f64, f64)) -> Warning {
+    let bits = |value| Quantity { value, unit: Unit::BitPerSecond };
+    let from = if low > 0.0 {
+        format!("between {} and {}", bits(low), bits(high))
+    } else {
+        format!("below {}", bits(high))
+    };
+    Warning::Other {
+        code: "search-not-converged".to_owned(),
+        text: format!(
+            "the search ended before it was clear which rate {from} fills a queue; give a longer --sample-time"
+        ),
     }
 }
 
@@ -223,6 +309,7 @@ impl Datagrams {
             message: payload.bytes().len() as u32,
             waiting: Waiting::Block,
             longest,
+            place: 0,
         });
         self.far_end.begin(&request)?;
         let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
@@ -240,6 +327,11 @@ impl Datagrams {
     }
 }
 
+/// A mark of a transfer that differs from those before it.
+fn tag() -> u32 {
+    u32::from_ne_bytes(crate::random::distinct())
+}
+
 /// One direction of a transfer: what its sender and its receiver say.
 struct Way<'a> {
     sent: &'a UdpSent,
@@ -251,11 +343,32 @@ impl Way<'_> {
         Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
     }
 
-    /// Whether the receiver's counts can be.
-    fn possible(&self) -> bool {
-        let UdpReceived { sent, received, .. } = *self.received;
-        sent == self.sent.datagrams && received <= sent && self.sent.nanos > 0
+    fn bits_per_second(&self, bits: f64) -> f64 {
+        self.received.received as f64 * bits / self.seconds()
     }
+
+    /// Whether the receiver's counts can be, of datagrams of so many bytes.
+    fn possible(&self, bytes: u64) -> bool {
+        let UdpReceived { sent, received, duplicates, ref course, .. } = *self.received;
+        let arrived = course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        sent == self.sent.datagrams
+            && received <= sent
+            && arrived <= received.saturating_add(duplicates).saturating_mul(bytes)
+            && self.sent.nanos > 0
+    }
+}
+
+fn courses<'a>(ways: &[Way<'a>]) -> Vec<&'a Course> {
+    ways.iter().map(|way| &way.received.course).collect()
+}
+
+/// The rate in the tail of the busier direction, and the delay where it grows most, less its error.
+fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
+    let all: Vec<_> = ways.iter().map(|way| search::tail(&way.received.course)).collect();
+    let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);
+    let surely = |trend: &Trend| trend.slope - 2.0 * trend.error;
+    let growth = all.iter().filter_map(|(_, growth)| *growth);
+    (rate, growth.max_by(|a, b| surely(a).total_cmp(&surely(b))))
 }
 
 fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
@@ -270,7 +383,7 @@ fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotM
     };
     let ways: Vec<Way<'a>> = [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
     let wanted = if work.direction == Direction::Both { 2 } else { 1 };
-    if ways.len() != wanted || !ways.iter().all(Way::possible) {
+    if ways.len() != wanted || !ways.iter().all(|way| way.possible(work.datagram.into())) {
         return Err(impossible());
     }
     Ok(ways)
@@ -319,7 +432,10 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
         },
         ..Sample::default()
     };
-    (sample, Trial { offered, goodput, loss })
+    let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
+    let (arriving, growth) = tails(ways);
+    let each = offered / ways.len().max(1) as f64;
+    (sample, Trial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
 }
 
 impl Prepared for Datagrams {
@@ -331,9 +447,7 @@ impl Prepared for Datagrams {
         if self.searches {
             return self.searched(amount);
         }
-        let rate = self.work.rate;
-        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
-        self.transfer(amount, rate).map(|(sample, _)| sample)
+        self.measured(amount)
     }
 
     /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.
@@ -354,6 +468,9 @@ impl Prepared for Datagrams {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
+        facts.warnings.extend(self.held.warnings());
+        facts.warnings.extend(self.open.map(not_converged));
+        self.watch.tell(&mut facts);
         facts
     }
 }

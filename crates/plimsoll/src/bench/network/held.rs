@@ -1,0 +1,274 @@
+//! What holds a path to a rate besides its link: the server's cap, a shaper or a policer of either end's kernel. It is named
+//! where a figure reaches it. What an end says and a figure has passed is not believed.
+
+use super::setup;
+use crate::case::{Case, Value};
+use crate::quantity::{Quantity, Unit};
+use crate::sample::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use crate::serve::Caps;
+use crate::warning::Warning;
+use crate::wire::{Direction, Shaping, Welcome};
+
+/// A figure reaches a bound from this share of it on: headers take up to a tenth of full packets.
+const REACHED: f64 = 0.85;
+/// A path that carries no more than this, in bit/s, is none that a CPU could be the limit of.
+const SLOW: f64 = 1e9;
+/// Beyond this share the bound is refuted: a receiver that woke late, and the first packet, explain less.
+const REFUTED: f64 = 1.05;
+
+/// The bounds of a case, and how far its samples came. Rates in bit/s.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Held {
+    direction: Option<Direction>,
+    /// What the user wants to be offered, in each direction.
+    asked: Option<f64>,
+    streams: f64,
+    near: Shaping,
+    far: Shaping,
+    /// What the server allows in each direction.
+    cap: f64,
+    interface: String,
+    /// What arrived up and down, in each transfer.
+    up: Vec<f64>,
+    down: Vec<f64>,
+}
+
+/// One bound of one direction.
+struct Bound {
+    rate: f64,
+    came: f64,
+    code: &'static str,
+    what: String,
+    remedy: String,
+}
+
+impl Held {
+    /// Of a case over an interface of this name, held to `near`, to a server that allows what it welcomed with.
+    pub(super) fn of(case: &Case, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
+        Held {
+            direction: Some(setup::direction(case)),
+            asked: match case.get("rate") {
+                Some(Value::Rate(rate)) => Some(*rate),
+                _ => None,
+            },
+            streams: case.number("streams").unwrap_or(1) as f64,
+            near,
+            far: server.map(|welcome| welcome.shaping).unwrap_or_default(),
+            cap: server.map_or(f64::INFINITY, |welcome| welcome.max_rate as f64),
+            interface: interface.to_owned(),
+            ..Held::default()
+        }
+    }
+
+    /// Whether the kernel of an end says that it holds its interface.
+    pub(super) fn is_shaped(&self) -> bool {
+        self.near != Shaping::default() || self.far != Shaping::default()
+    }
+
+    /// So much arrived in each direction that the case has, upwards first.
+    pub(super) fn came(&mut self, ways: &[f64]) {
+        let (up, down) = match (self.direction, ways) {
+            (Some(Direction::Up), [up]) => (*up, 0.0),
+            (Some(Direction::Down), [down]) => (0.0, *down),
+            (_, [up, down]) => (*up, *down),
+            _ => return,
+        };
+        self.up.push(up);
+        self.down.push(down);
+    }
+
+    /// What came so far was of another state.
+    pub(super) fn forget(&mut self) {
+        (self.up, self.down) = (Vec::new(), Vec::new());
+    }
+
+    fn out(&self, shaping: &Shaping) -> Option<f64> {
+        let each = shaping.each_out.map(|rate| rate as f64 * self.streams);
+        [shaping.out.map(|rate| rate as f64), each].into_iter().flatten().reduce(f64::min)
+    }
+
+    /// The server's cap, where somebody set it or a sample came near it.
+    fn cap(&self) -> Option<f64> {
+        let came = middle(&self.up).max(middle(&self.down));
+        let set = self.cap < Caps::default().max_rate || came >= REACHED * self.cap;
+        (self.cap.is_finite() && set).then_some(self.cap)
+    }
+
+    /// Whether something holds the path so low that it does not matter on which CPUs the ends run.
+    pub(super) fn is_slow(&self) -> bool {
+        self.bounds().iter().flatten().any(|bound| bound.rate <= SLOW)
+    }
+
+    /// As conditions of a sample.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = (String, f64)> {
+        let into = |shaping: &Shaping| shaping.into.map(|rate| rate as f64);
+        let known = [
+            (SHAPED, self.out(&self.near)),
+            (POLICED, into(&self.near)),
+            (FAR_SHAPED, self.out(&self.far)),
+            (FAR_POLICED, into(&self.far)),
+            (SERVER_CAP, self.cap()),
+        ];
+        known.into_iter().filter_map(|(name, rate)| Some((name.to_owned(), rate?)))
+    }
+
+    /// The bounds of each direction that bytes take.
+    fn bounds(&self) -> Vec<Vec<Bound>> {
+        let ways = match self.direction {
+            Some(Direction::Up) => vec![(true, middle(&self.up))],
+            Some(Direction::Down) => vec![(false, middle(&self.down))],
+            Some(Direction::Both) => vec![(true, middle(&self.up)), (false, middle(&self.down))],
+            None => Vec::new(),
+        };
+        ways.into_iter().map(|(up, came)| self.of_way(up, came)).collect()
+    }
+
+    fn of_way(&self, up: bool, came: f64) -> Vec<Bound> {
+        let dev = &self.interface;
+        let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
+        let here = |near: bool| match near {
+            true => ("this machine's kernel", dev.clone()),
+            false => ("the server's kernel", "its interface".to_owned()),
+        };
+        let mut bounds = Vec::new();
+        if let Some(rate) = self.out(sender) {
+            let (whose, device) = here(up);
+            bounds.push(Bound {
+                rate,
+                came,
+                code: "shaped",
+                what: format!("{whose} shapes what leaves {device} to {}", bits(rate)),
+                remedy: "see `tc qdisc` and `tc class` there".to_owned(),
+            });
+        }
+        if let Some(rate) = receiver.into.map(|rate| rate as f64) {
+            let (whose, device) = here(!up);
+            bounds.push(Bound {
+                rate,
+                came,
+                code: "policed",
+                what: format!("{whose} drops what comes in by {device} beyond {}", bits(rate)),
+                remedy: "see `tc filter` there".to_owned(),
+            });
+        }
+        if let Some(rate) = self.cap() {
+            bounds.push(Bound {
+                rate,
+                came,
+                code: "server-cap",
+                what: format!("the server allows {} in each direction", bits(rate)),
+                remedy: "start it with a higher --max-rate".to_owned(),
+            });
+        }
+        bounds
+    }
+
+    /// What the reader must know: the bound that the figure reaches, and those that it has passed.
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        let mut found: Vec<Warning> = Vec::new();
+        for way in self.bounds() {
+            let believed = way.iter().filter(|bound| bound.came <= REFUTED * bound.rate);
+            let tightest = believed.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
+            for warning in way.iter().filter_map(|bound| self.warning(bound, tightest)) {
+                if !found.contains(&warning) {
+                    found.push(warning);
+                }
+            }
+        }
+        found
+    }
+
+    fn warning(&self, bound: &Bound, tightest: f64) -> Option<Warning> {
+        let Bound { rate, came, code, what, remedy } = bound;
+        let own = self.asked.is_some_and(|asked| asked <= *rate);
+        if *came > REFUTED * rate {
+            let text = format!("{what}, but {} arrived: it is no limit of this figure", bits(*came));
+            return Some(Warning::Other { code: format!("{code}-refuted"), text });
+        }
+        let reached = *came >= REACHED * rate && *rate <= tightest && !own;
+        let text = format!("{what}: the figure shows this limit, not the link; {remedy}");
+        reached.then(|| Warning::Other { code: (*code).to_owned(), text })
+    }
+}
+
+/// The median; 0 where nothing came.
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn bits(rate: f64) -> Quantity {
+    Quantity { value: rate, unit: Unit::BitPerSecond }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Hex128;
+
+    fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
+        Welcome { session: Hex128::random().unwrap(), max_streams: 1, max_nanos: 1, max_rate, shaping }
+    }
+
+    fn case(direction: &str) -> Case {
+        Case::of("network.udp").with_count("streams", 2).with_word("direction", direction)
+    }
+
+    fn codes(held: &Held) -> Vec<String> {
+        held.warnings().iter().map(|warning| warning.code().to_owned()).collect()
+    }
+
+    fn condition(held: &Held, name: &str) -> Option<f64> {
+        held.conditions().find(|(own, _)| own == name).map(|(_, rate)| rate)
+    }
+
+    #[test]
+    fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
+        let server = welcome(50_000_000, Shaping::default());
+        let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
+        assert_eq!((codes(&held), condition(&held, SERVER_CAP)), (vec![], Some(50e6)));
+        held.came(&[49.9e6]);
+        assert_eq!(codes(&held), ["server-cap"]);
+        assert!(held.warnings()[0].to_string().contains("50.0 Mbit/s in each direction"));
+        held.forget();
+        held.came(&[80e6]);
+        assert_eq!(codes(&held), ["server-cap-refuted"]);
+        // What a server allows that was told nothing is no bound of a slow path.
+        let usual = welcome(100_000_000_000, Shaping::default());
+        let held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&usual));
+        assert_eq!(condition(&held, SERVER_CAP), None);
+    }
+
+    #[test]
+    fn each_direction_has_the_bounds_that_its_bytes_pass() {
+        let near = Shaping { out: Some(100), into: Some(300), each_out: Some(80) };
+        let far = Shaping { out: Some(200), into: Some(90), each_out: None };
+        let server = welcome(1_000_000, far);
+        let with = |direction: &str, came: &[f64]| {
+            let mut held = Held::of(&case(direction), "eth0", near, Some(&server));
+            held.came(came);
+            codes(&held)
+        };
+        assert_eq!(with("up", &[89.0]), ["policed"], "what comes in at the server");
+        assert_eq!(with("up", &[96.0]), ["shaped", "policed-refuted"], "the server's word is refuted");
+        assert_eq!(with("down", &[190.0]), ["shaped"]);
+        assert_eq!(with("down", &[100.0]), Vec::<String>::new());
+        assert_eq!(with("both", &[89.0, 190.0]), ["policed", "shaped"]);
+        let held = Held::of(&case("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
+        assert_eq!(condition(&held, SHAPED), Some(80.0), "two connections of 40");
+    }
+
+    #[test]
+    fn a_rate_that_the_user_asked_for_stays_what_it_is() {
+        let server = welcome(50_000_000, Shaping::default());
+        let asked = |rate: f64| {
+            let case = case("up").with("rate", Value::Rate(rate));
+            let mut held = Held::of(&case, "eth0", Shaping::default(), Some(&server));
+            held.came(&[rate.min(50e6)]);
+            codes(&held)
+        };
+        assert_eq!(asked(48e6), Vec::<String>::new());
+        assert_eq!(asked(60e6), ["server-cap"]);
+    }
+}

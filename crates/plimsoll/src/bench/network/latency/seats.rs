@@ -1,0 +1,122 @@
+//! Where the two ends of a round trip run: on one CPU in turn, on the threads of a core, on cores that share a cache, or
+//! further apart. A wake-up takes a few microseconds on the CPU that is awake already and tens of them across idle
+//! ones, so this decides what is measured, and it is named.
+
+use super::super::Placement;
+use crate::bench::Placement as Order;
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::traffic::Cpus;
+
+/// Both ends on one CPU, in turn.
+pub(super) const SAME: &str = "same-cpu";
+
+/// One way to seat both ends: the near end on the first CPU of a list, the far end on another of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seats {
+    /// How the two CPUs lie to each other.
+    pub(super) name: &'static str,
+    /// Place of the far end's CPU in the list.
+    pub(super) far: usize,
+}
+
+/// The ways to seat both ends on these CPUs, one for each way in which two of them lie to each other, the nearest first.
+/// Where both ends keep their CPUs busy (`polls`), they do not share one.
+pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<Seats> {
+    let Some(first) = cpus.first() else { return Vec::new() };
+    let mut found: Vec<Seats> = Vec::new();
+    for (far, cpu) in cpus.iter().enumerate() {
+        let name = relation(machine, *first, *cpu);
+        let alone = cpus.iter().all(|cpu| cpu == first);
+        if (name != SAME || !polls || alone) && found.iter().all(|seats| seats.name != name) {
+            found.push(Seats { name, far });
+        }
+    }
+    found.sort_by_key(|seats| RELATIONS.iter().position(|name| *name == seats.name));
+    found
+}
+
+/// All names, the nearest first.
+const RELATIONS: [&str; 6] =
+    [SAME, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
+
+/// How two CPUs lie to each other, as far as the machine tells.
+pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static str {
+    let logical = |cpu| machine.cpu.logical(cpu);
+    let package = |cpu| logical(cpu).and_then(|l| l.package);
+    if one == other {
+        return SAME;
+    }
+    if logical(one).is_some_and(|l| l.siblings.contains(other)) {
+        return "smt-siblings";
+    }
+    if package(one).zip(package(other)).is_some_and(|(one, other)| one != other) {
+        return "two-sockets";
+    }
+    let last = machine.cpu.caches.iter().filter(|cache| cache.holds_data()).max_by_key(|cache| cache.level);
+    match last.and_then(|cache| cache.instances.iter().find(|cpus| cpus.contains(one))) {
+        Some(sharers) if sharers.contains(other) => "shared-cache",
+        Some(_) => "separate-caches",
+        None => "two-cores",
+    }
+}
+
+/// What the case's `place` says: the near end on the first of these CPUs, the far end on the next.
+pub(super) fn asked(machine: &Machine, case: &Case) -> Option<Placement> {
+    let order = Order::read(case.word("place")?, machine).ok()?;
+    let mut cpus: Vec<usize> = Vec::new();
+    // A list of fewer CPUs is gone through again.
+    for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
+        if !cpus.contains(&cpu) {
+            cpus.push(cpu);
+        }
+    }
+    let near = Cpus(cpus);
+    Some(Placement { far: near.from(1), near })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fixture::Fixture;
+    use proptest::prelude::*;
+
+    fn machine(name: &str) -> Machine {
+        Fixture::open(name).unwrap().machine()
+    }
+
+    #[test]
+    fn one_cpu_has_one_way_and_more_have_others() {
+        let machine = machine("firecracker-zen4");
+        let cpus: Vec<usize> = machine.cpu.allowed.iter().collect();
+        assert_eq!(ways(&machine, &cpus[..1], false), [Seats { name: SAME, far: 0 }]);
+        assert_eq!(ways(&machine, &cpus[..1], true), [Seats { name: SAME, far: 0 }]);
+        let all = ways(&machine, &cpus, false);
+        assert!(all.len() > 1 && all[0].name == SAME, "{all:?}");
+        assert!(ways(&machine, &cpus, true).iter().all(|seats| seats.name != SAME));
+        assert_eq!(ways(&machine, &[], false), []);
+    }
+
+    #[test]
+    fn a_place_that_was_asked_for_is_kept() {
+        let machine = machine("firecracker-zen4");
+        let of = |place: &str| {
+            asked(&machine, &Case::of("network.latency").with_word("place", place))
+                .map(|p| (p.near.0, p.far.0))
+        };
+        assert_eq!(of("0"), Some((vec![0], vec![0])));
+        assert_eq!(of("0-1"), Some((vec![0, 1], vec![1, 0])));
+        assert_eq!(asked(&machine, &Case::of("network.latency")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_way_names_how_its_cpus_lie(polls: bool, skip in 0usize..8) {
+            let machine = machine("firecracker-zen4");
+            let cpus: Vec<usize> = machine.cpu.allowed.iter().skip(skip).collect();
+            for seats in ways(&machine, &cpus, polls) {
+                prop_assert_eq!(seats.name, relation(&machine, cpus[0], cpus[seats.far]));
+            }
+        }
+    }
+}

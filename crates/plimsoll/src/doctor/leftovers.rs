@@ -1,0 +1,48 @@
+//! What killed runs left behind: what was removed just now, and what could not be.
+
+use super::Check;
+use crate::leftover::{Leftover, Reaped};
+
+/// The fact; `None` where looking took too long.
+pub fn leftovers(reaped: Option<&Reaped>) -> Check {
+    const NAME: &str = "left by killed runs";
+    let Some(Reaped { removed, left }) = reaped else {
+        return Check::unknown(
+            NAME,
+            "looking took too long",
+            "a file system that held a directory of a tool does not answer; see dmesg",
+        );
+    };
+    let gone = match removed.as_slice() {
+        [] => String::new(),
+        removed => format!("removed now: {}", removed.join(", ")),
+    };
+    if left.is_empty() {
+        return Check::good(NAME, if gone.is_empty() { "nothing".to_owned() } else { gone });
+    }
+    let stays: Vec<String> = left.iter().map(|Leftover { path, why }| format!("{path}: {why}")).collect();
+    let found = [gone, format!("not removed: {}", stays.join("; "))];
+    let found: Vec<String> = found.into_iter().filter(|text| !text.is_empty()).collect();
+    Check::costs(NAME, found.join("; "), "files of reference tools take space there; remove them by hand")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    #[test]
+    fn what_was_removed_and_what_stays_is_named() {
+        let left = |path: &str| Leftover { path: path.to_owned(), why: "busy".to_owned() };
+        let all = |removed: &[&str], stays: &[&str]| Reaped {
+            removed: removed.iter().map(|path| (*path).to_owned()).collect(),
+            left: stays.iter().map(|path| left(path)).collect(),
+        };
+        let nothing = leftovers(Some(&all(&[], &[])));
+        assert_eq!((nothing.state, nothing.found.as_str()), (State::Good, "nothing"));
+        assert_eq!(leftovers(Some(&all(&["/a", "/b"], &[]))).found, "removed now: /a, /b");
+        let both = leftovers(Some(&all(&["/a"], &["/c"])));
+        assert_eq!(both.found, "removed now: /a; not removed: /c: busy");
+        assert_eq!((both.state, leftovers(None).state), (State::Costs, State::Unknown));
+    }
+}

@@ -1,0 +1,418 @@
+//! What is replaced by what: the names that a run's own fields tell, looked for in every text.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use serde_json::Value as Json;
+
+use super::path;
+use super::words::{address, in_word, is_mac, is_uuid, without_long_hex};
+use crate::case::{Case, Value};
+use crate::document::Run;
+use crate::machine::Machine;
+use crate::machine::disk::DiskKind;
+
+/// Parameters of a case that name machines.
+const NAMING: [&str; 2] = ["server", "bind"];
+
+/// What stands for an address; those of a case's ends have a number.
+const ADDRESS: &str = "address";
+
+/// Mount options whose values name somebody.
+const TELLING: [&str; 8] =
+    ["username", "user", "domain", "workgroup", "credentials", "password", "subvol", "addr"];
+
+/// What is replaced by what.
+#[derive(Default)]
+pub(super) struct Names {
+    /// The replacement of each name, which is in lower case.
+    hosts: HashMap<String, String>,
+    /// Names of other characters than a host's, with their replacements, the longest first.
+    odd: Vec<(String, String)>,
+    machines: usize,
+    interfaces: usize,
+    /// The addresses of the ends of cases, by their numbers.
+    addresses: HashMap<IpAddr, usize>,
+    cases: Vec<Renamed>,
+    /// Texts that name nobody although they look as if: the run's id, the machines' fingerprints.
+    kept: Vec<String>,
+    /// Names of tools, which stay at the end of a path.
+    tools: Vec<String>,
+}
+
+/// Ids of cases that name a machine.
+struct Renamed {
+    from: String,
+    to: String,
+}
+
+impl Names {
+    pub(super) fn of(run: &Run) -> Self {
+        let mut names = Self::default();
+        let machines = || run.nodes.iter().map(|n| &n.machine).chain([&run.machine]);
+        names.kept = machines().map(|m| m.id.clone()).chain([run.id.clone()]).collect();
+        let peers = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
+        names.tools = peers.map(|peer| peer.peer.clone()).collect();
+        names.tools.dedup();
+        let nodes = run.nodes.iter().flat_map(|n| [Some(n.name.as_str()), n.machine.host.as_deref()]);
+        let of_cases = run.measurements.iter().map(|m| Some(m.node.as_str()));
+        for name in [run.machine.host.as_deref()].into_iter().chain(nodes).chain(of_cases).flatten() {
+            names.enter(name);
+        }
+        run.measurements.iter().for_each(|m| names.enter_ends(&m.case));
+        // What was lost may have no row.
+        let mut lost = Vec::new();
+        run.findings.iter().for_each(|finding| names.enter_evidence(&finding.evidence, "", &mut lost));
+        names.enter_plan(&run.plan.text);
+        machines().for_each(|machine| names.enter_machine(machine));
+        run.measurements.iter().map(|m| &m.case).chain(&lost).for_each(|case| names.rename(case));
+        names.odd.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names
+    }
+
+    /// A case whose id names machines.
+    fn rename(&mut self, case: &Case) {
+        let (from, to) = (case.id(), self.case(case).id());
+        if from != to && self.cases.iter().all(|c| c.from != from.as_str()) {
+            self.cases.push(Renamed { from: from.as_str().to_owned(), to: to.as_str().to_owned() });
+        }
+    }
+
+    /// The machines at both ends of a case.
+    fn enter_ends(&mut self, case: &Case) {
+        NAMING.iter().filter_map(|key| case.word(key)).for_each(|end| self.enter_end(end));
+    }
+
+    /// `host:port`, `[address]:port`, and both with a protocol before them.
+    fn enter_end(&mut self, end: &str) {
+        let end = end.split_once("://").map_or(end, |(_, rest)| rest);
+        let name = end.rsplit_once(':').map_or(end, |(name, _)| name);
+        match address(end).or_else(|| address(name)) {
+            Some((ip, _)) => {
+                let number = self.addresses.len() + 1;
+                self.addresses.entry(ip).or_insert(number);
+            }
+            None => self.enter(name),
+        }
+    }
+
+    /// Names of machines and ids of cases in what a finding rests on.
+    fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
+        match evidence {
+            Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),
+            Json::String(text) if NAMING.contains(&key) => self.enter_end(text),
+            Json::String(text) => {
+                if let Some(case) = end_named(text) {
+                    self.enter_ends(&case);
+                    lost.push(case);
+                }
+            }
+            Json::Array(all) => all.iter().for_each(|one| self.enter_evidence(one, key, lost)),
+            Json::Object(fields) => fields.iter().for_each(|(key, one)| self.enter_evidence(one, key, lost)),
+            _ => {}
+        }
+    }
+
+    /// The servers that a plan file names, measured or not.
+    fn enter_plan(&mut self, text: &str) {
+        let naming = |line: &&str| NAMING.iter().any(|key| line.trim_start().starts_with(key));
+        for line in text.lines().filter(naming) {
+            line.split(['"', '\'']).skip(1).step_by(2).for_each(|end| self.enter_end(end));
+        }
+    }
+
+    /// What a machine's own fields name: interfaces that somebody named, where file systems come from and are.
+    fn enter_machine(&mut self, machine: &Machine) {
+        for nic in &machine.network {
+            if !path::is_kernels(&nic.name) && self.host(&nic.name).is_none() {
+                self.interfaces += 1;
+                let replacement = format!("nic-{}", self.interfaces);
+                self.stands_for(&nic.name, replacement);
+            }
+        }
+        let Some(storage) = &machine.storage else { return };
+        for layer in &storage.layers {
+            let detail = layer.detail.as_deref().filter(|_| layer.kind == DiskKind::DeviceMapper);
+            // Its type, where it has one, and its name.
+            let name = detail.map(|detail| detail.split_once(' ').map_or(detail, |(_, name)| name));
+            name.into_iter().for_each(|name| self.device(name));
+        }
+        let mut places = vec![storage.path.as_str()];
+        if let Some(mounted) = &storage.file_system {
+            places.push(&mounted.mount_point);
+            places.push(&mounted.source);
+            self.enter_source(&mounted.source);
+        }
+        places.into_iter().for_each(|place| self.enter_place(place));
+    }
+
+    /// What is mounted: `server:/directory`, `//server/share`, `pool/dataset`, `/dev/mapper/name`.
+    fn enter_source(&mut self, source: &str) {
+        if let Some((server, _)) = source.split_once(":/").filter(|(server, _)| !server.contains('/')) {
+            return server.split(',').for_each(|server| self.enter_end(server));
+        }
+        if let Some((server, share)) = source.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
+            self.enter_end(server);
+            return share.split('/').for_each(|part| self.stands_for(part, "path".to_owned()));
+        }
+        if let Some(name) = source.strip_prefix("/dev/mapper/") {
+            self.device(name);
+        } else if source.contains('/') && !source.starts_with('/') {
+            self.odd.push((source.to_owned(), "path".to_owned()));
+        }
+    }
+
+    /// A path with characters that end one within a text is looked for as a whole.
+    fn enter_place(&mut self, place: &str) {
+        if place.starts_with('/') && place.contains(path::ends_path) {
+            let replacement = self.path(place);
+            self.odd.push((place.to_owned(), replacement));
+        }
+    }
+
+    fn device(&mut self, name: &str) {
+        if !path::is_kernels(name) {
+            self.stands_for(name, "device".to_owned());
+        }
+    }
+
+    fn enter(&mut self, name: &str) {
+        let replaced =
+            |word: &str| name.strip_prefix(word).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        let replaced = ["address", "address-"].into_iter().any(replaced);
+        if name.is_empty() || name == "localhost" || replaced || self.host(name).is_some() {
+            return;
+        }
+        // The first part of a full name stands for the same machine.
+        let short = match address(name) {
+            Some(_) => name,
+            None => name.split('.').next().filter(|short| !short.is_empty()).unwrap_or(name),
+        };
+        let replacement = self.host(short).cloned().unwrap_or_else(|| {
+            self.machines += 1;
+            format!("host-{}", self.machines)
+        });
+        self.stands_for(short, replacement.clone());
+        self.stands_for(name, replacement);
+    }
+
+    fn stands_for(&mut self, name: &str, replacement: String) {
+        if name.is_empty() {
+            return;
+        }
+        if !name.chars().all(in_word) {
+            self.odd.push((name.to_owned(), replacement.clone()));
+        }
+        self.hosts.insert(name.to_lowercase(), replacement);
+    }
+
+    /// What stands for this name.
+    fn host(&self, name: &str) -> Option<&String> {
+        self.hosts.get(&name.to_lowercase())
+    }
+
+    /// The case with its machines' names replaced.
+    pub(super) fn case(&self, case: &Case) -> Case {
+        NAMING.iter().fold(case.clone(), |case, key| match case.get(key) {
+            Some(Value::Word(word)) => {
+                let word = self.text(word);
+                case.with_word(key, &word)
+            }
+            _ => case,
+        })
+    }
+
+    /// Walks what stands in the document under `place`, the key of the object or list that it is in.
+    pub(super) fn walk(&self, json: &mut Json, place: &str) {
+        match json {
+            Json::String(text) if place == "options" => *text = self.option(text),
+            Json::String(text) => *text = self.string(text),
+            Json::Array(all) => all.iter_mut().for_each(|one| self.walk(one, place)),
+            Json::Object(fields) => {
+                for (key, value) in fields.iter_mut() {
+                    match OWN_WORDS.contains(&key.as_str()) || OWN_PLACES.contains(&(place, key.as_str())) {
+                        true => self.walk_own(value, key),
+                        false => self.walk(value, key),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Walks words of the document's own: of these, only a case's may name a machine.
+    fn walk_own(&self, json: &mut Json, key: &str) {
+        match json {
+            Json::String(text) if NAMING.contains(&key) => *text = self.string(text),
+            Json::String(text) => {
+                if let Some(case) = end_named(text) {
+                    *text = self.case(&case).id().as_str().to_owned();
+                }
+            }
+            Json::Array(all) => all.iter_mut().for_each(|one| self.walk_own(one, key)),
+            Json::Object(fields) => fields.iter_mut().for_each(|(key, value)| self.walk_own(value, key)),
+            _ => {}
+        }
+    }
+
+    /// A mount option.
+    fn option(&self, text: &str) -> String {
+        match text.split_once('=') {
+            Some((key, _)) if TELLING.contains(&key) => format!("{key}=…"),
+            _ => self.string(text),
+        }
+    }
+
+    pub(super) fn string(&self, text: &str) -> String {
+        if let Some(host) = self.host(text) {
+            return host.clone();
+        }
+        if let Some(case) = end_named(text) {
+            return self.case(&case).id().as_str().to_owned();
+        }
+        let mut text = text.to_owned();
+        for case in &self.cases {
+            text = text.replace(&case.from, &case.to);
+        }
+        // A name of other characters than a host's is no word of its own anywhere.
+        for (name, replacement) in &self.odd {
+            text = text.replace(name, replacement);
+        }
+        self.text(&text)
+    }
+
+    /// Replaces word by word, and paths as a whole.
+    pub(super) fn text(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            if begins_path(&out, rest) {
+                let end = rest.find(path::ends_path).unwrap_or(rest.len());
+                let end = rest[..end].trim_end_matches('.').len();
+                out += &self.path(&rest[..end]);
+                rest = &rest[end..];
+                continue;
+            }
+            let end = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            let kept = self.kept.iter().any(|kept| kept == word);
+            out += &if kept { word.to_owned() } else { self.word(word) };
+            rest = after;
+            if let Some(c) = rest.chars().next().filter(|_| !begins_path(&out, after)) {
+                out.push(c);
+                rest = &after[c.len_utf8()..];
+            }
+        }
+        out
+    }
+
+    fn path(&self, path: &str) -> String {
+        let keeps = |part: &str| self.tools.iter().any(|tool| tool == part) || self.host(part).is_some();
+        let redacted = path::redacted(path, &keeps, &|part| self.word(part));
+        // A host's name is a part like any other.
+        let host = |part: &str| self.host(part).cloned().unwrap_or_else(|| part.to_owned());
+        redacted.split('/').map(host).collect::<Vec<_>>().join("/")
+    }
+
+    fn word(&self, word: &str) -> String {
+        // A full stop or colon may be the sentence's.
+        let bare = word.trim_end_matches(['.', ':']);
+        let stops = &word[bare.len()..];
+        if let Some(host) = self.host(bare) {
+            return format!("{host}{stops}");
+        }
+        if let Some((name, port)) = bare.rsplit_once(':')
+            && let Some(host) = self.host(name)
+        {
+            return format!("{host}:{port}{stops}");
+        }
+        match address(bare) {
+            Some((ip, None)) => format!("{}{stops}", self.address(ip)),
+            Some((ip, Some(port))) => format!("{}:{port}{stops}", self.address(ip)),
+            None if is_mac(bare) => format!("mac{stops}"),
+            None if is_uuid(bare) => format!("uuid{stops}"),
+            None => without_long_hex(&self.parts(word)),
+        }
+    }
+
+    fn address(&self, ip: IpAddr) -> String {
+        self.addresses.get(&ip).map_or_else(|| ADDRESS.to_owned(), |number| format!("{ADDRESS}-{number}"))
+    }
+
+    /// A word with the names that are parts of it replaced: `db7-data`. Names of letters alone are parts of too much.
+    fn parts(&self, word: &str) -> String {
+        /// Parts of a word that are looked at together.
+        const MOST: usize = 8;
+        let parts: Vec<(usize, usize)> = alphanumeric(word);
+        let (mut out, mut done, mut first) = (String::new(), 0, 0);
+        while first < parts.len() && parts.len() > 1 {
+            let begin = parts[first].0;
+            let found = (first..parts.len().min(first + MOST)).rev().find_map(|last| {
+                let part = &word[begin..parts[last].1];
+                let telling = part.len() > 2 && part.contains(|c: char| !c.is_alphabetic());
+                Some((last, self.host(part).filter(|_| telling)?))
+            });
+            if let Some((last, host)) = found {
+                out += &word[done..begin];
+                out += host;
+                (done, first) = (parts[last].1, last);
+            }
+            first += 1;
+        }
+        out + &word[done..]
+    }
+}
+
+/// The case whose id this is, and nothing more, where it names a machine.
+fn end_named(id: &str) -> Option<Case> {
+    let names = |case: &Case| NAMING.iter().any(|key| case.word(key).is_some()) && case.id().as_str() == id;
+    id.parse().ok().filter(names)
+}
+
+/// Where the runs of letters and digits in a word begin and end.
+fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (at, c) in word.char_indices().filter(|(_, c)| c.is_alphanumeric()) {
+        match runs.last_mut().filter(|(_, end)| *end == at) {
+            Some((_, end)) => *end += c.len_utf8(),
+            None => runs.push((at, at + c.len_utf8())),
+        }
+    }
+    runs
+}
+
+/// Whether a path begins here: a slash before a name, and nothing before it that it could be a part of.
+fn begins_path(before: &str, rest: &str) -> bool {
+    let mut next = rest.chars();
+    let slash = next.next() == Some('/');
+    let named = next.next().is_some_and(|c| c.is_alphanumeric() || "._-@+~".contains(c));
+    let free = before.chars().next_back().is_none_or(|c| c == ':' || !in_word(c) && c != '/' && c != '…');
+    slash && named && free
+}
+
+/// Keys whose texts are words of the document's own, never of the machine.
+const OWN_WORDS: &[&str] = &[
+    "schema",
+    "id",
+    "case",
+    "benchmark",
+    "params",
+    "unit",
+    "better",
+    "status",
+    "code",
+    "match",
+    "verdict",
+    "hash",
+    "metric",
+];
+
+/// Keys of that kind in one place only: elsewhere their texts may name a machine.
+const OWN_PLACES: &[(&str, &str)] = &[
+    ("metrics", "name"),
+    ("peers", "peer"),
+    ("limit", "kind"),
+    ("limit", "source"),
+    ("limits", "kind"),
+    ("limits", "source"),
+];

@@ -1,0 +1,165 @@
+//! Paths: which of their parts name the system's own places, and which somebody chose.
+
+/// Places that every system has, or that only say what kind of place they are.
+const COMMON: &[&str] = &[
+    "",
+    ".",
+    "..",
+    "bin",
+    "boot",
+    "block",
+    "cache",
+    "cgroup",
+    "class",
+    "cpu",
+    "data",
+    "dev",
+    "devices",
+    "disk",
+    "dm",
+    "docker",
+    "efi",
+    "etc",
+    "export",
+    "fs",
+    "home",
+    "huge",
+    "hugepages",
+    "init.scope",
+    "kubepods",
+    "kubepods.slice",
+    "lib",
+    "lib64",
+    "libexec",
+    "local",
+    "log",
+    "machine.slice",
+    "mapper",
+    "media",
+    "memory",
+    "mnt",
+    "net",
+    "null",
+    "opt",
+    "path",
+    "pts",
+    "root",
+    "run",
+    "sbin",
+    "scratch",
+    "share",
+    "shm",
+    "srv",
+    "sys",
+    "system.slice",
+    "tmp",
+    "user",
+    "user.slice",
+    "usr",
+    "var",
+    "work",
+    "zero",
+    "plimsoll",
+    ".dockerenv",
+    ".containerenv",
+    ".local",
+    "history.db",
+    "by-id",
+    "by-label",
+    "by-partlabel",
+    "by-partuuid",
+    "by-path",
+    "by-uuid",
+    "device",
+    "identifier",
+    "uuid",
+];
+
+/// Where the parts below are the kernel's or a distribution's.
+const SYSTEMS_OWN: &[&str] = &[
+    "/proc/",
+    "/sys/",
+    "/usr/bin/",
+    "/usr/sbin/",
+    "/usr/lib/",
+    "/usr/libexec/",
+    "/bin/",
+    "/sbin/",
+    "/lib/",
+    "/lib64/",
+];
+
+/// Names of devices and interfaces that the kernel or systemd gives, before their numbers.
+const KERNELS: &[&str] = &[
+    "sd", "hd", "vd", "xvd", "nvme", "loop", "md", "dm-", "ram", "zram", "sr", "nbd", "mmcblk", "pmem", "zd",
+    "drbd", "rbd", "bcache", "fd", "tty", "eth", "en", "eno", "ens", "enp", "wl", "wlan", "wlp", "ww", "ib",
+    "lo", "veth", "docker", "bond", "br", "br-", "virbr", "tun", "tap", "team", "usb", "sit", "dummy",
+    "vlan", "hsn", "lxcbr", "cni", "flannel.", "gre", "gretap", "erspan", "ip6tnl", "ip6gre", "ip_vti",
+    "ip6_vti", "tunl", "ifb", "nic-",
+];
+
+/// Whether the kernel, or systemd after a rule, gives such a name: what it begins with, and then numbers with single
+/// letters between.
+pub(super) fn is_kernels(name: &str) -> bool {
+    // Such a name is a hardware address.
+    let by_address = |begin: &&str| name.strip_prefix(*begin).is_some_and(|rest| rest.len() >= 12);
+    if ["enx", "wlx", "wwx", "ibx"].iter().any(by_address) {
+        return false;
+    }
+    let rest = |begin: &&str| name.strip_prefix(*begin);
+    let numbered = |rest: &str| {
+        let mut letters = 0;
+        rest.chars().all(|c| {
+            letters = if c.is_ascii_digit() { 0 } else { letters + 1 };
+            c.is_ascii_digit() || c.is_ascii_lowercase() && letters <= 2 || c == '.'
+        })
+    };
+    let hexadecimal = |rest: &str| rest.len() >= 7 && rest.bytes().all(|b| b.is_ascii_hexdigit());
+    KERNELS.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
+}
+
+/// A path with the parts that somebody chose replaced; `keeps` tells of further ones that stay, and `word` what to make of the
+/// parts of a path that is the system's own.
+pub(super) fn redacted(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
+    let own = SYSTEMS_OWN.iter().any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
+    let is_device = path.starts_with("/dev/");
+    let mut before = "";
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        let replaced = match before {
+            "home" if !part.is_empty() => "user".to_owned(),
+            _ if before.starts_with("by-") => "device".to_owned(),
+            _ if own => word(part),
+            _ if COMMON.contains(&part) || keeps(part) || is_number(part) => part.to_owned(),
+            _ if is_device => {
+                if is_kernels(part) {
+                    part.to_owned()
+                } else {
+                    "device".to_owned()
+                }
+            }
+            _ if part.starts_with("plimsoll-peer-") || is_login(part) => part.to_owned(),
+            _ => "path".to_owned(),
+        };
+        parts.push(replaced);
+        before = part;
+    }
+    parts.join("/")
+}
+
+fn is_number(part: &str) -> bool {
+    part.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Control groups of logins: `user-1000.slice`, `session-3.scope`, `user@1000.service`.
+fn is_login(part: &str) -> bool {
+    let number = |begin: &str, end: &str| {
+        part.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).is_some_and(is_number)
+    };
+    number("user-", ".slice") || number("session-", ".scope") || number("user@", ".service")
+}
+
+/// Where a path ends within a text.
+pub(super) fn ends_path(c: char) -> bool {
+    c.is_whitespace() || "\"'`,;:()<>|[]{}=".contains(c)
+}

@@ -1,0 +1,60 @@
+//! What a word is: an address, an identifier, or neither.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Digits from which a hexadecimal number is an identifier: of containers, disks, world wide names.
+const LONG_HEX: usize = 16;
+
+/// Characters of names, addresses and identifiers.
+pub(super) fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
+}
+
+/// The address of a machine in a word, and its port; loopback and "any" name none.
+pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
+    let tells = |ip: &IpAddr| !ip.is_loopback() && !ip.is_unspecified();
+    if let Ok(ip) = word.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return Some((ip, None)).filter(|(ip, _)| tells(ip));
+    }
+    let socket: SocketAddr = word.parse().ok()?;
+    Some((socket.ip(), Some(socket.port()))).filter(|(ip, _)| tells(ip))
+}
+
+/// Whether it is a hardware address: of Ethernet, of FireWire and Thunderbolt, of InfiniBand.
+pub(super) fn is_mac(word: &str) -> bool {
+    let separator = if word.contains(':') { ':' } else { '-' };
+    let parts: Vec<&str> = word.split(separator).collect();
+    let hex = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    matches!(parts.len(), 6 | 8 | 20) && parts.iter().all(hex)
+}
+
+/// Whether it is a UUID as it is usually written.
+pub(super) fn is_uuid(word: &str) -> bool {
+    word.len() == 36 && uuid::Uuid::try_parse(word).is_ok()
+}
+
+/// Identifiers within a word: `docker-4f0c….scope`.
+pub(super) fn without_long_hex(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word;
+    while !rest.is_empty() {
+        let apart = !out.ends_with(|c: char| c.is_ascii_alphanumeric());
+        if let Some((uuid, after)) = rest.split_at_checked(36)
+            && apart
+            && is_uuid(uuid)
+        {
+            out += "uuid";
+            rest = after;
+            continue;
+        }
+        let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+        let (hex, after) = rest.split_at(digits);
+        // Numbers of decimal digits alone are quantities.
+        let identifier = digits >= LONG_HEX && hex.bytes().any(|b| b.is_ascii_alphabetic());
+        out += if identifier { "identifier" } else { hex };
+        let mut others = after.chars();
+        out.extend(others.next());
+        rest = others.as_str();
+    }
+    out
+}

@@ -1,0 +1,110 @@
+//! Why a machine is slow to others: what it said of itself while its pairs were measured, against what the others said.
+
+use std::collections::BTreeMap;
+
+use super::{PairPath, Part};
+use crate::limit::median;
+use crate::measurement::Flow;
+use crate::quantity::{Quantity, Unit, percent};
+use crate::sample::SHAPED;
+
+/// What is told where nothing of this explains it.
+pub(super) const UNKNOWN: &str = "cause unknown";
+
+/// A rate this much below the others' explains a figure.
+const LOWER: f64 = 0.02;
+/// A CPU is full from this share of the time on.
+const FULL: f64 = 0.95;
+/// The others' are not, below this.
+const ROOM: f64 = 0.85;
+
+/// What one machine said of itself.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    shaped: Option<f64>,
+    speed: Option<f64>,
+    errors: f64,
+    drops: f64,
+    /// How full its fullest CPU was, in each measurement.
+    busy: Vec<f64>,
+}
+
+/// What all said.
+pub(super) struct Known(BTreeMap<u32, Node>);
+
+impl Known {
+    pub(super) fn of(paths: &[PairPath]) -> Self {
+        let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
+        for path in paths {
+            let get = |name: &str| path.conditions.get(name).copied();
+            let own = nodes.entry(path.from).or_default();
+            own.shaped = own.shaped.or(get(SHAPED));
+            own.speed = own.speed.or(get("path_speed"));
+            for (number, end) in [(path.from, "near"), (path.to, "far")] {
+                let of = |what: &str| get(&format!("{end}_{what}"));
+                let node = nodes.entry(number).or_default();
+                node.errors += of("nic_errors").unwrap_or_default();
+                node.drops += of("nic_drops").unwrap_or_default();
+                node.busy.extend(of("fullest_cpu_busy"));
+            }
+        }
+        Self(nodes)
+    }
+
+    /// The cause of a machine's slowness in this part, if there is one to be seen.
+    pub(super) fn cause(&self, number: u32, part: Part, flow: Flow) -> Option<String> {
+        let node = self.0.get(&number)?;
+        let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };
+        shaped()
+            .or_else(|| self.slower_link(number, node))
+            .or_else(|| self.counted(number, node))
+            .or_else(|| self.full(number, node))
+    }
+
+    /// The median over the others.
+    fn usual(&self, number: u32, read: impl Fn(&Node) -> Option<f64>) -> Option<f64> {
+        median(
+            self.0.iter().filter(|(other, _)| **other != number).filter_map(|(_, node)| read(node)).collect(),
+        )
+    }
+
+    fn shaped(&self, number: u32, node: &Node) -> Option<String> {
+        let own = node.shaped?;
+        let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
+        let held = format!("a shaper (queueing discipline) holds its interface to {}", shown(own));
+        match self.usual(number, |node| node.shaped) {
+            Some(others) if own < others * (1.0 - LOWER) => {
+                Some(format!("{held}, the others' to {}", shown(others)))
+            }
+            Some(_) => None,
+            None => Some(held),
+        }
+    }
+
+    fn slower_link(&self, number: u32, node: &Node) -> Option<String> {
+        let own = node.speed?;
+        let others = self.usual(number, |node| node.speed).filter(|others| own < others * (1.0 - LOWER))?;
+        let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
+        Some(format!("its link runs at {}, the others' at {}", shown(own), shown(others)))
+    }
+
+    /// Errors and drops that its interface counted meanwhile, where it counted more than the others.
+    fn counted(&self, number: u32, node: &Node) -> Option<String> {
+        let more = |own: f64, read: fn(&Node) -> f64| {
+            own > 0.0 && self.usual(number, |node| Some(read(node))).is_none_or(|others| own > 2.0 * others)
+        };
+        let told = |count: f64, what: &str| format!("its interface counted {} {what}", count.ceil());
+        if more(node.errors, |node| node.errors) {
+            return Some(told(node.errors, "errors"));
+        }
+        more(node.drops, |node| node.drops).then(|| told(node.drops, "dropped packets"))
+    }
+
+    fn full(&self, number: u32, node: &Node) -> Option<String> {
+        let busy = |node: &Node| median(node.busy.clone());
+        let own = busy(node).filter(|own| *own >= FULL)?;
+        let others = self.usual(number, busy).filter(|others| *others < ROOM)?;
+        let (own, others) = (percent(own, 2), percent(others, 2));
+        Some(format!("its CPU is the limit: the fullest one is {own} busy, the others' {others}"))
+    }
+}

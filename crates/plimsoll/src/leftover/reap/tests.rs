@@ -1,0 +1,191 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use super::super::{Held, new_name};
+use super::*;
+
+struct Place {
+    _dir: tempfile::TempDir,
+    registry: Registry,
+    parent: PathBuf,
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = dir.path().canonicalize().unwrap().join("disk");
+    std::fs::create_dir(&parent).unwrap();
+    let registry = Registry::at(&dir.path().join("state/plimsoll/scratch"));
+    Place { _dir: dir, registry, parent }
+}
+
+impl Place {
+    /// A directory with a file and a directory in it, and its entry.
+    fn made(&self) -> (PathBuf, Held) {
+        let name = new_name();
+        let path = self.parent.join(&name);
+        let mut held = self.registry.enter(&self.parent, &name).unwrap();
+        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path).unwrap();
+        std::fs::create_dir(path.join("below")).unwrap();
+        std::fs::write(path.join("below/data"), "x").unwrap();
+        held.made(&path).unwrap();
+        (path, held)
+    }
+
+    /// As if its maker had been killed: the lock goes, and the entry stays with a process that is no more.
+    fn killed(&self, held: Held) {
+        let text = std::fs::read_to_string(&held.path).unwrap();
+        let start = text.find("\"start\":").unwrap() + "\"start\":".len();
+        let digits = text[start..].chars().take_while(char::is_ascii_digit).count();
+        let text = format!("{}1{}", &text[..start], &text[start + digits..]);
+        let path = held.path.clone();
+        drop(held);
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn entries(&self) -> usize {
+        std::fs::read_dir(&self.registry.directory).unwrap().count()
+    }
+}
+
+#[test]
+fn what_a_killed_maker_left_is_removed_and_what_a_living_one_has_is_not() {
+    let place = place();
+    let ((left, held), (used, _alive)) = (place.made(), place.made());
+    place.killed(held);
+    let reaped = place.registry.reap();
+    assert_eq!(reaped, Reaped { removed: vec![left.display().to_string()], left: Vec::new() });
+    assert!(!left.exists() && used.join("below/data").exists());
+    assert_eq!(place.entries(), 1);
+    assert_eq!(place.registry.reap(), Reaped::default());
+}
+
+#[test]
+fn a_maker_that_ends_takes_its_entry_out() {
+    let place = place();
+    let (path, held) = place.made();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&place.registry.directory), mode(&held.path)), (0o700, 0o600));
+    std::fs::remove_dir_all(path).unwrap();
+    drop(held);
+    assert_eq!((place.entries(), place.registry.reap()), (0, Reaped::default()));
+}
+
+#[test]
+fn what_was_not_made_by_plimsoll_stays() {
+    let stays = |change: &dyn Fn(&Path)| {
+        let place = place();
+        let (path, held) = place.made();
+        let precious = place.parent.join("precious");
+        std::fs::create_dir(&precious).unwrap();
+        std::fs::write(precious.join("data"), "x").unwrap();
+        place.killed(held);
+        change(&path);
+        let reaped = place.registry.reap();
+        assert_eq!(reaped.removed, Vec::<String>::new());
+        assert_eq!(reaped.left.len(), 1, "{reaped:?}");
+        assert!(precious.join("data").exists());
+        reaped.left[0].why.clone()
+    };
+    let not_ours = "it is not what plimsoll made there; look at it and remove it by hand";
+    let another = stays(&|path| {
+        std::fs::rename(path, path.with_file_name("aside")).unwrap();
+        std::fs::create_dir(path).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    });
+    assert_eq!(another, not_ours);
+    let link = stays(&|path| {
+        std::fs::rename(path, path.with_file_name("aside")).unwrap();
+        symlink(path.with_file_name("precious"), path).unwrap();
+    });
+    assert_eq!(link, not_ours);
+    let open_to_others =
+        stays(&|path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap());
+    assert_eq!(open_to_others, not_ours);
+    let parent = stays(&|path| {
+        let parent = path.parent().unwrap();
+        std::fs::rename(parent, parent.with_file_name("moved")).unwrap();
+        symlink("moved", parent).unwrap();
+    });
+    assert!(parent.contains("cannot be reached"), "{parent}");
+    let other = stays(&|path| {
+        let parent = path.parent().unwrap();
+        std::fs::rename(parent, parent.with_file_name("moved")).unwrap();
+        std::fs::create_dir(parent).unwrap();
+        std::fs::create_dir(parent.join("precious")).unwrap();
+        std::fs::write(parent.join("precious/data"), "x").unwrap();
+    });
+    assert!(other.contains("another directory is in the place"), "{other}");
+}
+
+#[test]
+fn links_in_it_are_removed_and_not_followed_and_rights_are_no_hindrance() {
+    let place = place();
+    let (path, held) = place.made();
+    let outside = place.parent.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("data"), "x").unwrap();
+    symlink(&outside, path.join("link")).unwrap();
+    symlink(&outside, path.join("below/link")).unwrap();
+    std::fs::set_permissions(path.join("below"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    place.killed(held);
+    assert_eq!(place.registry.reap().removed.len(), 1);
+    assert!(outside.join("data").exists() && !path.exists());
+}
+
+#[test]
+fn entries_that_say_nothing_are_left_alone_while_they_are_young() {
+    let place = place();
+    let (_, held) = place.made();
+    place.killed(held);
+    let directory = &place.registry.directory;
+    for (name, text) in
+        [("a.json", ""), ("b.json", "{\"parent\":"), ("c.json", "[]\n"), ("d.json", "\u{0}\n")]
+    {
+        std::fs::write(directory.join(name), text).unwrap();
+    }
+    symlink("/etc/passwd", directory.join("e.json")).unwrap();
+    assert_eq!(place.registry.reap().removed.len(), 1);
+    assert_eq!(place.entries(), 5);
+}
+
+#[test]
+fn killed_between_entry_and_directory_nothing_or_an_empty_one_goes() {
+    let place = place();
+    for made in [false, true] {
+        let name = new_name();
+        let held = place.registry.enter(&place.parent, &name).unwrap();
+        if made {
+            std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+                .create(place.parent.join(&name))
+                .unwrap();
+        }
+        place.killed(held);
+    }
+    let reaped = place.registry.reap();
+    assert_eq!((reaped.removed.len(), reaped.left.len(), place.entries()), (1, 0, 0));
+    assert_eq!(std::fs::read_dir(&place.parent).unwrap().count(), 0);
+}
+
+#[test]
+fn a_registry_that_others_may_enter_is_not_used() {
+    let place = place();
+    let (left, held) = place.made();
+    place.killed(held);
+    std::fs::set_permissions(&place.registry.directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(place.registry.reap(), Reaped::default());
+    assert!(left.exists() && place.registry.enter(&place.parent, &new_name()).is_err());
+}
+
+#[test]
+fn the_usual_place_follows_the_xdg_rules() {
+    let usual = |state: Option<&str>, home: Option<&str>| {
+        let around = super::super::Around { state_home: state.map(Into::into), home: home.map(Into::into) };
+        Registry::usual(&around).map(|registry| registry.directory)
+    };
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().to_str().unwrap();
+    let expected = |base: &str| Some(PathBuf::from(base).join("plimsoll/scratch"));
+    assert_eq!(usual(Some(home), None), expected(home));
+    assert_eq!(usual(Some("relative"), Some(home)), expected(&format!("{home}/.local/state")));
+    assert_eq!(usual(None, None), None);
+}

@@ -1,0 +1,128 @@
+//! Watches over one tool from a process of its own, so that nothing of it outlives it: not what left its process group and
+//! its session (`setsid`), not what was given away by a parent that ended, and not the tool itself when the run is killed.
+//!
+//! The kernel gives orphans to the nearest ancestor that asks for them (prctl(2), `PR_SET_CHILD_SUBREAPER`), which is this
+//! process. It does nothing while the tool runs, ends as the tool ended, and leaves no child.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process, pidfd_open,
+    set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
+};
+use signal_hook::consts::SIGTERM;
+use signal_hook::low_level;
+
+use super::process::wait_for_end;
+
+/// How long the tool has to end after it was asked to; whoever asked waits a second for all of it.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long all that it left may take to be gone after it was killed.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// Starts `tool` and waits until it and all that it started have ended: by themselves the one, killed the others. Asked to
+/// end (SIGTERM), or left by its own parent, it ends the tool first.
+///
+/// # Errors
+/// The tool cannot be started.
+pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
+    // Best effort, as where a kernel knows none of these: what is in the tool's group is ended by the parent as well.
+    let _ = set_child_subreaper(Some(getpid()));
+    let asked = asked_to_end();
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    let mut tool = tool.spawn()?;
+    if let Ok(asked) = asked {
+        wait_for_tool_or_request(&tool, asked);
+    }
+    let status = tool.wait();
+    sweep();
+    status
+}
+
+/// A socket on which a byte comes when this process is asked to end.
+fn asked_to_end() -> std::io::Result<UnixStream> {
+    let (hears, told) = UnixStream::pair()?;
+    low_level::pipe::register(SIGTERM, told)?;
+    Ok(hears)
+}
+
+/// Returns when the tool has ended, or was ended because that was asked for.
+fn wait_for_tool_or_request(tool: &Child, mut asked: UnixStream) {
+    let Some(pid) = i32::try_from(tool.id()).ok().and_then(Pid::from_raw) else { return };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    loop {
+        let mut events = [PollFd::new(&handle, PollFlags::IN), PollFd::new(&asked, PollFlags::IN)];
+        if poll(&mut events, None).is_err() {
+            continue;
+        }
+        let [ended, request] = events.map(|event| !event.revents().is_empty());
+        if ended {
+            return;
+        }
+        if request {
+            // The byte is not needed any more.
+            let _ = asked.read(&mut [0]);
+            let _ = kill_process(pid, Signal::TERM);
+            wait_for_end(pid, GRACE);
+            let _ = kill_process(pid, Signal::KILL);
+            return;
+        }
+    }
+}
+
+/// Kills what is left: the children of what is killed become ours, until there are none.
+fn sweep() {
+    let deadline = Instant::now() + SWEEP;
+    loop {
+        // Those that have ended are collected; an error says that there is no child.
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let children = children();
+        for child in &children {
+            let _ = kill_process(*child, Signal::KILL);
+        }
+        children.iter().for_each(|child| wait_for_end(*child, left));
+    }
+}
+
+/// The children of this process, as /proc lists them (proc_pid_stat(5): the fourth field is the parent).
+fn children() -> Vec<Pid> {
+    let own = getpid().as_raw_nonzero().to_string();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let child = |entry: std::fs::DirEntry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read(entry.path().join("stat")).ok()?;
+        // Behind the name, which may hold anything.
+        let at = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = String::from_utf8_lossy(stat.get(at + 1..)?);
+        let parent = rest.split_whitespace().nth(1)?;
+        (parent == own).then(|| Pid::from_raw(pid)).flatten()
+    };
+    entries.flatten().filter_map(child).collect()
+}
+
+/// The exit code of this process, if it can end by a code; a signal that ended the tool ends this process too.
+pub fn end_as(status: ExitStatus) -> u8 {
+    const BY_SIGNAL: i32 = 128;
+    if let Some(signal) = status.signal() {
+        // The tool has left its memory behind if it was to: not ours as well.
+        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        let _ = low_level::emulate_default_handler(signal);
+        return u8::try_from(BY_SIGNAL + signal).unwrap_or(u8::MAX);
+    }
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,294 @@
+//! A thousand pairs of runs that are made up: with noise, planted differences, losses and figures that are none. What did not
+//! change is not called changed, what did is found, and nothing that either side has is left out without a word.
+
+use std::sync::LazyLock;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::case::Case;
+use crate::compare::{Floors, Has, Side, compare};
+use crate::document::Run;
+use crate::fixture;
+use crate::measurement::{Measurement, Status};
+use crate::quantity::Unit;
+use crate::report::html;
+use crate::report::markdown::escaped;
+use crate::stats::Seed;
+
+const PAIRS: u64 = 1000;
+const CASES: usize = 10;
+/// What `--fail-on` names in every other pair.
+const SHARE: f64 = 0.05;
+
+/// A run of ten cases, five of which are better when they are higher.
+static WHOLE: LazyLock<Run> = LazyLock::new(|| {
+    // Two parameters apart, so that none is taken for another.
+    let op = |n: usize| ["read", "write", "copy", "scale", "add"][n % 5];
+    let rate = |n: usize| {
+        (format!("memory.bandwidth/op={}/size=512M/threads={n}", op(n)), Unit::BytePerSecond, 10e9)
+    };
+    let time = |n: usize| (format!("memory.latency/size={n}M/chases={n}"), Unit::Second, 90e-9);
+    let all = (1..=CASES / 2).flat_map(|n| [rate(n), time(n)]);
+    let made = |(id, unit, value): (String, Unit, f64)| {
+        let name = if unit == Unit::Second { "latency" } else { "program" };
+        let mut made = fixture::measured(&id, name, unit, value);
+        made.metrics = vec![fixture::metric(name, unit, value, 0.002)];
+        made.metrics[0].samples.clear();
+        made.metrics[0].series.clear();
+        made
+    };
+    fixture::run_of(all.map(made).collect())
+});
+
+/// What becomes of a case on a side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Ok,
+    /// Measured, and more than half of its time excluded.
+    Doubtful,
+    /// Stored as measured by an earlier version, with next to nothing of its time left.
+    Hollow,
+    Invalid,
+    Failed,
+    Skipped,
+    Missing,
+}
+
+impl Fate {
+    fn drawn(random: &mut ChaCha8Rng) -> Self {
+        match random.random_range(0..40) {
+            0 => Self::Doubtful,
+            1 => Self::Hollow,
+            2 => Self::Invalid,
+            3 => Self::Failed,
+            4 => Self::Skipped,
+            5 => Self::Missing,
+            _ => Self::Ok,
+        }
+    }
+
+    fn has(self) -> Has {
+        match self {
+            Self::Ok | Self::Doubtful => Has::Ok,
+            Self::Hollow | Self::Invalid => Has::Invalid,
+            Self::Failed => Has::Failed,
+            Self::Skipped => Has::Skipped,
+            Self::Missing => Has::Missing,
+        }
+    }
+
+    fn meet(self, mut made: Measurement) -> Option<Measurement> {
+        let mut ends = |status, reason: &str| (made.status, made.reason) = (status, Some(reason.to_owned()));
+        match self {
+            Self::Ok => {}
+            Self::Doubtful => made.conditions.set_aside = Some(0.7),
+            Self::Hollow => made.conditions.set_aside = Some(0.995),
+            Self::Invalid => ends(Status::Invalid, "past its limit"),
+            Self::Failed => ends(Status::Failed, "no space left"),
+            Self::Skipped => ends(Status::Skipped, "not on this machine"),
+            Self::Missing => return None,
+        }
+        if matches!(self, Self::Failed | Self::Skipped) {
+            made.metrics.clear();
+        }
+        Some(made)
+    }
+}
+
+/// One pair and the truth about it.
+struct Made {
+    a: Side,
+    b: Side,
+    floors: Vec<Floors>,
+    deviation: f64,
+    /// By case: what became of it on each side, and the logarithm of what was planted.
+    truth: Vec<([Fate; 2], f64)>,
+    /// Whether a run of the baseline was disturbed.
+    outlier: bool,
+}
+
+fn normal(random: &mut ChaCha8Rng) -> f64 {
+    (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
+}
+
+impl Made {
+    fn of(number: u64) -> Self {
+        let mut random = Seed::new(number, "compare", "simulation").generator();
+        let deviation = [0.002, 0.005, 0.01, 0.03][random.random_range(0..4)];
+        let truth: Vec<([Fate; 2], f64)> = (0..CASES)
+            .map(|_| {
+                let fates = [Fate::drawn(&mut random), Fate::drawn(&mut random)];
+                let share: f64 = [0.0, 0.0, 0.0, 0.0, 0.02, 0.05, 0.1, 0.3][random.random_range(0..8)];
+                (fates, if random.random() { share.ln_1p() } else { -share.ln_1p() })
+            })
+            .collect();
+        let measured = |factors: &[f64], fate: &dyn Fn(usize) -> Fate| {
+            let cases = WHOLE.measurements.iter().enumerate();
+            let one = |(index, like): (usize, &Measurement)| {
+                let mut made = like.clone();
+                let summary = &mut made.metrics[0].summary;
+                summary.median *= factors[index];
+                summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * factors[index]));
+                fate(index).meet(made)
+            };
+            Run { measurements: cases.filter_map(one).collect(), ..WHOLE.clone() }
+        };
+        let mut factors = |planted: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            (0..CASES).map(|index| (planted(index) + deviation * normal(&mut random)).exp()).collect()
+        };
+        let (baseline, known) = (number.is_multiple_of(2), number % 10 != 1);
+        let outlier = baseline && number.is_multiple_of(4);
+        let before = if baseline { 10 } else { 1 };
+        let runs = (0..before).map(|n| {
+            let mut factors = factors(&|_| 0.0);
+            // Each case has its outlier in another run.
+            let far = if number.is_multiple_of(8) { 16.0 } else { 0.1 };
+            let one = factors.iter_mut().enumerate().filter(|(index, _)| outlier && index % 10 == n);
+            one.for_each(|(_, factor)| *factor *= far);
+            measured(&factors, &|index| truth[index].0[0])
+        });
+        let a = Side { name: "before".to_owned(), runs: runs.collect() };
+        let after = measured(&factors(&|index| truth[index].1), &|index| truth[index].0[1]);
+        let b = Side { name: "after".to_owned(), runs: vec![after] };
+        let doctor: Vec<Run> = (0..6).map(|_| measured(&factors(&|_| 0.0), &|_| Fate::Ok)).collect();
+        let floors = if known { vec![Floors::of(&doctor)] } else { Vec::new() };
+        Self { a, b, floors, deviation, truth, outlier }
+    }
+
+    fn fail_on(number: u64) -> Option<f64> {
+        (number % 4 < 2).then_some(SHARE)
+    }
+}
+
+/// What all pairs together showed.
+#[derive(Default)]
+struct Seen {
+    pairs_wrong: usize,
+    unchanged: usize,
+    wrong: usize,
+    large: usize,
+    found: usize,
+}
+
+impl Seen {
+    fn verdicts(&mut self, made: &Made, comparison: &Comparison, fail_on: Option<f64>) {
+        let wrong_before = self.wrong;
+        for (index, like) in WHOLE.measurements.iter().enumerate() {
+            let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
+            let (fates, planted) = made.truth[index];
+            let real = matches!(one.verdict, Verdict::Better | Verdict::Worse);
+            let right =
+                (planted > 0.0) == (one.verdict == Verdict::Better) || like.metrics[0].unit == Unit::Second;
+            if fates.contains(&Fate::Doubtful) {
+                assert_eq!(one.verdict, Verdict::Undecided, "{one:?}");
+                continue;
+            }
+            if planted == 0.0 {
+                self.unchanged += 1;
+                self.wrong += usize::from(real);
+            }
+            let Some(smallest) = one.smallest else {
+                assert_eq!(one.verdict, Verdict::Undecided, "{one:?}");
+                continue;
+            };
+            // Well above what is called real, and what the noise of one run does to it.
+            if planted.abs() > 1.5 * smallest.ln_1p() + 3.0 * made.deviation {
+                self.large += 1;
+                self.found += usize::from(real && right);
+            }
+            if one.verdict == Verdict::Same {
+                assert!(
+                    smallest <= 0.25 && fail_on.is_none_or(|share| one.unseen.unwrap() <= share),
+                    "{one:?}"
+                );
+                assert!(fail_on.is_none() || planted.abs() < 0.09, "{one:?}");
+            }
+            if made.outlier {
+                assert!(smallest < 30.0 * made.deviation + 0.02, "an outlier is no noise: {one:?}");
+            }
+        }
+        self.pairs_wrong += usize::from(self.wrong > wrong_before);
+    }
+}
+
+/// Every case of either side is in the document and in every format, with what became of it.
+fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
+    let document = serde_json::to_string(comparison).unwrap();
+    let text = table(comparison, &[], Shown::All, &Style::plain(100_000));
+    let marked = markdown(comparison, &[], Shown::All);
+    let page = page.then(|| html::comparison(comparison, &[], Shown::All).unwrap());
+    let named = |case: &Case| {
+        let name = label::label(case);
+        assert!(document.contains(&format!("\"{}\"", case.id().as_str())), "{case:?}");
+        assert!(text.contains(&name) && marked.contains(&escaped(&name)), "{name}:\n{text}");
+        assert!(page.as_ref().is_none_or(|page| page.contains(&name)), "{name}");
+    };
+    let mut lost = 0;
+    for (index, like) in WHOLE.measurements.iter().enumerate() {
+        let has = made.truth[index].0.map(Fate::has);
+        let left = comparison.uncompared.iter().find(|u| u.case == like.case);
+        let paired = comparison.compared.iter().any(|c| c.case == like.case);
+        match has {
+            [Has::Missing, Has::Missing] => assert!(left.is_none() && !paired),
+            [Has::Ok, Has::Ok] => {
+                assert!(left.is_none() && paired);
+                named(&like.case);
+            }
+            [a, b] => {
+                let left = left.unwrap_or_else(|| panic!("{:?} is not named", like.case));
+                assert_eq!((left.a.status, left.b.status, paired), (a, b, false));
+                let because = |on: &crate::compare::Standing| on.status == Has::Ok || on.reason.is_some();
+                assert!(because(&left.a) && because(&left.b), "{left:?}");
+                assert_eq!(left.kind == Kind::Lost, a == Has::Ok, "{left:?}");
+                lost += usize::from(a == Has::Ok);
+                named(&like.case);
+            }
+        }
+    }
+    assert_eq!(comparison.decided.lost, lost);
+    assert!(text.trim_end().ends_with(&tally(comparison)) && text.contains(&comparison.decided.to_string()));
+    assert!(comparison.gate.as_ref().is_none_or(|gate| gate.lost == lost));
+    let words = ["invalid (past its limit)", "failed (no space left)", "skipped (not on this machine)"];
+    for (word, has) in words.iter().zip([Fate::Invalid, Fate::Failed, Fate::Skipped]) {
+        let there = made.truth.iter().any(|(fates, _)| fates.contains(&has));
+        assert_eq!(text.contains(word), there, "{word}:\n{text}");
+    }
+}
+
+/// What `--fail-on` asks for is noticed, or it is said that it could not have been.
+fn the_gate_is_honest(made: &Made, comparison: &Comparison) {
+    let Some(gate) = &comparison.gate else { return };
+    let undecided = comparison.count(Verdict::Undecided);
+    assert_eq!((gate.blind, gate.blindness().is_some()), (undecided, undecided > 0));
+    for (like, (_, planted)) in WHOLE.measurements.iter().zip(&made.truth) {
+        let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
+        let lower_is_better = like.metrics[0].unit == Unit::Second;
+        let worse = if lower_is_better { *planted } else { -planted };
+        if worse > 0.09 {
+            assert!(matches!(one.verdict, Verdict::Worse | Verdict::Undecided), "{one:?}");
+        }
+    }
+}
+
+#[test]
+fn of_a_thousand_pairs_nothing_is_lost_and_hardly_one_is_wrong() {
+    let mut seen = Seen::default();
+    for number in 0..PAIRS {
+        let made = Made::of(number);
+        let fail_on = Made::fail_on(number);
+        let comparison = compare(&made.a, &made.b, &made.floors, fail_on);
+        nothing_is_left_out(&made, &comparison, number.is_multiple_of(50));
+        seen.verdicts(&made, &comparison, fail_on);
+        the_gate_is_honest(&made, &comparison);
+    }
+    let Seen { pairs_wrong, unchanged, wrong, large, found } = seen;
+    assert!(unchanged > 3000 && large > 500, "{unchanged} {large}");
+    assert!(
+        pairs_wrong * 100 <= PAIRS as usize,
+        "{pairs_wrong} of {PAIRS} pairs call something changed that is not"
+    );
+    assert!(wrong * 100 <= unchanged, "{wrong} of {unchanged} figures");
+    assert!(found * 100 >= large * 99, "{found} of {large} large differences are found");
+}

@@ -1,0 +1,224 @@
+//! What is written where, and what is not.
+
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+
+use crossbeam_channel::unbounded;
+
+use super::*;
+
+fn target(path: &Path) -> Result<Target, TargetError> {
+    Target::new(path, &Waits::forever(|_| {}))
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn fifo(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+#[test]
+fn the_document_replaces_the_old_one_and_leaves_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.json");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    target(&path).unwrap().put("new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(names(directory.path()), ["run.json"]);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn checking_makes_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    target(&directory.path().join("run.json")).unwrap();
+    assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn a_failure_keeps_the_old_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.json");
+    fs::write(&path, "old").unwrap();
+    let full = |_: &mut dyn Write| Err(Errno::NOSPC.into());
+    let error = target(&path).unwrap().fill(full).unwrap_err();
+    assert!(error.to_string().contains("No space left"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    // A directory has taken the place since the check.
+    let checked = target(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let error = checked.put("new").unwrap_err();
+    assert!(error.to_string().contains("run.json"), "{error}");
+    assert_eq!(names(directory.path()), ["run.json"]);
+}
+
+#[test]
+fn a_full_disk_is_told_and_devices_are_not_replaced() {
+    let error = target(Path::new("/dev/full")).unwrap().put("new").unwrap_err();
+    assert!(error.to_string().contains("/dev/full"), "{error}");
+    target(Path::new("/dev/null")).unwrap().put("new").unwrap();
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
+fn a_link_of_ones_own_keeps_leading_to_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (real, link) = (directory.path().join("real.json"), directory.path().join("latest.json"));
+    symlink("real.json", &link).unwrap();
+    for old in [None, Some("old")] {
+        if let Some(old) = old {
+            fs::write(&real, old).unwrap();
+        }
+        target(&link).unwrap().put("new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_told_before_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for path in
+        [Path::new("/nonexistent/run.json"), here, Path::new("/dev/null/x"), Path::new(""), &here.join("..")]
+    {
+        let error = target(path).unwrap_err().to_string();
+        assert!(!error.contains('\n') && error.contains("name another"), "{error}");
+    }
+    let _socket = std::os::unix::net::UnixListener::bind(here.join("socket")).unwrap();
+    for (path, what) in [(here.join("socket"), "a socket"), ("/dev/random".into(), "no terminal")] {
+        let error = target(&path).unwrap_err();
+        assert!(matches!(&error, TargetError::Refused { why, .. } if why.contains(what)), "{error}");
+    }
+}
+
+#[test]
+fn a_relative_name_is_taken_from_here() {
+    assert!(target(Path::new("surely-not-there.json")).is_ok());
+}
+
+/// A directory as /tmp is, and the user who plants things in it. Only root can plant for another.
+fn shared() -> Option<(tempfile::TempDir, u32)> {
+    const OTHER: u32 = 65_533;
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
+    let probe = directory.path().join("probe");
+    fs::write(&probe, "").unwrap();
+    let may = chown(&probe, Some(OTHER), None).is_ok();
+    fs::remove_file(&probe).unwrap();
+    may.then_some((directory, OTHER))
+}
+
+#[track_caller]
+fn refused(path: &Path, user: u32) {
+    let waits = Waits::forever(|_| {});
+    for error in [target(path).unwrap_err(), lines(path, &waits).err().unwrap()] {
+        let told = error.to_string();
+        assert!(matches!(error, TargetError::Refused { .. }), "{told}");
+        assert!(told.contains(&format!("user {user}")) && !told.contains('\n'), "{told}");
+    }
+}
+
+#[test]
+fn what_another_user_has_planted_is_refused() {
+    let Some((directory, other)) = shared() else { return };
+    let own = tempfile::tempdir().unwrap();
+    let victim = own.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let at = |name: &str| directory.path().join(name);
+    symlink(&victim, at("link")).unwrap();
+    symlink(own.path(), at("way")).unwrap();
+    fs::write(at("file"), "").unwrap();
+    fifo(&at("fifo"));
+    for name in ["link", "way", "file", "fifo"] {
+        lchown(at(name), Some(other), None).unwrap();
+    }
+    for path in ["link", "way/victim", "file", "fifo"] {
+        refused(&at(path), other);
+    }
+    // Put there since the check.
+    let checked = target(&at("later")).unwrap();
+    symlink(&victim, at("later")).unwrap();
+    lchown(at("later"), Some(other), None).unwrap();
+    assert!(matches!(checked.put("new"), Err(TargetError::Refused { .. })));
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    // The same of one's own is followed and replaced.
+    symlink(&victim, at("mine")).unwrap();
+    target(&at("mine")).unwrap().put("new").unwrap();
+    assert_eq!(fs::read(&victim).unwrap(), b"new");
+}
+
+#[test]
+fn a_file_with_a_second_name_is_not_emptied_where_others_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::write(at("victim"), "precious").unwrap();
+    fs::hard_link(at("victim"), at("events")).unwrap();
+    let waits = Waits::forever(|_| {});
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
+    assert!(matches!(lines(&at("events"), &waits), Err(TargetError::Refused { .. })));
+    assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
+    // A document takes the place of the one name alone.
+    target(&at("events")).unwrap().put("new").unwrap();
+    assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
+    assert_eq!(fs::metadata(at("victim")).unwrap().nlink(), 1);
+}
+
+#[test]
+fn lines_are_written_as_they_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("events");
+    for _ in 0..2 {
+        let mut to = lines(&path, &Waits::forever(|_| {})).unwrap();
+        to.write_all(b"one\n").unwrap();
+        to.flush().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"one\n");
+    }
+}
+
+#[test]
+fn a_fifo_waits_for_its_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    fifo(&path);
+    let (writer, text) = (target(&path).unwrap(), "x".repeat(1 << 20));
+    let expected = text.clone();
+    let writing = std::thread::spawn(move || writer.put(&text));
+    let mut read = String::new();
+    File::open(&path).unwrap().read_to_string(&mut read).unwrap();
+    writing.join().unwrap().unwrap();
+    assert!(read == expected);
+}
+
+#[test]
+fn an_interrupt_ends_the_waiting_and_stays_to_be_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    fifo(&path);
+    let (interrupt, interrupts) = unbounded();
+    let waits = Waits { interrupts, tell: |_| {} };
+    interrupt.send(()).unwrap();
+    let error = Target::new(&path, &waits).unwrap().put("new").unwrap_err();
+    assert!(error.to_string().contains("nobody reads this FIFO"), "{error}");
+    // A reader that takes nothing: more than a pipe holds.
+    let _reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    let error = Target::new(&path, &waits).unwrap().put(&"x".repeat(4 << 20)).unwrap_err();
+    assert!(error.to_string().contains("takes nothing"), "{error}");
+    assert_eq!(waits.interrupts.len(), 1);
+}
+
+#[test]
+fn what_is_open_is_written_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    fs::write(&path, "before\n").unwrap();
+    let held = File::open(&path).unwrap();
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+    target(Path::new(&link)).unwrap().put("new\n").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"before\nnew\n");
+}

@@ -1,0 +1,70 @@
+//! The trend of a series with outliers: the median of the slopes of all pairs of points (Theil 1950; Sen, "Estimates of the
+//! regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63, 1968), which nearly a third of the points may
+//! miss.
+
+use super::changepoint::Timed;
+use super::samples::median_of_sorted;
+
+/// Points below which there is no trend.
+const LEAST: usize = 5;
+/// 1.4826 × the median absolute deviation is the standard deviation of a normal distribution.
+const NORMAL: f64 = 1.4826;
+
+/// A trend, and how well it is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trend {
+    /// By how much the value rises in a second.
+    pub slope: f64,
+    /// Its standard error, from the points' distances to the line.
+    pub error: f64,
+}
+
+impl Trend {
+    /// Of points at different times; `None` of fewer than five.
+    pub fn of(points: &[Timed]) -> Option<Self> {
+        let count = points.len();
+        let (first, last) = (points.first()?, points.last()?);
+        let seconds = last.t - first.t;
+        let pairs =
+            points.iter().enumerate().flat_map(|(i, a)| points.iter().skip(i + 1).map(move |b| (a, b)));
+        let slopes = pairs.map(|(a, b)| (b.value - a.value) / (b.t - a.t)).filter(|slope| slope.is_finite());
+        let slope = middle(slopes.collect()).filter(|_| count >= LEAST && seconds > 0.0)?;
+        let offsets: Vec<f64> = points.iter().map(|p| p.value - slope * p.t).collect();
+        let offset = middle(offsets.clone())?;
+        let distance = middle(offsets.iter().map(|o| (o - offset).abs()).collect())?;
+        // Of points spread evenly over the time.
+        let error = NORMAL * distance * (12.0 / count as f64).sqrt() / seconds;
+        Some(Trend { slope, error })
+    }
+}
+
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty()).then(|| median_of_sorted(&values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A line with one point in five anywhere above it is found nearly as it is.
+        #[test]
+        fn outliers_do_not_turn_the_line(slope in -5.0f64..5.0, far in 1.0f64..1e3, count in 20usize..64) {
+            let point = |i: usize| Timed { t: i as f64 * 0.01, value: slope * i as f64 * 0.01 + if i % 5 == 2 { far } else { 0.0 } };
+            let found = Trend::of(&(0..count).map(point).collect::<Vec<_>>()).unwrap();
+            prop_assert!((found.slope - slope).abs() < 1e-6 + 1e-9 * far, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn few_points_have_none_and_noise_has_its_error() {
+        let at = |t: f64, value: f64| Timed { t, value };
+        assert_eq!(Trend::of(&[at(0.0, 1.0), at(1.0, 2.0)]), None);
+        assert_eq!(Trend::of(&[at(1.0, 1.0); 9]), None, "no time passes");
+        let noisy: Vec<Timed> = (0..50).map(|i| at(f64::from(i) * 0.02, f64::from(i * 7 % 5))).collect();
+        let found = Trend::of(&noisy).unwrap();
+        assert!(found.slope.abs() < 3.0 * found.error && found.error > 0.1, "{found:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Arrivals in the course of a transfer: counted in equal stretches of time that are doubled when there would be too many,
+//! so that any transfer fits the same small memory.
+
+use crate::wire::{Course, MAX_LOOKS};
+
+/// The first stretches, in nanoseconds: 1 ms.
+const FIRST: u64 = 1 << 20;
+/// The longest delay that is told, in nanoseconds: a minute. Beyond it the two clocks do not run alike.
+const LONGEST: u64 = 60_000_000_000;
+
+/// What arrives, while it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Recorder {
+    width: u64,
+    bytes: Vec<u64>,
+    /// The shortest transit of each stretch, relative to that of the first datagram.
+    transits: Vec<Option<i64>>,
+    first: Option<u64>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { width: FIRST, bytes: Vec::new(), transits: Vec::new(), first: None }
+    }
+}
+
+impl Recorder {
+    /// Enters bytes that arrived at `at`, in nanoseconds since the transfer began.
+    pub(crate) fn arrive(&mut self, at: u64, bytes: u64) {
+        let place = self.place(at);
+        if self.bytes.len() <= place {
+            self.bytes.resize(place + 1, 0);
+        }
+        if let Some(slot) = self.bytes.get_mut(place) {
+            *slot = slot.saturating_add(bytes);
+        }
+    }
+
+    /// Enters how long a datagram that arrived at `at` was on the way, by two clocks: only differences mean anything.
+    pub(crate) fn transit(&mut self, at: u64, nanos: u64) {
+        let place = self.place(at);
+        let first = *self.first.get_or_insert(nanos);
+        let relative = nanos.wrapping_sub(first).cast_signed();
+        if self.transits.len() <= place {
+            self.transits.resize(place + 1, None);
+        }
+        if let Some(slot) = self.transits.get_mut(place) {
+            *slot = Some(slot.map_or(relative, |shortest| shortest.min(relative)));
+        }
+    }
+
+    /// The stretch that `at` falls into.
+    fn place(&mut self, at: u64) -> usize {
+        while at / self.width >= MAX_LOOKS as u64 {
+            self.double();
+        }
+        (at / self.width) as usize
+    }
+
+    fn double(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        let sum = |two: &[u64]| two.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        self.bytes = self.bytes.chunks(2).map(sum).collect();
+        self.transits = self.transits.chunks(2).map(|two| two.iter().flatten().min().copied()).collect();
+    }
+
+    /// Those of several streams that began together, as one. Each stream's delays count from its own shortest.
+    pub(crate) fn together(streams: impl IntoIterator<Item = Self>) -> Course {
+        let mut streams: Vec<Self> = streams.into_iter().collect();
+        let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST);
+        let mut all = Course { width, ..Course::default() };
+        for stream in &mut streams {
+            while stream.width < width {
+                stream.double();
+            }
+            let count = stream.bytes.len().max(all.bytes.len());
+            all.bytes.resize(count, 0);
+            for (slot, bytes) in all.bytes.iter_mut().zip(&stream.bytes) {
+                *slot = slot.saturating_add(*bytes);
+            }
+            let Some(shortest) = stream.transits.iter().flatten().min().copied() else { continue };
+            all.delays.resize(count, None);
+            for (slot, transit) in all.delays.iter_mut().zip(&stream.transits) {
+                let delay = transit.map(|t| t.wrapping_sub(shortest).cast_unsigned().min(LONGEST));
+                *slot = [*slot, delay].into_iter().flatten().min();
+            }
+        }
+        if !all.delays.is_empty() {
+            all.delays.resize(all.bytes.len(), None);
+        }
+        if all.bytes.is_empty() { Course::default() } else { all }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// No byte is lost, whatever the times and however many streams; the course fits a message.
+        #[test]
+        fn all_bytes_are_in_the_course(
+            arrivals in prop::collection::vec((0u64..200_000_000_000, 0u64..1 << 40, any::<u64>(), 0..3usize), 0..300),
+        ) {
+            let mut streams = vec![Recorder::default(); 3];
+            for (at, bytes, transit, stream) in &arrivals {
+                streams[*stream].arrive(*at, *bytes);
+                streams[*stream].transit(*at, *transit);
+            }
+            let course = Recorder::together(streams);
+            prop_assert!(course.bytes.len() <= MAX_LOOKS);
+            prop_assert_eq!(course.bytes.iter().sum::<u64>(), arrivals.iter().map(|a| a.1).sum::<u64>());
+            prop_assert_eq!(course.delays.len(), course.bytes.len());
+            for (at, bytes, ..) in &arrivals {
+                prop_assert!(course.bytes[(at / course.width) as usize] >= *bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn delays_are_the_shortest_of_each_stretch_above_the_shortest_of_all() {
+        let mut one = Recorder::default();
+        // The sender's clock is ahead of the receiver's: the transit is a large number.
+        for (at, transit) in [(0, u64::MAX - 5), (10, u64::MAX - 9), (3 * FIRST, 90), (3 * FIRST, 100)] {
+            one.arrive(at, 1);
+            one.transit(at, transit);
+        }
+        let course = Recorder::together([one]);
+        assert_eq!(course.bytes, [2, 0, 0, 2]);
+        assert_eq!(course.delays, [Some(0), None, None, Some(100)]);
+        assert_eq!(Recorder::together([]), Course::default());
+    }
+}

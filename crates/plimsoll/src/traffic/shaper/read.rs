@@ -1,0 +1,235 @@
+//! The kernel's answers about queueing disciplines, classes and filters, read value by value: linux/rtnetlink.h,
+//! linux/pkt_sched.h and linux/pkt_cls.h. Rates come in bytes per second and are handed on in bit/s.
+
+/// `struct nlmsghdr` and `struct tcmsg`.
+const HEADER: usize = 16;
+const TRAFFIC_CONTROL: usize = 20;
+/// A request for all of them.
+const REQUEST_DUMP: u16 = 0x301;
+/// The end of the answers, and an error instead of them (`NLMSG_ERROR`, `NLMSG_DONE`).
+const ENDS: [u16; 2] = [2, 3];
+
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_CAKE_BASE_RATE64: u16 = 2;
+const TCA_FQ_FLOW_MAX_RATE: u16 = 7;
+const TCA_NETEM_RATE: u16 = 6;
+const TCA_NETEM_RATE64: u16 = 8;
+/// `struct tc_netem_qopt`, which `netem`'s attributes follow.
+const NETEM: usize = 24;
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+const TCA_MATCHALL_ACT: u16 = 2;
+const TCA_U32_SEL: u16 = 5;
+const TCA_U32_POLICE: u16 = 6;
+const TCA_U32_ACT: u16 = 7;
+/// `struct tc_u32_sel` without its keys, and one of these (`struct tc_u32_key`).
+const SELECTOR: usize = 16;
+const SELECTOR_KEY: usize = 16;
+const TCA_ACT_KIND: u16 = 1;
+const TCA_ACT_OPTIONS: u16 = 2;
+const TCA_POLICE_TBF: u16 = 1;
+const TCA_POLICE_RATE64: u16 = 8;
+/// What is over the rate is dropped (`TC_ACT_SHOT`).
+const DROP: u32 = 2;
+/// Actions of one filter (`TCA_ACT_MAX_PRIO`).
+const ACTIONS: u16 = 32;
+
+/// A queueing discipline of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Discipline {
+    pub(super) handle: u32,
+    pub(super) parent: u32,
+    pub(super) kind: Kind,
+}
+
+/// What it does to the packets that pass it. Rates in bit/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Holds all to this rate (`tbf`, `cake`).
+    Bucket(u64),
+    /// Holds each connection to this rate (`fq maxrate`).
+    Each(u64),
+    /// Delays and loses, and sorts nothing (`netem`); the rate that it may have.
+    Delay(Option<u64>),
+    /// Has classes (`htb`), of which this is the default one's number.
+    Classes(u32),
+    /// One for each hardware queue (`mq`).
+    Queues,
+    /// A place for filters (`ingress`, `clsact`).
+    Ingress,
+    Other,
+}
+
+/// A class of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Class {
+    pub(super) handle: u32,
+    pub(super) parent: u32,
+    /// What is its own, in bit/s.
+    pub(super) rate: Option<u64>,
+    /// Its ceiling in bit/s: what it may have with what it borrows.
+    pub(super) ceiling: Option<u64>,
+}
+
+/// A filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Filter {
+    /// The rate in bit/s beyond which it drops packets, where it matches all of them.
+    pub(super) policed: Option<u64>,
+}
+
+/// Asks for all of a kind at an interface.
+pub(super) fn request(what: u16, index: u32, parent: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + TRAFFIC_CONTROL);
+    bytes.extend(((HEADER + TRAFFIC_CONTROL) as u32).to_ne_bytes());
+    bytes.extend(what.to_ne_bytes());
+    bytes.extend(REQUEST_DUMP.to_ne_bytes());
+    bytes.resize(HEADER + 4, 0);
+    bytes.extend([index, 0, parent, 0].iter().flat_map(|word| word.to_ne_bytes()));
+    bytes
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Reply {
+    More,
+    Last,
+}
+
+/// Reads what is the interface's from one reply, which holds several messages.
+pub(super) fn reply<T>(
+    mut bytes: &[u8],
+    index: u32,
+    one: fn(&[u8]) -> Option<T>,
+    found: &mut Vec<T>,
+) -> Reply {
+    while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
+        let length = length as usize;
+        let Some(message) = bytes.get(HEADER..length) else { return Reply::Last };
+        if ENDS.contains(&kind) {
+            return Reply::Last;
+        }
+        if u32_at(message, 4) == Some(index) {
+            found.extend(one(message));
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Reply::More
+}
+
+/// What a message (`struct tcmsg` and attributes) says of a discipline.
+pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
+    let attributes = message.get(TRAFFIC_CONTROL..)?;
+    let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
+    let kind = match attribute(attributes, TCA_KIND)? {
+        b"tbf\0" => rate(options, TCA_TBF_RATE64, TCA_TBF_PARMS, 8).map_or(Kind::Other, Kind::Bucket),
+        b"cake\0" => wide(options, TCA_CAKE_BASE_RATE64).map_or(Kind::Other, Kind::Bucket),
+        b"fq\0" => each(options).map_or(Kind::Other, Kind::Each),
+        b"netem\0" => {
+            let options = options.get(NETEM..).unwrap_or_default();
+            Kind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0))
+        }
+        // The default class's number stands behind version and quantum in `struct tc_htb_glob`.
+        b"htb\0" => {
+            attribute(options, TCA_HTB_INIT).and_then(|b| u32_at(b, 8)).map_or(Kind::Other, Kind::Classes)
+        }
+        b"mq\0" => Kind::Queues,
+        b"ingress\0" | b"clsact\0" => Kind::Ingress,
+        _ => Kind::Other,
+    };
+    Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
+}
+
+/// What a message says of a class. `struct tc_htb_opt` begins with a `struct tc_ratespec` of its rate and another of its
+/// ceiling.
+pub(super) fn class(message: &[u8]) -> Option<Class> {
+    let options = attribute(message.get(TRAFFIC_CONTROL..)?, TCA_OPTIONS).unwrap_or_default();
+    let own = rate(options, TCA_HTB_RATE64, TCA_HTB_PARMS, 8);
+    let ceiling = rate(options, TCA_HTB_CEIL64, TCA_HTB_PARMS, 20);
+    Some(Class { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, rate: own, ceiling })
+}
+
+/// What a message says of a filter.
+pub(super) fn filter(message: &[u8]) -> Option<Filter> {
+    let attributes = message.get(TRAFFIC_CONTROL..)?;
+    let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
+    let policed = match attribute(attributes, TCA_KIND)? {
+        b"matchall\0" => attribute(options, TCA_MATCHALL_ACT).and_then(actions),
+        b"u32\0" if attribute(options, TCA_U32_SEL).is_some_and(matches_all) => {
+            let own = attribute(options, TCA_U32_POLICE).and_then(police);
+            own.or_else(|| attribute(options, TCA_U32_ACT).and_then(actions))
+        }
+        _ => None,
+    };
+    Some(Filter { policed })
+}
+
+/// Whether no key of a selector wants anything: its masks are zero.
+fn matches_all(selector: &[u8]) -> bool {
+    let keys = selector.get(SELECTOR..).unwrap_or_default();
+    let said = selector.get(2).copied().map(usize::from);
+    said == Some(keys.len() / SELECTOR_KEY) && keys.chunks(SELECTOR_KEY).all(|key| u32_at(key, 0) == Some(0))
+}
+
+/// The rate of the first policer among these actions.
+fn actions(bytes: &[u8]) -> Option<u64> {
+    (1..=ACTIONS).find_map(|number| {
+        let action = attribute(bytes, number)?;
+        let is_police = attribute(action, TCA_ACT_KIND)? == b"police\0";
+        is_police.then(|| attribute(action, TCA_ACT_OPTIONS).and_then(police))?
+    })
+}
+
+/// In `struct tc_police` the action stands second, and the rate in a `struct tc_ratespec` behind 20 bytes.
+fn police(options: &[u8]) -> Option<u64> {
+    let drops = u32_at(attribute(options, TCA_POLICE_TBF)?, 4)? == DROP;
+    rate(options, TCA_POLICE_RATE64, TCA_POLICE_TBF, 28).filter(|_| drops)
+}
+
+/// A rate in an attribute of 64 bits, or in 32 bits at this place of a structure.
+fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
+    let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(bits);
+    wide(options, in_64).or_else(narrow)
+}
+
+fn wide(options: &[u8], wanted: u16) -> Option<u64> {
+    attribute(options, wanted).and_then(|b| Some(u64::from_ne_bytes(b.try_into().ok()?))).and_then(bits)
+}
+
+/// The rate that `fq` holds each connection to; all ones where it does not.
+fn each(options: &[u8]) -> Option<u64> {
+    let rate = u32_at(attribute(options, TCA_FQ_FLOW_MAX_RATE)?, 0)?;
+    (rate != u32::MAX).then(|| bits(u64::from(rate)))?
+}
+
+/// Bit/s of bytes per second; none where that is no rate: the kernel has 0 or all ones for "not held".
+fn bits(bytes: u64) -> Option<u64> {
+    const MOST: u64 = 1_000_000_000_000_000;
+    bytes.checked_mul(8).filter(|bits| (1..=MOST).contains(bits))
+}
+
+/// The value of the first attribute of this kind.
+fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    /// The upper bits are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
+    const KIND: u16 = 0x3fff;
+    loop {
+        let length = usize::from(u16_at(bytes, 0)?);
+        let value = bytes.get(4..length)?;
+        if u16_at(bytes, 2)? & KIND == wanted {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}

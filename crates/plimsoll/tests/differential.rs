@@ -1,0 +1,361 @@
+//! Every adapter's figure against the tool's own bytes and seconds, counted by other means than what the tool prints: the
+//! system calls of that very run (strace), the difference that more of the same work makes to its run time, or for those
+//! that neither make calls nor take an amount, the figure of our own. A column or unit that is misread is off by ten and more.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped};
+use crate::tools::installed;
+
+/// What a figure is held against.
+enum Against {
+    /// The calls of the run, with how far both may lie apart.
+    Calls(fn(&[Call]) -> Option<f64>, f64),
+    /// Shell words that run `$real` for less and for more, and how much more that is from its arguments, in the figure's unit.
+    Longer([&'static str; 2], fn(&[String]) -> Option<f64>, f64),
+    /// Our own figure of the same metric, which is related only.
+    Own(f64),
+}
+
+struct Check {
+    tool: &'static str,
+    program: &'static str,
+    case: &'static str,
+    against: Against,
+}
+
+/// A call that moved something: when it began, what it was, what it gave.
+struct Call {
+    at: f64,
+    name: String,
+    gave: u64,
+}
+
+/// The calls of a recording of `strace -f -ttt`, in the order of their begin; those that were interrupted by another thread's
+/// are put together again.
+fn calls(trace: &str) -> Vec<Call> {
+    let mut begun: std::collections::BTreeMap<&str, (f64, String)> = std::collections::BTreeMap::new();
+    let mut all: Vec<Call> = Vec::new();
+    for line in trace.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(pid), Some(at), Some(what)) = (words.next(), words.next(), words.next()) else { continue };
+        let Ok(at) = at.parse::<f64>() else { continue };
+        let name = what.split('(').next().unwrap_or_default().to_owned();
+        if line.ends_with("<unfinished ...>") {
+            begun.insert(pid, (at, name));
+            continue;
+        }
+        let (at, name) = if what == "<..." { begun.remove(pid).unwrap_or((at, name)) } else { (at, name) };
+        let gave = line.rsplit_once(" = ").and_then(|(_, gave)| gave.split_whitespace().next()?.parse().ok());
+        all.extend(gave.map(|gave| Call { at, name, gave }));
+    }
+    all.sort_by(|a, b| a.at.total_cmp(&b.at));
+    all
+}
+
+fn named<'a>(calls: &'a [Call], names: &'a [&str], gave: u64) -> Vec<&'a Call> {
+    calls.iter().filter(|call| names.contains(&call.name.as_str()) && call.gave == gave).collect()
+}
+
+const READS: &[&str] = &["read", "pread64", "recvfrom", "recvmsg", "recv"];
+const WRITES: &[&str] = &["write", "pwrite64"];
+const BLOCK: u64 = 4096;
+/// Records of IOzone's file.
+const RECORDS: usize = 2048;
+
+/// Calls a second.
+fn per_second(calls: &[&Call]) -> Option<f64> {
+    let (first, last) = (calls.first()?, calls.last()?);
+    (calls.len() > 10).then(|| (calls.len() - 1) as f64 / (last.at - first.at))
+}
+
+/// Records a second in a pass over IOzone's file: the first one or the last one of that kind.
+fn pass(calls: &[Call], names: &[&str], first: bool) -> Option<f64> {
+    let all = named(calls, names, BLOCK);
+    let at = if first { 0 } else { all.len().checked_sub(RECORDS)? };
+    per_second(all.get(at..at + RECORDS)?)
+}
+
+fn first_reads(calls: &[Call]) -> Option<f64> {
+    pass(calls, READS, true)
+}
+
+fn last_writes(calls: &[Call]) -> Option<f64> {
+    pass(calls, WRITES, false)
+}
+
+/// Bits a second of all that is received in large pieces.
+fn received(calls: &[Call]) -> Option<f64> {
+    const LARGE: u64 = 1000;
+    let large: Vec<&Call> =
+        calls.iter().filter(|call| READS.contains(&call.name.as_str()) && call.gave >= LARGE).collect();
+    // The document of options and results is large as well: it comes before and after.
+    let steady = large.get(large.len() / 10..large.len() - large.len() / 10)?;
+    let bytes: u64 = steady.iter().map(|call| call.gave).sum();
+    Some(bytes as f64 * 8.0 / (steady.last()?.at - steady.first()?.at))
+}
+
+fn seconds_of_a_read(calls: &[Call]) -> Option<f64> {
+    per_second(&named(calls, READS, BLOCK)).map(f64::recip)
+}
+
+fn bytes_of_large_reads(calls: &[Call]) -> Option<f64> {
+    const MIB: u64 = 1 << 20;
+    per_second(&named(calls, READS, MIB)).map(|rate| rate * MIB as f64)
+}
+
+/// Round trips of messages of 20 bytes, which nothing else has.
+fn round_trip(calls: &[Call]) -> Option<f64> {
+    per_second(&named(calls, READS, 20)).map(f64::recip)
+}
+
+/// Mean time from an echo of 64 bytes that leaves to the packet of 84 that comes.
+fn echoes(calls: &[Call]) -> Option<f64> {
+    let sent = named(calls, &["sendto"], 64);
+    let received = named(calls, READS, 84);
+    let times = sent.iter().filter_map(|out| {
+        let back = received.iter().find(|back| back.at > out.at)?;
+        Some(back.at - out.at)
+    });
+    let times: Vec<f64> = times.collect();
+    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+}
+
+fn number(args: &[String], before: &str) -> Option<f64> {
+    let at = args.iter().position(|arg| arg == before)?;
+    args.get(at + 1)?.parse().ok()
+}
+
+macro_rules! iozone {
+    ($op:literal, $pattern:literal, $of:expr) => {
+        Check {
+            tool: "iozone",
+            program: "iozone",
+            case: concat!(
+                "disk --only disk.io --block 4K --depth 1 --engine psync --size 16M --op ",
+                $op,
+                " --pattern ",
+                $pattern
+            ),
+            against: Against::Calls($of, 1.5),
+        }
+    };
+}
+
+const CHECKS: &[Check] = &[
+    iozone!("read", "sequential", first_reads),
+    iozone!("write", "sequential", last_writes),
+    iozone!("read", "random", first_reads),
+    iozone!("write", "random", last_writes),
+    iozone!("read", "backward", first_reads),
+    iozone!("write", "same", last_writes),
+    iozone!("read", "strided", first_reads),
+    Check {
+        tool: "ioping",
+        program: "ioping",
+        case: "disk --only disk.io --op read --pattern random --block 4K --depth 1 --engine psync --size 16M",
+        against: Against::Calls(seconds_of_a_read, 2.0),
+    },
+    Check {
+        tool: "fio",
+        program: "fio",
+        case: "disk --only disk.io --op read --pattern random --block 4K --depth 1 --engine psync --size 16M",
+        against: Against::Calls(seconds_of_a_read, 2.0),
+    },
+    Check {
+        tool: "fio",
+        program: "fio",
+        case: "disk --only disk.io --op read --pattern sequential --block 1M --depth 1 --engine psync --size 64M",
+        against: Against::Calls(bytes_of_large_reads, 1.5),
+    },
+    Check {
+        tool: "iperf3",
+        program: "iperf3",
+        case: "network --only network.tcp --message 64K --direction down",
+        against: Against::Calls(received, 2.0),
+    },
+    Check {
+        tool: "iperf",
+        program: "iperf",
+        case: "network --only network.tcp --message 64K --direction down",
+        against: Against::Calls(received, 2.0),
+    },
+    Check {
+        tool: "netperf",
+        program: "netperf",
+        case: "network --only network.tcp --message 64K --direction down",
+        against: Against::Calls(received, 2.0),
+    },
+    Check {
+        tool: "netperf",
+        program: "netperf",
+        case: "network --only network.latency --protocol tcp --message 20",
+        against: Against::Calls(round_trip, 2.0),
+    },
+    Check {
+        tool: "sockperf",
+        program: "sockperf",
+        case: "network --only network.latency --protocol udp --message 20",
+        against: Against::Calls(round_trip, 2.0),
+    },
+    Check {
+        tool: "mbw",
+        program: "mbw",
+        case: "memory --only memory.bandwidth --op copy --size 16M --threads 1",
+        // A thousand copies more of 8 MiB, each read and written.
+        against: Against::Longer(
+            ["$real -t0 -n 5 8", "$real -t0 -n 1005 8"],
+            |args| (args.last()? == "8").then_some(1000.0 * 2.0 * 8_388_608.0),
+            4.0,
+        ),
+    },
+    Check {
+        tool: "likwid-bench",
+        program: "likwid-bench",
+        case: "memory --only memory.bandwidth --op copy --size 1M --threads 1",
+        against: Against::Longer(
+            ["$real \"$@\"", "$real $1 $2 $3 $4 -i $((3 * $6))"],
+            |args| Some(2.0 * number(args, "-i")? * 1_048_576.0),
+            4.0,
+        ),
+    },
+    Check {
+        tool: "sysbench",
+        program: "sysbench",
+        case: "cpu --only cpu.peak --op div --type f64 --threads 1",
+        // It is told a time, which is over; and a number of events, of 117 526 remainders each.
+        against: Against::Longer(
+            [
+                "$real cpu --cpu-max-prime=10000 --threads=1 --time=0 --events=1000 run",
+                "$real cpu --cpu-max-prime=10000 --threads=1 --time=0 --events=6000 run",
+            ],
+            |_| Some(5000.0 * 117_526.0),
+            4.0,
+        ),
+    },
+    Check {
+        tool: "bw_mem",
+        program: "/usr/lib/lmbench/bin/ARCH/bw_mem",
+        case: "memory --only memory.bandwidth --op read --size 64M --threads 1",
+        against: Against::Own(12.0),
+    },
+    Check {
+        tool: "lat_mem_rd",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_mem_rd",
+        case: "memory --only memory.latency --size 16K --pages 4k",
+        against: Against::Own(6.0),
+    },
+    Check {
+        tool: "ping",
+        program: "ping",
+        case: "network --only network.latency --protocol tcp --message 56",
+        // Its clocks are read within the calls: so they take somewhat longer.
+        against: Against::Calls(echoes, 20.0),
+    },
+    Check {
+        tool: "hpcc",
+        program: "hpcc",
+        case: "cpu --only cpu.linpack --n 500 --threads 1",
+        against: Against::Own(20.0),
+    },
+];
+
+/// A script in the place of the tool that has its work counted and hands its answer on.
+fn counted(place: &Path, dir: &Path, real: &Path, against: &Against) -> std::path::PathBuf {
+    let (script, real, dir) = (place.join("counted"), real.display(), dir.display());
+    let run = match against {
+        Against::Calls(..) => {
+            const CALLS: &str = "read,write,pread64,pwrite64,sendto,recvfrom,recvmsg";
+            format!("exec strace -f -ttt -s 1 -e trace={CALLS} -o {dir}/trace {real} \"$@\"")
+        }
+        Against::Own(_) => format!("exec {real} \"$@\""),
+        Against::Longer([less, more], ..) => format!(
+            "took() {{ t0=$(date +%s%N); \"$@\" > /dev/null 2>&1; echo $(($(date +%s%N) - t0)); }}\n\
+             real={real}; less=$(took {less}); more=$(took {more}); echo $((more - less)) > {dir}/longer\n\
+             exec {real} \"$@\""
+        ),
+    };
+    let text = format!(
+        "#!/bin/sh\ncase \"$1\" in -s|sr) exec {real} \"$@\";; -v|-V|-h|--version) exec {real} \"$@\";; esac\n\
+         printf '%s\\n' \"$@\" > {dir}/args\n{run}\n"
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    script
+}
+
+/// The tool's figure and ours of the same run.
+fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), String> {
+    let named = format!("{}={}", check.tool, script.display());
+    let mut command = plimsoll(dir);
+    command.args(check.case.split(' ')).args(["--samples", "1", "--sample-time", "20ms"]);
+    command.args(["--against", check.tool, "--peer-path", &named, "--json", "-", "--store", "none"]);
+    let (out, _) = ended(&mut command, 0);
+    let run: Value = serde_json::from_str(&out).unwrap();
+    let metrics = run["measurements"][0]["metrics"].as_array().unwrap().clone();
+    let peer = metrics.iter().flat_map(|metric| metric["peers"].as_array().unwrap()).next_back().cloned();
+    let peer = peer.ok_or_else(|| format!("no reference tool: {}", run["measurements"][0]))?;
+    let figure = |name: &str| peer[name][0].as_f64();
+    figure("samples").zip(figure("own")).ok_or_else(|| peer["reason"].to_string())
+}
+
+#[test]
+fn every_figure_is_that_of_the_tools_own_bytes_and_seconds() {
+    let strace = installed("strace").is_some();
+    for check in CHECKS {
+        let name = format!("differential: {} {}", check.tool, check.case);
+        let Some(real) = installed(check.program) else {
+            skipped(&name, &format!("needs {}: run packaging/test-setup", check.tool));
+            continue;
+        };
+        if matches!(check.against, Against::Calls(..)) && !strace {
+            skipped(&name, "needs strace");
+            continue;
+        }
+        let (dir, place) = (scratch(), place_for_programs());
+        let script = counted(place.path(), dir.path(), &real, &check.against);
+        let (figure, own) = match figures(check, dir.path(), &script) {
+            Ok(figures) => figures,
+            Err(why) if why.contains("too little room") || why.contains("PTRACE") => {
+                skipped(&name, &why);
+                continue;
+            }
+            Err(why) => panic!("{name}: {why}"),
+        };
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        let args: Vec<String> = read("args").lines().map(str::to_owned).collect();
+        let (counted, within) = match check.against {
+            Against::Calls(of, within) => (of(&calls(&read("trace"))), within),
+            Against::Longer(_, of, within) => {
+                let seconds = read("longer").trim().parse::<f64>().ok().map(|nanos| nanos * 1e-9);
+                (seconds.filter(|seconds| *seconds > 0.0).zip(of(&args)).map(|(s, more)| more / s), within)
+            }
+            Against::Own(within) => (Some(own), within),
+        };
+        let counted = counted.unwrap_or_else(|| panic!("{name}: nothing was counted with {args:?}"));
+        let ratio = figure / counted;
+        assert!(
+            (1.0 / within..within).contains(&ratio),
+            "{name}: {figure:e} for {counted:e} counted ({ratio})"
+        );
+    }
+}
+
+#[test]
+fn every_tool_that_a_package_has_is_checked() {
+    let dir = scratch();
+    let (out, _) = ended(plimsoll(dir.path()).arg("peers"), 0);
+    let built_by_the_user = ["xhpl", "xlinpack", "stream", "pmbw"];
+    let row =
+        |line: &str| line.strip_prefix("  ").filter(|line| line.starts_with(char::is_alphanumeric)).is_some();
+    let tools = out.lines().filter(|line| row(line)).filter_map(|line| line.split_whitespace().next());
+    let unchecked: Vec<&str> = tools
+        .filter(|tool| *tool != "tool" && !built_by_the_user.contains(tool) && !tool.starts_with("osu_"))
+        .filter(|tool| !CHECKS.iter().any(|check| check.tool == *tool))
+        .collect();
+    assert!(unchecked.is_empty(), "{unchecked:?} are not checked: {out}");
+}

@@ -1,0 +1,178 @@
+//! `--redact` by the whole program: marks in every place of a document where somebody's own names may be, and none of them in
+//! anything that leaves the machine.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{ended, plimsoll, scratch};
+
+/// A mark in each name; what is around it is what such a name looks like.
+const MARK: &str = "zq7x";
+
+/// A document that tells everything that it can.
+fn telling() -> Value {
+    let mut run: Value = serde_json::from_str(include_str!("fixtures/runs/threads.json")).unwrap();
+    let host = "zq7xhost.zq7xsite.example";
+    let path = "/srv/zq7xteam/zq7xset";
+    run["machine"]["host"] = host.into();
+    run["machine"]["network"][0]["name"] = "zq7xlink".into();
+    run["machine"]["network"][0]["mac"] = "52:54:00:a7:b8:c9".into();
+    run["machine"]["cgroup"]["group"] = "/system.slice/zq7xunit.service".into();
+    run["machine"]["storage"]["path"] = path.into();
+    run["machine"]["storage"]["layers"] =
+        json!([{ "name": "dm-0", "kind": "device-mapper", "detail": "LVM zq7xvg-zq7xlv" }]);
+    run["machine"]["storage"]["file_system"] = json!({
+        "fs_type": "nfs4", "mount_point": "/srv/zq7xteam", "source": "zq7xnas.example:/export/zq7xvolume",
+        "options": ["rw", "username=zq7xuser", "addr=198.51.100.7", "lowerdir=/var/lib/zq7xa:/var/lib/zq7xb"],
+        "medium": "network"
+    });
+    run["nodes"] = json!([{ "name": host, "machine": run["machine"] }]);
+    run["plan"]["text"] = "[[group]]\nserver = [\"zq7xnever.example:1\", '198.51.100.9:2']\n".into();
+    let text = format!(
+        "{host} (zq7xhost) from 198.51.100.7:80 and [2001:db8:77::9]:1 on zq7xlink, mac 52:54:00:a7:b8:c9, \
+         at {path}/file, /home/zq7xuser/.ssh/zq7xkey, /dev/mapper/zq7xvg-zq7xlv, /dev/disk/by-id/nvme-zq7xserial_1, \
+         /dev/disk/by-uuid/6f1d2c3b-1111-4222-8333-444455556666, file:/opt/zq7xtools/bin/fio, /tmp/zq7xlog.json: \
+         nqn.2014-08.org.nvmexpress:uuid:6f1d2c3b-1111-4222-8333-444455556666 zq7xhost-data"
+    );
+    for measurement in run["measurements"].as_array_mut().unwrap() {
+        measurement["node"] = host.into();
+        measurement["warnings"] = json!([{ "code": "other", "text": text }]);
+        measurement["achieved"]["file"] = format!("{path}/x y").into();
+    }
+    let tool = json!({
+        "peer": "fio", "version": "3.33", "status": "unavailable", "match": "exact", "note": text, "reason": text,
+        "command": ["taskset", "/opt/zq7xtools/bin/fio", "--filename=/srv/zq7xteam/zq7xset/file", "-c", "zq7xfar.example"],
+        "input": { "server": "iperf3 -s -B 198.51.100.7", "job": text }, "achieved": {}, "samples": [], "ratio": null,
+        "own": [], "median": null, "own_of_limit": null, "of_limit": null, "margin": 0.03, "verdict": "undecided", "warnings": []
+    });
+    run["measurements"][0]["metrics"][0]["peers"] = json!([tool]);
+    run["measurements"][1]["status"] = "failed".into();
+    run["measurements"][1]["reason"] = text.clone().into();
+    run["measurements"][1]["metrics"] = json!([]);
+    for (index, server) in
+        ["zq7xfar.example:5201", "198.51.100.7:5201", "198.51.100.8:5201", "[2001:db8:77::9]:5201"]
+            .into_iter()
+            .enumerate()
+    {
+        let mut far = run["measurements"][0].clone();
+        let written = server.replace('[', "%5B").replace(']', "%5D");
+        let id = format!("network.tcp/message=64K/streams=1/direction=up/server={written}");
+        far["case"] = json!({ "id": id, "benchmark": "network.tcp", "params": {
+            "message": 65536, "streams": 1, "direction": "up", "server": server } });
+        far["requested"] = far["case"]["params"].clone();
+        let metric = &mut far["metrics"][0];
+        (metric["name"], metric["unit"]) = ("goodput".into(), "bit/s".into());
+        metric["peers"] = json!([]);
+        far["repeat"] = 0.into();
+        let evidence = json!({
+            "case": id, "cases": [id], "node": host, "server": server, "steps": [{ "case": id, "far": { "id": id } }],
+            "lost": format!("network.tcp/message=1K/streams=1/direction=up/server=zq7xlost{index}.example:1"),
+            "nodes": [host, format!("zq7xgone{index}.example")],
+        });
+        let finding = json!({ "code": "outlier", "text": format!("{id} on zq7xgone{index}.example: {text}"), "evidence": evidence });
+        run["findings"].as_array_mut().unwrap().push(finding);
+        run["measurements"].as_array_mut().unwrap().push(far);
+    }
+    run["plan"]["cases"] = 8.into();
+    run
+}
+
+/// What must be in nothing that leaves.
+const SECRETS: &[&str] = &[MARK, "198.51.100.", "2001:db8:77", "52:54:00:a7", "6f1d2c3b", "4222-8333"];
+
+#[track_caller]
+fn tells_nothing(what: &str, text: &str) {
+    let lower = text.to_lowercase();
+    for secret in SECRETS {
+        if let Some(at) = lower.find(secret) {
+            let from = lower.floor_char_boundary(at.saturating_sub(80));
+            let to = lower.ceil_char_boundary((at + 60).min(lower.len()));
+            panic!("{what} tells {secret}: …{}…", &lower[from..to]);
+        }
+    }
+}
+
+fn written(dir: &Path, name: &str, run: &Value) {
+    fs::write(dir.join(name), run.to_string()).unwrap();
+}
+
+#[test]
+fn no_name_of_a_machine_leaves_in_any_format() {
+    let dir = scratch();
+    let run = telling();
+    written(dir.path(), "run.json", &run);
+    let store = ["--store", "history.db"];
+    ended(plimsoll(dir.path()).args(["history", "import", "run.json"]).args(store), 0);
+    ended(plimsoll(dir.path()).args(["history", "tag", "last", "zq7xtag"]).args(store), 0);
+    ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this"]).args(store), 0);
+    for format in ["json", "csv", "ndjson", "markdown", "openmetrics", "junit"] {
+        let words = ["export", "last", "--redact", "--format", format];
+        let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
+        tells_nothing(format, &out);
+        tells_nothing(format, &err);
+        assert!(out.contains("host-"), "{format}: {out}");
+        // What is not redacted does tell: the marks are where they are looked for.
+        let (out, _) =
+            ended(plimsoll(dir.path()).args(["export", "last", "--format", format]).args(store), 0);
+        assert!(out.contains(MARK), "{format}");
+    }
+    for from in ["last", "./run.json"] {
+        let words = ["report", from, "--redact", "--html", "page.html"];
+        let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
+        for (what, text) in [
+            ("table", out),
+            ("stderr", err),
+            ("page", fs::read_to_string(dir.path().join("page.html")).unwrap()),
+        ] {
+            tells_nothing(what, &text);
+        }
+    }
+}
+
+#[test]
+fn machines_stay_apart_and_a_redacted_run_is_read_and_compared_as_any_other() {
+    let dir = scratch();
+    written(dir.path(), "run.json", &telling());
+    ended(plimsoll(dir.path()).args(["history", "import", "run.json", "--store", "a.db"]), 0);
+    let export = |store: &str| {
+        let words = ["export", "last", "--redact", "--store", store];
+        ended(plimsoll(dir.path()).args(words), 0).0
+    };
+    let redacted = export("a.db");
+    fs::write(dir.path().join("redacted.json"), &redacted).unwrap();
+    let document: Value = serde_json::from_str(&redacted).unwrap();
+    let ids: Vec<&str> = document["measurements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["case"]["id"].as_str().unwrap())
+        .collect();
+    let mut apart = ids.clone();
+    apart.sort_unstable();
+    apart.dedup();
+    assert_eq!(apart.len(), ids.len(), "{ids:?}");
+    // A finding names its case by the id that the case has.
+    for (finding, id) in document["findings"].as_array().unwrap().iter().zip(&ids[4..]) {
+        let evidence = &finding["evidence"];
+        for named in [
+            &evidence["case"],
+            &evidence["cases"][0],
+            &evidence["steps"][0]["case"],
+            &evidence["steps"][0]["far"]["id"],
+        ] {
+            assert_eq!(named, id);
+        }
+        assert!(finding["text"].as_str().unwrap().starts_with(id), "{finding}");
+    }
+    ended(plimsoll(dir.path()).args(["history", "import", "redacted.json", "--store", "b.db"]), 0);
+    // Too long for a message.
+    assert!(export("b.db") == redacted, "nothing is left to redact");
+    let compare = ["compare", "./redacted.json", "./redacted.json", "--format", "json", "--store", "none"];
+    let (out, _) = ended(plimsoll(dir.path()).args(compare), 0);
+    let compared: Value = serde_json::from_str(&out).unwrap();
+    let found: Vec<&str> =
+        compared["compared"].as_array().unwrap().iter().filter_map(|c| c["case"].as_str()).collect();
+    assert!(ids[4..].iter().all(|id| found.contains(id)), "{found:?}");
+}
