@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::network::Serving;
-use crate::support::{ended, measured, place_for_programs, plimsoll, scratch, skipped, until};
+use crate::support::{ended, interrupt, measured, place_for_programs, plimsoll, scratch, skipped, until};
 
 /// A program of ours in place of likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
@@ -140,7 +140,7 @@ fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
         mark.exists()
     });
     let pid = rustix::process::Pid::from_child(&run);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(pid, interrupt()).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(130));
     let pids = fs::read_to_string(&mark).unwrap();
     pids.split_whitespace().for_each(gone);
@@ -369,7 +369,7 @@ fn what_left_the_session_of_a_tool_ends_with_it() {
 
 #[test]
 fn what_left_the_session_of_a_tool_ends_with_a_run_that_is_killed() {
-    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
+    for signal in [rustix::process::Signal::KILL, interrupt()] {
         let dir = place_for_programs();
         let (pids, mark) = (dir.path().join("pids"), dir.path().join("mark"));
         let script = format!(
@@ -434,7 +434,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
         started().ends_with('\n')
     });
     let pid = rustix::process::Pid::from_child(&run);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(pid, interrupt()).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(130));
     assert!(started().lines().count() < 3, "every attempt was made: {}", started());
     started().split_whitespace().for_each(gone);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
+use rustix::process::Signal;
 
 pub(crate) use crate::common::{skipped, until, valid_operation};
 
@@ -17,6 +18,17 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
         .env("XDG_STATE_HOME", dir.join("state"))
         .timeout(Duration::from_secs(120));
     command
+}
+
+/// The signal by which a test interrupts the program: a script that starts the tests in the background has them ignore
+/// SIGINT, and what is ignored at the start stays ignored.
+pub(crate) fn interrupt() -> Signal {
+    if heeded(Signal::INT) { Signal::INT } else { Signal::TERM }
+}
+
+/// Whether the program, started from here, does not ignore this signal.
+pub(crate) fn heeded(signal: Signal) -> bool {
+    !plimsoll_metal::signal::is_ignored(signal.as_raw())
 }
 
 /// A fresh directory on the disk that holds the build, which is a real file system.

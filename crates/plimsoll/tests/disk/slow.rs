@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, kill_process};
 
 use super::{Loop, PROGRAM, in_own_mounts, measurements, names, possible, with_code};
-use crate::support::{scratch, skipped, until};
+use crate::support::{interrupt, scratch, skipped, until};
 
 /// A compressed disk in memory that takes so many bytes and then fails; taken down again.
 struct Zram(u32);
@@ -259,7 +259,7 @@ fn a_device_that_hangs_does_not_hold_an_interrupt() {
         plimsoll = children(tracer).into_iter().find(|pid| !children(*pid).is_empty());
         plimsoll.is_some()
     });
-    kill_process(Pid::from_raw(plimsoll.unwrap().cast_signed()).unwrap(), Signal::INT).unwrap();
+    kill_process(Pid::from_raw(plimsoll.unwrap().cast_signed()).unwrap(), interrupt()).unwrap();
     let mut out = String::new();
     child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(130), "{out}");
