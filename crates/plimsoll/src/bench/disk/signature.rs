@@ -1,6 +1,6 @@
 //! What a block device holds, by the marks that file systems, partition tables and volume managers leave on it.
 //!
-//! A device that bears any of them is not written to. [`marks`] is a table of bytes at places, [`layouts`] looks closer where
+//! A device that bears any of them is not written to. `marks` is a table of bytes at places, `layouts` looks closer where
 //! a few bytes alone would be found in noise. Both are from the on-disk formats themselves (each format's documentation, or
 //! its header in the Linux source) and hold all that blkid(8) knows; a test compares with it. What is asked: whether
 //! there may be somebody's data. So a checksum need not be right, and a format need not be whole.
