@@ -423,16 +423,7 @@ fn point(sample: &Sample, metric: &str) -> Point {
 
 /// Conditions of the whole case: the time-weighted mean of the samples'.
 fn over_all(samples: &[Sample]) -> Conditions {
-    let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| {
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for sample in samples {
-            if let Some(value) = read(&sample.conditions) {
-                sum += value * sample.elapsed;
-                weight += sample.elapsed;
-            }
-        }
-        (weight > 0.0).then(|| sum / weight)
-    };
+    let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| over_time(samples, read);
     let names = samples.iter().flat_map(|s| s.conditions.more.keys());
     Conditions {
         clock_hz: mean(&|c| c.clock_hz),
@@ -441,6 +432,18 @@ fn over_all(samples: &[Sample]) -> Conditions {
         throttled: mean(&|c| c.throttled),
         more: names.filter_map(|name| Some((name.clone(), mean(&|c| c.more.get(name).copied())?))).collect(),
     }
+}
+
+/// The mean of a condition over the samples that have it, weighted by their time.
+pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) -> Option<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for sample in samples {
+        if let Some(value) = read(&sample.conditions) {
+            sum += value * sample.elapsed;
+            weight += sample.elapsed;
+        }
+    }
+    (weight > 0.0).then(|| sum / weight)
 }
 
 /// The percentiles that are reported, as (name, share).

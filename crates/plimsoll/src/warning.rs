@@ -139,7 +139,11 @@ impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Warning::NotConverged { reached, wanted, by } => {
-                let [reached, wanted] = apart([*reached, *wanted], 1, |x, n| format!("{:.n$} %", x * 100.0));
+                // So many decimals that what was asked for is not shown as nothing.
+                let least = (1..9).find(|n| wanted * 100.0 >= 0.5 * 0.1_f64.powi(*n)).unwrap_or(1);
+                let digits = usize::try_from(least).unwrap_or(1);
+                let [reached, wanted] =
+                    apart([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
                 write!(f, "not converged: ± {reached} where ± {wanted} was asked: {}", wider(*by))
             }
             Warning::FewSamples { n, by } => write!(f, "no interval: {}", more_samples(*n, *by)),
@@ -275,6 +279,8 @@ mod tests {
 
     #[test]
     fn the_rule_and_its_advice_agree_on_every_end() {
+        let tight = Warning::NotConverged { reached: 0.003, wanted: 0.0001, by: EndedBy::Budget }.to_string();
+        assert!(tight.contains("± 0.30 % where ± 0.01 % was asked"), "{tight}");
         let said = Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
         assert!(
             said.starts_with("not converged: ± 3.2 % where ± 1.0 % was asked: 30 samples are the most"),

@@ -95,6 +95,9 @@ impl Figures {
         match self.of_limit {
             None => String::new(),
             Some(share) if share >= 10.0 => "> 999 %".to_owned(),
+            Some(share) if share > 0.0 && share < 1e-4 => "<0.01 %".to_owned(),
+            // Two digits are as wide as the column has room for.
+            Some(share) if share < 1e-3 => percent(share, 2),
             Some(share) => percent(share, 3),
         }
     }

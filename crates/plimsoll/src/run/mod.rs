@@ -12,14 +12,14 @@ use crate::bench::{self, Prepared};
 use crate::case::Case;
 use crate::event::Event;
 use crate::limit::{Evidence, median};
-use crate::measurement::{Maker, Measurement};
+use crate::measurement::{Maker, Measurement, over_time};
 use crate::peer::Companion;
 use crate::plan::Sampling;
 use crate::resolve::Planned;
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WAITED, WrongAnswer,
 };
-use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, Outcome as Ending, StopRule};
+use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MOSTLY_EXCLUDED, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
 use crate::warning::{Loss, Warning};
 
@@ -412,10 +412,18 @@ impl Taken {
         // The first that was seen is the nearest to the cause; threads that share a CPU interrupt each other.
         let own = if crowded { &LOSSES[..2] } else { LOSSES };
         let mut seen = own.iter().filter_map(|(how, read)| {
-            let share = median(self.samples.iter().filter_map(|s| read(&s.conditions)).collect())?;
-            (share > DISTURBED).then_some(Warning::Disturbed { share, how: *how })
+            // Excluded time has one share in the whole document.
+            let share = match how {
+                Loss::SetAside => over_time(&self.samples, read)?,
+                Loss::Throttled | Loss::Stolen | Loss::Waited => {
+                    median(self.samples.iter().filter_map(|s| read(&s.conditions)).collect())?
+                }
+            };
+            (share > DISTURBED).then_some((share, *how))
         });
-        self.facts.warnings.extend(seen.next());
+        // That most of the time is excluded is a warning of its own.
+        let seen = seen.next().filter(|(share, how)| *how != Loss::SetAside || *share <= MOSTLY_EXCLUDED);
+        self.facts.warnings.extend(seen.map(|(share, how)| Warning::Disturbed { share, how }));
     }
 }
 
