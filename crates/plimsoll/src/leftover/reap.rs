@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
@@ -183,7 +183,23 @@ fn opened(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedF
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
+/// The mount that a file was reached by (proc_pid_fdinfo(5), `mnt_id`): a bind mount has the device of what it shows.
+fn mount(file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
+    let text = std::fs::read_to_string(path).map_err(|_| Errno::XDEV)?;
+    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    id.and_then(|id| id.trim().parse().ok()).ok_or(Errno::XDEV)
+}
+
+/// That nothing is mounted on `name`, and it may be entered.
+fn stays_on_its_mount(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let below = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    if mount(below.as_fd())? == mount(parent)? { Ok(()) } else { Err(Errno::XDEV) }
+}
+
 fn remove(parent: BorrowedFd<'_>, name: &str, found: &Stat, most: Contents) -> Result<(), Errno> {
+    stays_on_its_mount(parent, name)?;
     let directory = opened(parent, name)?;
     let stat = rustix::fs::fstat(&directory)?;
     if (stat.st_dev, stat.st_ino) != (found.st_dev, found.st_ino) {
@@ -207,7 +223,7 @@ fn remove(parent: BorrowedFd<'_>, name: &str, found: &Stat, most: Contents) -> R
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
-/// Removes all that is in a directory, following no link and entering no other file system.
+/// Removes all that is in a directory, following no link and entering no other mount.
 fn clear(directory: BorrowedFd<'_>, device: u64, depth: usize) -> Result<(), Errno> {
     let entries = Dir::read_from(directory)?;
     for entry in entries {
@@ -219,6 +235,7 @@ fn clear(directory: BorrowedFd<'_>, device: u64, depth: usize) -> Result<(), Err
         match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::ISDIR | Errno::PERM) if depth > 0 => {
+                stays_on_its_mount(directory, name)?;
                 let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 // A tool may have taken our own rights away.
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory

@@ -205,8 +205,9 @@ impl From<LinkError> for Trouble {
 }
 
 fn named(path: &Path) -> Result<Place, Trouble> {
+    // `/`, `.` and `..`.
     if path.file_name().is_none() {
-        return Err(Errno::INVAL.into());
+        return Err(Errno::ISDIR.into());
     }
     let place = locate(path)?;
     place.is_nobody_elses()?;

@@ -60,3 +60,13 @@ fn what_cannot_be_steady_is_told_before_anything_runs() {
     let reason = measurements(&out)[0]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("without --verify"), "{reason}");
 }
+
+/// Once a pass is over, append cuts its files and begins anew; that must leave room for looking at the clock.
+#[test]
+fn a_pass_with_fewer_blocks_than_the_queue_is_deep_ends() {
+    let dir = scratch();
+    let words = "disk --only disk.io --op append --block 1M --depth 4 --threads 4 --size 8M --cache buffered --samples 2 \
+                 --sample-time 20ms --store none --quiet --json - --dir .";
+    let (out, _) = ended(plimsoll(dir.path()).args(words.split_whitespace()), 0);
+    assert_eq!(measurements(&out)[0]["status"], "ok", "{out}");
+}

@@ -165,7 +165,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     match mark(name, file, bytes)? {
         None => Ok(()),
         Some(what) => Err(RawError::Refused(format!(
-            "{name} holds {what}; nothing was written to it. If it is really not needed, wipefs -a removes the mark"
+            "{name} holds {what}; nothing was written to it. If it is really not needed, remove the mark with wipefs -a, or overwrite it with zeros"
         ))),
     }
 }
@@ -186,8 +186,8 @@ fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
     match mark(&below.name, &file, bytes)? {
         None => Ok(()),
         Some(what) => Err(RawError::Refused(format!(
-            "{name} is a part of {}, which holds {what}; nothing was written to it. If it is really not needed, wipefs -a \
-             {} removes the mark",
+            "{name} is a part of {}, which holds {what}; nothing was written to it. If it is really not needed, remove the \
+             mark with wipefs -a {}, or overwrite it with zeros",
             below.name,
             shown_bytes(path.as_os_str().as_encoded_bytes())
         ))),

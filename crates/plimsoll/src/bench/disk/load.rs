@@ -351,8 +351,12 @@ impl<E: Engine> Loop<E> {
     fn refill(&mut self, most: u64) -> Result<(), LoadError> {
         let (mut left, mut queued) = (most, 0);
         while left > 0 && self.in_flight < self.limit {
-            self.push_next(None)?;
+            let renewed = self.push_next(None)?;
             (left, queued) = (left - 1, queued + 1);
+            // A pass with fewer blocks than the depth would be renewed again and again, and no clock be looked at.
+            if renewed {
+                break;
+            }
             if queued == self.batch {
                 self.engine.submit()?;
                 queued = 0;
@@ -364,18 +368,20 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Queues the next transfer on an idle slot, of which there must be one.
+    /// Queues the next transfer on an idle slot, of which there must be one. Whether another pass began with it.
     #[inline(always)]
-    fn push_next(&mut self, intended_ns: Option<u64>) -> Result<(), LoadError> {
+    fn push_next(&mut self, intended_ns: Option<u64>) -> Result<bool, LoadError> {
         let next = self.source.draw();
-        if next.begins_anew && self.source.doing().uses_up() {
+        let renews = next.begins_anew && self.source.doing().uses_up();
+        if renews {
             self.renew()?;
         }
-        let Some(slot) = self.idle.pop() else { return Ok(()) };
+        let Some(slot) = self.idle.pop() else { return Ok(renews) };
         if let Some(intended_ns) = intended_ns {
             self.slots[slot].intended_ns = intended_ns;
         }
-        self.push(slot, Whole { op: next.op, file: 0, offset: next.offset, len: next.len })
+        self.push(slot, Whole { op: next.op, file: 0, offset: next.offset, len: next.len })?;
+        Ok(renews)
     }
 
     /// Makes the file ready for another pass. That time is not the load's.

@@ -189,3 +189,14 @@ fn the_usual_place_follows_the_xdg_rules() {
     assert_eq!(usual(Some("relative"), Some(home)), expected(&format!("{home}/.local/state")));
     assert_eq!(usual(None, None), None);
 }
+
+#[test]
+fn what_is_mounted_on_a_name_is_not_entered() {
+    let root = opened(CWD, "/").unwrap();
+    assert_eq!(stays_on_its_mount(root.as_fd(), "proc"), Err(Errno::XDEV));
+    let place = place();
+    let parent = opened(CWD, &place.parent).unwrap();
+    std::fs::create_dir(place.parent.join("below")).unwrap();
+    assert_eq!(stays_on_its_mount(parent.as_fd(), "below"), Ok(()));
+    assert_eq!(stays_on_its_mount(parent.as_fd(), "none"), Err(Errno::NOENT));
+}

@@ -10,7 +10,8 @@ pub(super) const LAYOUTS: &[Layout] = &[
     ("a member of a ZFS pool", zfs),
     ("a minix file system", minix),
     ("an HFS file system", hfs),
-    ("a nilfs2 file system", nilfs2_backup),
+    ("an ext2, ext3 or ext4 file system", ext),
+    ("a nilfs2 file system", nilfs2),
     ("the log of an xfs file system", xfs_log),
     ("a partition table (Apple)", apple),
     ("a partition table (Sun)", sun),
@@ -92,10 +93,20 @@ fn hfs(image: &Image<'_>) -> bool {
     block.starts_with(b"BD") && (within || unit > 0 && unit.is_multiple_of(512))
 }
 
-/// The second superblock of nilfs2, 4 KiB before the end: revision 2, and a length that is one (linux/nilfs2_ondisk.h).
-fn nilfs2_backup(image: &Image<'_>) -> bool {
-    let block = image.back(SECTOR, 8 * SECTOR).and_then(|place| image.bytes::<16>(place));
-    block.is_some_and(|block| le16(&block, 6) == 0x3434 && le32(&block, 0) == 2 && le16(&block, 8) <= 1024)
+/// ext2, ext3 and ext4: the magic is two bytes, so blocks must be of 1 KiB to 64 KiB, too (fs/ext4/ext4.h).
+fn ext(image: &Image<'_>) -> bool {
+    let block = image.bytes::<64>(1024);
+    block.is_some_and(|block| le16(&block, 56) == 0xef53 && le32(&block, 24) <= 6)
+}
+
+/// nilfs2, whose magic is two bytes: both superblocks, the second one 4 KiB before the end, have revision 2 and a length
+/// that is one (linux/nilfs2_ondisk.h).
+fn nilfs2(image: &Image<'_>) -> bool {
+    let places = [Some(1024), image.back(SECTOR, 8 * SECTOR)];
+    let blocks = places.into_iter().flatten().filter_map(|place| image.bytes::<16>(place));
+    blocks
+        .into_iter()
+        .any(|block| le16(&block, 6) == 0x3434 && le32(&block, 0) == 2 && le16(&block, 8) <= 1024)
 }
 
 /// An external log of xfs: a record's header at one of the first 512 sectors (xfs_log_format.h).

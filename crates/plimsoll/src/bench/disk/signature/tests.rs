@@ -166,6 +166,8 @@ fn laid_out() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
             &[(SIZE - 4096, &revision.to_le_bytes()), (SIZE - 4090, b"\x34\x34"), (SIZE - 4088, b"\x18\x01")],
         )
     };
+    let first_nilfs = |revision: u32| image(SIZE, &[(1024, &revision.to_le_bytes()), (1030, b"\x34\x34")]);
+    let ext = |blocks: u32| image(SIZE, &[(1048, &blocks.to_le_bytes()), (1080, b"\x53\xef")]);
     let log = |version: u32| {
         let at = 512 * 7;
         image(
@@ -198,6 +200,8 @@ fn laid_out() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     vec![
         ("an HFS file system", hfs(4096), hfs(4095)),
         ("a nilfs2 file system", nilfs(2), nilfs(3)),
+        ("a nilfs2 file system", first_nilfs(2), first_nilfs(3)),
+        ("an ext2, ext3 or ext4 file system", ext(6), ext(7)),
         ("the log of an xfs file system", log(2), log(4)),
         ("a partition table (Apple)", apple(b"PM"), apple(b"XX")),
         ("a partition table (Sun)", sun(0xdabe), sun(0xdabf)),
