@@ -71,7 +71,7 @@ impl Levels {
     fn new(values: &[f64], changes: &[usize]) -> Self {
         let bounds = [&[0], changes, &[values.len()]].concat();
         let segments = || bounds.windows(2).map(|pair| &values[pair[0]..pair[1]]);
-        let medians: Vec<f64> = segments().map(|segment| median_of(segment)).collect();
+        let medians: Vec<f64> = segments().map(median_of).collect();
         let off =
             segments().zip(&medians).flat_map(|(segment, median)| segment.iter().map(move |x| x - median));
         Self { residuals: off.collect(), medians, bounds }
