@@ -344,6 +344,7 @@ fn a_fall_to_zero_is_worse() {
         let one = |value: &f64| {
             let mut made = fixture::measured("network.udp/message=1K", name, unit, 1.0);
             let samples = Samples::new(vec![*value; 5]).unwrap();
+            made.metrics[0].better = if unit == Unit::BytePerSecond { Better::Higher } else { Better::Lower };
             made.metrics[0].samples = vec![*value; 5];
             made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
             fixture::run_of(vec![made])
