@@ -3,6 +3,7 @@
 pub mod link;
 mod loops;
 pub mod openers;
+mod overlays;
 mod served;
 mod sharing;
 pub mod stack;

@@ -227,3 +227,71 @@ fn a_user_that_comes_between_two_cases_ends_the_writing() {
     assert!(reason.contains(&format!("is what {name} reads from")), "{reason}");
     assert_eq!(bytes_of(&second.device), SIZE - 16 * MIB);
 }
+
+/// An overlay of `lo`, `up` and `wk` on `mg`, all below one directory.
+struct Overlay(PathBuf);
+
+impl Overlay {
+    fn new(test: &str, dir: &Path) -> Option<Self> {
+        let below = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+        ["lo", "up", "wk", "mg"].iter().for_each(|name| std::fs::create_dir(dir.join(name)).unwrap());
+        std::fs::File::create(dir.join("lo/f")).unwrap().set_len(SIZE).unwrap();
+        let options = format!("lowerdir={},upperdir={},workdir={}", below("lo"), below("up"), below("wk"));
+        let mounted = run("mount", &["-t", "overlay", "overlay", "-o", &options, &below("mg")]);
+        if !mounted {
+            crate::support::skipped(test, "overlayfs cannot be mounted");
+        }
+        // The first writer copies the file up; its inode number stays that of the layer below.
+        mounted.then(|| {
+            std::fs::File::options().append(true).open(dir.join("mg/f")).unwrap();
+            Overlay(dir.join("mg"))
+        })
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
+    let dir = scratch();
+    const TEST: &str = "a copied-up file on an overlay";
+    if !possible(TEST, &["losetup", "mkfs.ext4"]) {
+        return;
+    }
+    let Some(_overlay) = Overlay::new(TEST, dir.path()) else { return };
+    let (real, shown) = (dir.path().join("up/f"), dir.path().join("mg/f"));
+    for (used, target) in [(&real, &shown), (&shown, &real)] {
+        let Some(first) = Loop::on(TEST, used, &["--offset", "8M"]) else { return };
+        assert!(made_ext4(&first.device));
+        let place = dir.path().join("mnt");
+        let _mounted = Mounted::new(&first.device, &place);
+        let name = first.device.strip_prefix("/dev/").unwrap();
+        let second = Loop::on(TEST, target, &[]).unwrap();
+        refused(&second.device, &real, &[&format!("is what {name} reads from ({name} is mounted on ")]);
+    }
+    // Nothing holds either any more but the marks on them.
+    assert!(run("truncate", &["-s", "0", real.to_str().unwrap()]));
+    assert!(run("truncate", &["-s", &SIZE.to_string(), real.to_str().unwrap()]));
+    for (held, target) in [(&real, &shown), (&shown, &real)] {
+        let device = Loop::on(TEST, target, &[]).unwrap();
+        let open = std::fs::File::open(held).unwrap();
+        let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+        let process = format!("held open by process {} (sleep)", holder.id());
+        refused(&device.device, &real, &[&process]);
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        with_code(&destroying(&device.device), 0);
+    }
+    // Where the path is gone, nobody knows which file it is.
+    let device = Loop::on(TEST, &shown, &[]).unwrap();
+    std::fs::remove_file(&shown).unwrap();
+    one_line(
+        &destroying(&device.device),
+        3,
+        &["on overlayfs whose real file cannot be found", "nothing was written"],
+    );
+}

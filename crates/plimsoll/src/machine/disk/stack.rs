@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::loops::Looped;
+use super::overlays::Overlays;
 use super::served::{self, Kept, Served};
 use super::thing::{FileId, Thing};
 use crate::machine::mounts::DeviceNumber;
@@ -32,6 +33,8 @@ pub struct Node {
     pub from: usize,
     /// A path by which it can be opened, where there is one.
     pub path: Option<PathBuf>,
+    /// The path of a file in whichever mount namespace it was named.
+    pub written: Option<PathBuf>,
     /// The process that holds it open to serve what is above.
     pub server: Option<u32>,
 }
@@ -59,6 +62,8 @@ pub enum Reached {
     },
     /// It is the same medium by another path.
     OtherPath,
+    /// It is the same file in a layer of an overlay, or as an overlay shows it.
+    Overlaid,
 }
 
 /// A device and everything below it, from above.
@@ -80,6 +85,7 @@ impl Stack {
         place: &Path,
         loops: &[Looped],
         fuse: &dyn Fn(DeviceNumber) -> bool,
+        overlays: &Overlays,
     ) -> Stack {
         let mut stack = Stack::default();
         let itself = node(Thing::Block(number), name_of(place), Reached::Itself, 0);
@@ -91,6 +97,7 @@ impl Stack {
             {
                 stack.kept(root, next, served::by_fuse(root, system));
             }
+            stack.overlaid(root, next, overlays);
             stack.step(root, next, loops);
             next += 1;
             if stack.nodes.len() > MOST {
@@ -136,6 +143,23 @@ impl Stack {
         self.swapped(root, at, &name, &place);
         self.served(root, at, &name, &place);
         self.other_paths(root, at, &place);
+    }
+
+    /// The other names of a file on an overlay, or in a layer of one.
+    fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
+        let Node { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
+        match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {
+            None => self.untold.push(format!(
+                "keeps its bytes in {name}, which is a file on overlayfs whose real file cannot be found"
+            )),
+            Some(aliases) => {
+                for alias in aliases {
+                    let shown = shown_bytes(alias.written.as_os_str().as_bytes());
+                    let other = node(alias.thing, shown, Reached::Overlaid, at).at(&alias.path);
+                    self.thing(root, Node { written: Some(alias.written), ..other });
+                }
+            }
+        }
     }
 
     fn behind_loop(&mut self, root: &Root, at: usize, name: &str, loops: &[Looped]) {
@@ -185,7 +209,7 @@ impl Stack {
             let shown = shown_bytes(target.as_os_str().as_bytes());
             let reached = Reached::Served { certain: served.certain };
             let node = node(thing, shown, reached, at).at(&Path::new("/").join(path));
-            self.thing(root, Node { server: Some(server), ..node });
+            self.thing(root, Node { server: Some(server), written: Some(target), ..node });
         }
         if !served.alike.is_empty() {
             self.untold.push(format!(
@@ -251,12 +275,12 @@ impl Stack {
 }
 
 fn node(thing: Thing, name: String, reached: Reached, from: usize) -> Node {
-    Node { thing, name, place: None, reached, from, path: None, server: None }
+    Node { thing, name, place: None, reached, from, path: None, written: None, server: None }
 }
 
 impl Node {
     fn at(self, path: &Path) -> Node {
-        Node { path: Some(path.to_path_buf()), ..self }
+        Node { path: Some(path.to_path_buf()), written: Some(path.to_path_buf()), ..self }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::openers::Watched;
+use super::overlays::Overlays;
 use super::place_of;
 use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
 use super::stack::{Node, Reached, Stack, name_of};
@@ -73,7 +74,8 @@ pub fn examine(root: &Root, number: DeviceNumber) -> Use {
     let mut said = Vec::new();
     let survey = Survey::of(root, &mut said);
     let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
-    let stack = Stack::below(root, number, &place, &survey.loops, &fuse);
+    let overlays = Overlays { root, tables: &survey.tables };
+    let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
     said.extend(stack.untold.iter().cloned());
     let looked = Look { survey, stack: &stack };
     for at in 0..stack.nodes.len() {
@@ -152,6 +154,7 @@ impl Look<'_> {
             Reached::Memory => format!("writes back to {name}, which "),
             Reached::Served { certain: true } => format!("is served from {name}, which "),
             Reached::Served { certain: false } => format!("may be served from {name}, which "),
+            Reached::Overlaid => format!("keeps its bytes in {name} (overlayfs), which "),
             Reached::OtherPath => format!("is the same disk as {name}, which "),
         }
     }
