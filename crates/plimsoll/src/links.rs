@@ -195,7 +195,7 @@ impl Way {
         let same = rustix::process::geteuid().as_raw() != 0 || (self.to_directory && !shared);
         if !may_follow(&self.owners, same, about.st_uid, directory.st_uid) {
             return Err(LinkError::Refused(format!(
-                "'{}' on its way is a symbolic link of user {}, who may lead it anywhere; name the file itself",
+                "'{}' in the path is a symbolic link owned by user {}; use the path of the file itself",
                 crate::text::shown_bytes(name.as_bytes()),
                 about.st_uid
             )));

@@ -72,14 +72,14 @@ impl Trust {
                 Some(interpreter) if interpreter.is_absolute() => next = interpreter,
                 Some(interpreter) => {
                     return Err(format!(
-                        "{} is not run: its interpreter {} is no absolute path",
+                        "{} is not run: its interpreter {} is not an absolute path",
                         shown(path),
                         shown(&interpreter)
                     ));
                 }
             }
         }
-        Err(format!("{} is not run: its interpreter is a script again and again", shown(path)))
+        Err(format!("{} is not run: its interpreters are nested too deeply", shown(path)))
     }
 
     /// Walks to the file as the kernel does.

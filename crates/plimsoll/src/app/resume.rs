@@ -84,7 +84,7 @@ pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
         if let Some(server) = servers.first() {
             let server = crate::text::shown_within(server, 128);
             return Err(Failure::usage(format!(
-                "--resume: run {} was imported, and its file names a server; to measure to it give --server {server}",
+                "--resume: run {} was imported, and its plan names a server; to measure to that server add --server {server}",
                 run.id
             )));
         }

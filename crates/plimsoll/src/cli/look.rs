@@ -17,10 +17,10 @@ pub struct Compare {
     /// End with exit code 1 if anything is worse by more than this share, or lost (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
-    /// What --fail-on and --require make of a figure that A has, and of which B has none or an invalid one
+    /// Whether a figure that A has and B lacks (or has invalid) fails --fail-on and --require
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
-    /// End with exit code 1 also where --fail-on could not notice such a loss: the gate is blind
+    /// End with exit code 1 also where noise could hide a loss from --fail-on (the gate is blind)
     #[arg(long, requires = "fail_on")]
     pub strict: bool,
     /// End with exit code 1 unless B meets this: 'memory.bandwidth/* program >= 80% of limit' (or of baseline, or a

@@ -242,9 +242,7 @@ impl Device {
                 let device = crate::text::shown_bytes(consent.device.as_os_str().as_encoded_bytes());
                 Err(clap::Error::raw(
                     clap::error::ErrorKind::MissingRequiredArgument,
-                    format!(
-                        "--destroy-data-on {device} measures nothing by itself: give --target {device} as well\n"
-                    ),
+                    format!("--destroy-data-on requires --target: add --target {device}\n"),
                 ))
             }
             (device, consent) => Ok(device.map(|device| RawTarget { device, consent })),

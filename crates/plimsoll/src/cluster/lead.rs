@@ -102,7 +102,9 @@ pub fn introduced(fabric: &Fabric, own: Hello, interrupts: &Receiver<()>) -> Res
             None => deadline = after(PATIENCE),
             Some(Incoming::From(rank, Message::Hello(hello))) => drop(hellos.insert(rank, *hello)),
             Some(Incoming::From(rank, _)) => {
-                return Err(format!("rank {rank} began with another word than hello"));
+                return Err(format!(
+                    "rank {rank} sent an unexpected first message; start the same program on all nodes"
+                ));
             }
             Some(Incoming::Lost(rank, why)) => return Err(format!("rank {rank} is lost: {why}")),
         }

@@ -142,7 +142,7 @@ impl Gate {
             self.up_to.map_or("by any amount".to_owned(), |up_to| format!("by up to {}", percent(up_to, 2)));
         (blind > 0).then(|| {
             format!(
-                "gate blind: {blind} of {of} figures could change {by} without --fail-on {share} noticing; plimsoll doctor measures the noise between runs, more runs on each side make it smaller"
+                "gate blind: noise hides changes {by} in {blind} of {of} figures from --fail-on {share}; run plimsoll doctor, or compare more runs"
             )
         })
     }

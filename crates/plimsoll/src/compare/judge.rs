@@ -182,7 +182,7 @@ fn hidden(noise: f64, others: bool, blind: bool) -> &'static str {
         () if others => {
             "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
         }
-        () if blind => "the noise between runs hides a loss as small as --fail-on names: see plimsoll doctor",
+        () if blind => "the noise between runs exceeds --fail-on: run plimsoll doctor, or compare more runs",
         () => "the interval reaches beyond the noise between runs: take more samples",
     }
 }

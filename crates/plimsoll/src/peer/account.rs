@@ -95,7 +95,7 @@ impl Account {
     pub fn contradicts(&self, figure: f64, unit: Unit, life: f64) -> Option<String> {
         let Seconds { least, most } = self.seconds;
         if !self.amount.is_finite() || least > most || least.is_nan() || most.is_nan() {
-            return Some("its count of work or its time is no number".to_owned());
+            return Some("its amount of work or its time is not a number".to_owned());
         }
         if least > life * TOLERANCE + MOMENT {
             return Some(format!(

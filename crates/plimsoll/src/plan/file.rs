@@ -134,7 +134,7 @@ const REFUSED: &[(&[&str], &str)] = &[
 pub const SERVER: &str = "server";
 
 /// Why a plan file has none.
-const NO_SERVER: &str = "a plan file may not name a server: what it loads is for whoever runs the plan to say; give --server on the command line";
+const NO_SERVER: &str = "a plan file cannot name a server; give --server on the command line";
 
 /// Whose words a plan's text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

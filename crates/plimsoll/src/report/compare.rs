@@ -251,7 +251,7 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
     let outliers = rows.iter().filter(|row| row.outliers > 0).count();
     if outliers > 0 {
         notes.push(format!(
-            "noise without outlying runs, one for each ten, in {outliers} of {} rows (generalised ESD test)",
+            "outliers excluded from the noise in {outliers} of {} rows (generalised ESD test, at most one per ten runs)",
             rows.len()
         ));
     }

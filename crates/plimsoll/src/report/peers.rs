@@ -199,7 +199,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 }
 
 /// What the ratio is: it is not that of the two figures beside it.
-pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' own ratios [its 95 % interval]; where the ratio of the two medians is another, it is named";
+pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [its 95 % interval]; the ratio of the two medians is shown where it differs";
 
 /// What stands above [`Compared::cells`].
 pub(super) const HEAD: [&str; 9] =

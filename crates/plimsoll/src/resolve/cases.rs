@@ -94,7 +94,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     if cpus > 0 && threads > most {
         let s = if cpus == 1 { "" } else { "s" };
         candidate.feasible = Err(CannotMeasure::not_here(format!(
-            "{threads} threads are too many for {cpus} CPU{s}: each sample waits until all have had several turns; use --threads {most} or fewer"
+            "{threads} threads are too many for {cpus} CPU{s}: samples would take minutes; use --threads {most} or fewer"
         )));
     }
 }

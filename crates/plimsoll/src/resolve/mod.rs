@@ -165,7 +165,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
     let mut all = groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| bench::find(name));
     match all.any(|benchmark| benchmark.keys().contains(&file::SERVER)) {
         true => Ok(()),
-        false => Err(other("--server: no benchmark of the plan measures a network; leave it out")),
+        false => Err(other("--server requires a network benchmark in the plan; leave --server out")),
     }
 }
 

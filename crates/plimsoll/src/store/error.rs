@@ -180,7 +180,7 @@ impl StoreError {
             (Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied), _) => Self::NotWritable {
                 file: shown,
                 why: format!(
-                    "SQLite cannot open it or its journal ({extended}): look at the rights of its directory, and whether files are left ('ulimit -n')"
+                    "SQLite cannot open it or its journal ({extended}): check the permissions of its directory and the limit of open files ('ulimit -n')"
                 ),
             },
             (Some(ErrorCode::DiskFull), _) => Self::Failed { file: shown, why: full(file) },

@@ -85,8 +85,8 @@ impl Claim {
             == (self.stack.certain(), self.sequence, self.bytes);
         if !same {
             return Err(RawError::Refused(format!(
-                "{name} is not what it was a moment ago: its size, or what is below it, has changed; nothing more is \
-                 written to it"
+                "{name} changed after it was checked (its size, or the devices below it); nothing more is written \
+                 to it"
             )));
         }
         Ok(Found { below: now.below, unseen })
@@ -119,8 +119,8 @@ fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
             Err(RawError::Refused(format!("{} became another device while it was looked at", below.name)))
         }
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Err(RawError::Refused(format!(
-            "{name} reads from {}, which is in use: the kernel gives no exclusive claim on that (EBUSY), so it is mounted, \
-             perhaps in another mount namespace, or part of another device; nothing was written to it",
+            "{name} reads from {}, which is in use (EBUSY): it is mounted, perhaps in another mount namespace, or part of \
+             another device; nothing was written to it",
             below.name
         ))),
         // Without the right to open it there is no claim on it; who uses it has been looked at.
@@ -139,7 +139,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>
         let Some((opener, place)) = seen.holder else {
             let unseen = (seen.unseen > 0).then(|| {
                 format!(
-                    "some processes' open files cannot be looked at by this user: those of {}",
+                    "this user cannot see the open files of {} processes; run as root to check them",
                     seen.unseen
                 )
             });
@@ -177,7 +177,7 @@ fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
     }
     let unread = |why: String| {
         RawError::Refused(format!(
-            "{name} is a part of {}, which cannot be read, so nobody knows whose it is ({why}); nothing was written to it",
+            "{name} is a part of {}, which cannot be read to look for other data ({why}); nothing was written to it",
             below.name
         ))
     };
@@ -215,7 +215,7 @@ fn mark(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawError>
         file.read_exact_at(&mut part, offset).map(|()| part)
     };
     let unread = |error: std::io::Error| {
-        RawError::Failed(format!("{name} cannot be read, so nobody knows what is on it: {error}"))
+        RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))
     };
     let head = part(0, HEAD).map_err(unread)?;
     let tail = part(bytes.saturating_sub(TAIL as u64), TAIL).map_err(unread)?;

@@ -81,7 +81,7 @@ impl std::fmt::Display for Found {
             Found::Only(byte) => write!(f, "nothing but {byte:02x}"),
             Found::Of(offset) => write!(f, "data written for offset {offset}"),
             Found::Own(Some(generation)) => write!(f, "write number {generation}"),
-            Found::Own(None) => f.write_str("data written for this place with other bytes in it"),
+            Found::Own(None) => f.write_str("the right sector with corrupted bytes"),
             Found::Foreign(head) => {
                 write!(f, "data that plimsoll did not write, {:016x}…", u64::from_be_bytes(*head))
             }

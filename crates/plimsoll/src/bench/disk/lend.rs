@@ -151,7 +151,7 @@ impl Lender {
         Some(Warning::Other {
             code: "tool-shares-file".to_owned(),
             text: format!(
-                "no room for a place of its own for the reference tool ({why}): it writes where the case does, and that is filled anew after each of its turns"
+                "no room for a separate test file for the reference tool ({why}): it writes to the case's file, which is filled again after each of its samples"
             ),
         })
     }

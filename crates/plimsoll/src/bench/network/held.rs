@@ -160,7 +160,7 @@ impl Held {
                 came,
                 reached: PACKETS,
                 code: "policed",
-                what: format!("{whose} drops what comes in by {device} beyond {}", bits(rate)),
+                what: format!("a policer of {whose} on {device} drops traffic above {}", bits(rate)),
                 remedy: "see `tc filter` there".to_owned(),
             });
         }

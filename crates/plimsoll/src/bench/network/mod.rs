@@ -150,7 +150,7 @@ impl Placement {
 /// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
 fn foreign_datagrams(count: u64) -> Option<Warning> {
     let text = format!(
-        "{count} datagrams that are not part of this measurement came to its ports; they are not counted"
+        "{count} foreign datagrams arrived at the ports of the measurement; they are excluded from the figure"
     );
     (count > 0).then(|| Warning::Other { code: "foreign-datagrams".to_owned(), text })
 }

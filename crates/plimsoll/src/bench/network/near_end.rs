@@ -320,7 +320,7 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
     }
     if tried.is_empty() {
         return Err(CannotMeasure::far_end(
-            "the far end has no address of the family of --bind; name one of the same family",
+            "the server has no address of the same IP version as --bind; use a --bind address of the server's IP version",
         ));
     }
     Err(CannotMeasure::far_end(format!(

@@ -44,7 +44,7 @@ impl Process {
                 true => (plain(&e, "this process"), ""),
                 false => (e.to_string(), "; see `ulimit -u`"),
             };
-            CannotMeasure::environment(format!("cannot start the far end's process: {why}{remedy}"))
+            CannotMeasure::environment(format!("cannot start the private server: {why}{remedy}"))
         })
     }
 

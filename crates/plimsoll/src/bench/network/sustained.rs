@@ -169,7 +169,7 @@ impl Watch {
             facts.warnings.push(Warning::Other {
                 code: "token-bucket".to_owned(),
                 text: format!(
-                    "a token bucket on the way {word}: {} for {} s ({bytes} beyond the base rate), and then {}; the figure is the base rate",
+                    "token bucket on the path ({word}): burst of {} for {} s ({bytes} above the base rate), then {}; the figure is the base rate",
                     bits(burst),
                     significant(until, 2),
                     bits(base),

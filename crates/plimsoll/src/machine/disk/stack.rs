@@ -197,8 +197,8 @@ impl Stack {
         self.kept(root, at, served);
         if !certain {
             self.remarks.push(format!(
-                "{name} is served by a process that is not known here, perhaps on another machine: who else uses what it \
-                 keeps there cannot be seen from here"
+                "the server of {name} is unknown, perhaps on another machine: plimsoll cannot see who else uses its \
+                 storage"
             ));
         }
     }

@@ -266,7 +266,9 @@ impl Look<'_> {
         }
         let unseen = self.survey.tables.unseen;
         if unseen > 0 {
-            said.push(format!("some processes' mounts cannot be looked at by this user: those of {unseen}"));
+            said.push(format!(
+                "this user cannot see the mounts of {unseen} processes; run as root to check them"
+            ));
         }
         // The first namespace has this number in every kernel (include/linux/proc_ns.h, PROC_PID_INIT_INO).
         let first = self

@@ -81,7 +81,7 @@ impl Peer for Ping {
         let [least, mean, most] = line?;
         if !(least <= mean && mean <= most) {
             return Err(format!(
-                "its mean of {mean} ms is not between its least {least} ms and its most {most} ms"
+                "its mean {mean} ms is not between its minimum {least} ms and maximum {most} ms"
             ));
         }
         // The next echo may leave before the last one is back; so only one is known to fit its life.

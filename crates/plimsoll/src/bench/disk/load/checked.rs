@@ -160,7 +160,7 @@ mod tests {
         assert!(error.contains("checksum"), "{error}");
         // Both descriptors see it, and plimsoll knows what it did there.
         for says in [
-            "; read: data written for this place with other bytes in it; read again: the same as at first; ",
+            "; read: the right sector with corrupted bytes; read again: the same as at first; ",
             "past the page cache: the same as at first; plimsoll wrote there when it filled the file and not since; ",
             "the device, its driver or another program lost, changed or misplaced the data",
         ] {

@@ -381,7 +381,8 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
         Place::Server { address, .. } => {
             let addresses = address.resolve()?;
             let family = |a: &&SocketAddr| setup.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
-            let none = || CannotMeasure::far_end("the far end has no address of the family of --bind");
+            let none =
+                || CannotMeasure::far_end("the server has no address of the same IP version as --bind");
             addresses.iter().find(family).copied().ok_or_else(none)?
         }
         Place::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),

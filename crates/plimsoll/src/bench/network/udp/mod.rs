@@ -259,7 +259,7 @@ impl Datagrams {
 
     fn searched(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let Amount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("a search lasts for a time, not for an amount"));
+            return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
         };
         // The longest of its trials is shorter than all of them together, and the server must allow it.
         let allowed = Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL;
@@ -306,9 +306,7 @@ fn not_converged((low, high): (f64, f64)) -> Warning {
     };
     Warning::Other {
         code: "search-not-converged".to_owned(),
-        text: format!(
-            "the search ended before it was clear which rate {from} fills a queue; give a longer --sample-time"
-        ),
+        text: format!("not converged: the lossless rate is {from}; give a longer --sample-time"),
     }
 }
 
