@@ -39,6 +39,7 @@ pub mod stats;
 pub mod store;
 pub mod text;
 pub mod traffic;
+pub mod trust;
 pub mod wall;
 pub mod warning;
 pub mod wire;

@@ -5,15 +5,19 @@
 //! the setting may be off. So each link on the way is judged here by its owner, and what was judged stays open: nobody can put
 //! another thing in its place.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fstatfs, open, openat, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, fstat, fstatfs, open, openat, readlinkat, stat, statat,
+};
 use rustix::io::Errno;
+
+use crate::trust::owners;
 
 /// Most links on the way, as in the kernel (path_resolution(7)).
 const MOST_LINKS: usize = 40;
@@ -65,9 +69,7 @@ impl From<Errno> for LinkError {
 /// # Errors
 /// [`LinkError::Refused`] for a link that cannot be trusted; else what the system says of the directories.
 pub fn locate(path: &Path) -> Result<Place, LinkError> {
-    let mut way =
-        Way { here: open(".", LOOK | OFlags::DIRECTORY, Mode::empty())?, rest: VecDeque::new(), links: 0 };
-    way.put_before(path)?;
+    let mut way = Way::along(path, false)?;
     loop {
         let name = way.rest.pop_front().ok_or(Errno::ISDIR)?;
         if let Some(place) = way.step(name)? {
@@ -76,14 +78,30 @@ pub fn locate(path: &Path) -> Result<Place, LinkError> {
     }
 }
 
-/// Refuses a path that leads through a link that cannot be trusted. Whatever else is wrong with it is left to who uses it.
+/// Follows a path to a directory; gives it open, and its path without links, which leads there now.
+///
+/// Root follows more links to a directory than to a file: also that of a user in a directory that he alone may write.
 ///
 /// # Errors
-/// Which link.
-pub fn trusted(path: &Path) -> Result<(), String> {
-    match locate(path) {
-        Err(LinkError::Refused(why)) => Err(why),
-        _ => Ok(()),
+/// [`LinkError::Refused`] for a link that cannot be trusted; else what the system says.
+pub fn directory(path: &Path) -> Result<(OwnedFd, PathBuf), LinkError> {
+    let mut way = Way::along(path, true)?;
+    while let Some(name) = way.rest.pop_front() {
+        let Some(place) = way.step(name)? else { continue };
+        let nofollow = match place.found {
+            Found::Nothing => return Err(Errno::NOENT.into()),
+            Found::Something(_) => OFlags::NOFOLLOW,
+            Found::Open => OFlags::empty(),
+        };
+        let flags = LOOK | OFlags::DIRECTORY | nofollow;
+        way.here = openat(&place.directory, &place.name, flags, Mode::empty())?;
+    }
+    let link = format!("/proc/self/fd/{}", way.here.as_raw_fd());
+    let real = std::fs::read_link(link).or_else(|_| path.canonicalize())?;
+    let (reached, named) = (fstat(&way.here)?, stat(&real)?);
+    match (reached.st_dev, reached.st_ino) == (named.st_dev, named.st_ino) {
+        true => Ok((way.here, real)),
+        false => Err(Errno::NOENT.into()),
     }
 }
 
@@ -92,9 +110,20 @@ struct Way {
     here: OwnedFd,
     rest: VecDeque<OsString>,
     links: usize,
+    /// Whose links are followed.
+    owners: BTreeSet<u32>,
+    /// It ends at a directory.
+    to_directory: bool,
 }
 
 impl Way {
+    fn along(path: &Path, to_directory: bool) -> Result<Self, LinkError> {
+        let here = open(".", LOOK | OFlags::DIRECTORY, Mode::empty())?;
+        let mut way = Way { here, rest: VecDeque::new(), links: 0, owners: owners(), to_directory };
+        way.put_before(path)?;
+        Ok(way)
+    }
+
     /// Puts the components of a path before the rest.
     fn put_before(&mut self, path: &Path) -> Result<(), LinkError> {
         let mut parts = VecDeque::new();
@@ -161,8 +190,10 @@ impl Way {
         if self.links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        let me = rustix::process::geteuid().as_raw();
-        if !may_follow(me, about.st_uid, fstat(&self.here)?.st_uid) {
+        let directory = fstat(&self.here)?;
+        let shared = directory.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
+        let same = rustix::process::geteuid().as_raw() != 0 || (self.to_directory && !shared);
+        if !may_follow(&self.owners, same, about.st_uid, directory.st_uid) {
             return Err(LinkError::Refused(format!(
                 "'{}' on its way is a symbolic link of user {}, who may lead it anywhere; name the file itself",
                 crate::text::shown_bytes(name.as_bytes()),
@@ -178,10 +209,11 @@ impl Way {
     }
 }
 
-/// Whether a user follows a link: his own, root's, and, but for root, also that of whoever owns the directory. The last is the
-/// kernel's rule, which it keeps for directories that all may write and that are sticky; here it holds for all.
-fn may_follow(me: u32, link: u32, directory: u32) -> bool {
-    link == me || link == 0 || (me != 0 && link == directory)
+/// Whether a link is followed: that of a trusted owner, and where `same` also that of whoever owns the directory. The last is
+/// the kernel's rule, which it keeps for directories that all may write and that are sticky; here it holds for all, and for
+/// root only on the way to a directory, through one that nobody else may write.
+fn may_follow(owners: &BTreeSet<u32>, same: bool, link: u32, directory: u32) -> bool {
+    owners.contains(&link) || (same && link == directory)
 }
 
 /// Whether the directory is the kernel's: its links lead to what is open.
@@ -227,7 +259,7 @@ fn is_planted(me: u32, owner: u32, directory: u32, mode: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 
@@ -278,10 +310,62 @@ mod tests {
     #[test]
     fn links_are_judged_by_their_owner() {
         let (root, me, other) = (0, 1000, 1001);
-        assert!(may_follow(me, me, root) && may_follow(me, root, root) && may_follow(root, root, other));
-        assert!(may_follow(me, other, other), "a directory whose owner made the link");
-        assert!(!may_follow(me, other, root) && !may_follow(me, other, me));
-        assert!(!may_follow(root, other, root) && !may_follow(root, other, other), "root follows nobody");
+        let mine = BTreeSet::from([root, me]);
+        let roots = BTreeSet::from([root]);
+        assert!(may_follow(&mine, true, me, root) && may_follow(&mine, true, root, root));
+        assert!(may_follow(&roots, false, root, other));
+        assert!(may_follow(&mine, true, other, other), "a directory whose owner made the link");
+        assert!(!may_follow(&mine, true, other, root) && !may_follow(&mine, true, other, me));
+        assert!(!may_follow(&roots, false, other, root) && !may_follow(&roots, false, other, other));
+        assert!(
+            may_follow(&BTreeSet::from([root, 65_534]), false, 65_534, 65_534),
+            "root has no number here"
+        );
+    }
+
+    #[test]
+    fn a_directory_is_reached_open_and_by_a_path_without_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("a/b")).unwrap();
+        fs::write(real.join("file"), "").unwrap();
+        symlink("a/../a/b", real.join("link")).unwrap();
+        for path in ["a/b", "link", "link/.", "link/../b", "a/b/../../link"] {
+            let (open, path) = directory(&dir.path().join(path)).unwrap();
+            assert_eq!(path, real.join("a/b"));
+            assert_eq!(fstat(open).unwrap().st_ino, fs::metadata(&path).unwrap().ino());
+        }
+        assert_eq!(directory(Path::new("/")).unwrap().1, Path::new("/"));
+        assert_eq!(directory(Path::new(".")).unwrap().1, std::env::current_dir().unwrap());
+        assert_eq!(directory(Path::new("/proc/self/cwd")).unwrap().1, std::env::current_dir().unwrap());
+        for (path, errno) in [("file", Errno::NOTDIR), ("none", Errno::NOENT), ("file/under", Errno::NOTDIR)]
+        {
+            match directory(&real.join(path)) {
+                Err(LinkError::Failed(e)) => assert_eq!(Errno::from_io_error(&e), Some(errno), "{path}"),
+                other => panic!("{path}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn root_follows_a_users_link_to_a_directory_where_that_user_alone_may_write() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir_all(&home).unwrap();
+        fs::create_dir(dir.path().join("data")).unwrap();
+        symlink("../data", home.join("link")).unwrap();
+        std::os::unix::fs::chown(&home, Some(4242), None).unwrap();
+        std::os::unix::fs::lchown(home.join("link"), Some(4242), None).unwrap();
+        let mode = |mode: u32| fs::set_permissions(&home, PermissionsExt::from_mode(mode)).unwrap();
+        for (bits, follows) in [(0o755, true), (0o775, false), (0o1777, false)] {
+            mode(bits);
+            let found = directory(&home.join("link"));
+            assert_eq!(found.is_ok(), follows, "{bits:o}: {found:?}");
+            assert!(matches!(locate(&home.join("link")), Err(LinkError::Refused(_))), "to a file: {bits:o}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "program",
     "random",
     "wall",
+    "trust",
     "links",
     "leftover",
     "quantity",

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::sides::History;
 use super::{Failure, code, complain, printed, target, unwritten};
 use crate::cli::Compare;
-use crate::compare::{self, Comparison, Holds, Requirement, Side};
+use crate::compare::{self, Comparison, Holds, Missing, Requirement, Side};
 use crate::document::Run;
 use crate::label;
 use crate::limit::median;
@@ -28,12 +28,11 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let [a, b] = history.sides(&typed.a, &typed.b)?;
     let floors = history.floors([&a, &b])?;
     let comparison = compare::compare(&a, &b, &floors, typed.fail_on);
-    let missing = Missing::of(typed);
-    let held: Vec<Holds> =
-        latest(&b).map(|run| held_of_both(&requirements, &run, &a, missing)).unwrap_or_default();
+    let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
+    let held = held_of_both(&requirements, [&a, &b], missing);
     let shown = if typed.all { Shown::All } else { Shown::Telling };
     let text = match typed.format.as_str() {
-        "markdown" => markdown(&comparison, &held, shown),
+        "markdown" => markdown(&comparison, &held, shown, missing),
         "json" => json(&comparison, &held)?,
         _ => table(&comparison, &held, shown, &Style::detect(Wishes::default())),
     };
@@ -44,19 +43,6 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
     Ok(ExitCode::from(verdict(&comparison, &held, missing, typed.strict)))
-}
-
-/// What a figure that the second side has lost means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
-    Fail,
-    Ignore,
-}
-
-impl Missing {
-    fn of(typed: &Compare) -> Self {
-        if typed.missing == "ignore" { Self::Ignore } else { Self::Fail }
-    }
 }
 
 /// The last run of a side, with the cases that only runs before it have.
@@ -75,13 +61,17 @@ fn latest(side: &Side) -> Option<Run> {
     Some(all)
 }
 
-/// The requirements against the second side, and what it lacks of what the first has.
-fn held_of_both(requirements: &[Requirement], run: &Run, a: &Side, missing: Missing) -> Vec<Holds> {
-    let mut all = held(requirements, run, a);
-    if missing == Missing::Fail {
-        all.extend(requirements.iter().flat_map(|one| one.lost(run, &a.runs)));
+/// The requirements against the last run of the second side, and what it lacks of what the runs before it and the first side
+/// have. Where that is to be ignored, the last run that has a case stands for the side.
+fn held_of_both(requirements: &[Requirement], [a, b]: [&Side; 2], missing: Missing) -> Vec<Holds> {
+    let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
+    match missing {
+        Missing::Ignore => latest(b).map(|run| held(requirements, &run, a)).unwrap_or_default(),
+        Missing::Fail => {
+            let lost = requirements.iter().flat_map(|one| one.lost(last, earlier, &a.runs));
+            held(requirements, last, a).into_iter().chain(lost).collect()
+        }
     }
-    all
 }
 
 /// The requirements, read.
@@ -177,4 +167,35 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
         code = if strict { code::VERDICT } else { code };
     }
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_case_that_only_an_earlier_run_has_is_not_met() {
+        let whole = fixture::run();
+        let mut killed = whole.clone();
+        killed.measurements.remove(0);
+        let side = |runs: &[&Run]| Side {
+            name: "side".to_owned(),
+            runs: runs.iter().map(|run| (*run).clone()).collect(),
+        };
+        let required = requirements(&["cpu.peak/*f64* rate >= 1".to_owned()]).unwrap();
+        let unmet = |b: &[&Run], missing| -> Vec<String> {
+            let held = held_of_both(&required, [&side(&[&killed]), &side(b)], missing);
+            assert!(!held.is_empty());
+            held.into_iter().filter(|one| !one.met).map(|one| one.found).collect()
+        };
+        assert_eq!(unmet(&[&whole, &killed], Missing::Fail), ["missing in the last run of B"]);
+        for (b, missing) in [
+            ([&killed, &whole].as_slice(), Missing::Fail),
+            (&[&whole, &killed], Missing::Ignore),
+            (&[&whole], Missing::Fail),
+        ] {
+            assert!(unmet(b, missing).is_empty(), "{missing:?}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The cases of each side, and which of them belong together.
 
 use std::collections::{HashMap, HashSet};
+use std::ptr;
 
 use super::judge::OfRun;
 use super::{Side, alike};
@@ -75,10 +76,18 @@ impl<'a> Figures<'a> {
         Self { case, node, name, all: Vec::new(), without: Vec::new() }
     }
 
+    /// The runs of its side that have nothing of it, not even a failure; a published table lacks nothing.
+    pub(super) fn absent<'s>(&self, side: &'s Side) -> Vec<&'s Run> {
+        let runs = self.all.iter().map(|taken| taken.run).chain(self.without.iter().map(|one| one.run));
+        let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
+        let lacks = |run: &&Run| !side.is_published() && !has.contains(&ptr::from_ref(*run));
+        side.runs.iter().filter(lacks).collect()
+    }
+
     /// The metric in each run; `None` where one has another unit.
     pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
         // What a run repeats stands together.
-        let runs = self.all.chunk_by(|a, b| std::ptr::eq(a.run, b.run));
+        let runs = self.all.chunk_by(|a, b| ptr::eq(a.run, b.run));
         let repeats = runs.map(|run| -> Vec<&MetricResult> {
             let metrics = run.iter().flat_map(|taken| &taken.measurement.metrics);
             metrics.filter(|metric| metric.name == wanted.name).collect()

@@ -4,6 +4,7 @@ use super::{Compared, Noise, Verdict};
 use crate::bench::Better;
 use crate::limit::median;
 use crate::measurement::MetricResult;
+use crate::quantity::Unit;
 use crate::stats::holm;
 
 /// The chance that a comparison of two alike runs calls anything real, over all its metrics.
@@ -49,8 +50,10 @@ impl OfRun {
 /// One side's figure as a logarithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Median over its runs; `None` where one is not above zero.
+    /// Median over its runs; `None` where half of them or more are not above zero.
     centre: Option<f64>,
+    /// Whether half of its runs or more are not above zero.
+    at_zero: bool,
     /// Standard error within a run, from the interval of its samples.
     error: f64,
     runs: f64,
@@ -58,11 +61,18 @@ pub(super) struct Evidence {
 
 impl Evidence {
     pub(super) fn of(runs: &[OfRun]) -> Self {
-        let log = |run: &OfRun| (run.median > 0.0 && run.median.is_finite()).then(|| run.median.ln());
+        // What is not above zero lies below whatever is.
+        let log = |run: &OfRun| match run.median {
+            x if !x.is_finite() => None,
+            x if x > 0.0 => Some(x.ln()),
+            _ => Some(f64::NEG_INFINITY),
+        };
         let logs: Option<Vec<f64>> = runs.iter().map(log).collect();
+        let middle = logs.and_then(median);
         let errors: Vec<f64> = runs.iter().filter_map(|run| run.error).collect();
         Self {
-            centre: logs.and_then(median),
+            centre: middle.filter(|middle| middle.is_finite()),
+            at_zero: middle == Some(f64::NEG_INFINITY),
             error: median(errors).unwrap_or(0.0),
             runs: runs.len().max(1) as f64,
         }
@@ -95,10 +105,7 @@ impl Judged {
             return blank;
         };
         let Some((a, b)) = centres else {
-            let same = blank.a == blank.b;
-            blank.verdict = if same { Verdict::Same } else { Verdict::Undecided };
-            blank.why = (!same).then(|| "there is no ratio to zero".to_owned());
-            return blank;
+            return self.without_ratio(blank, better);
         };
         let difference = b - a;
         blank.difference = Some(difference.exp_m1());
@@ -134,24 +141,49 @@ impl Judged {
             () => Verdict::Undecided,
         };
         if blank.verdict == Verdict::Undecided {
-            let noisy = || match () {
-                () if noise.smallest() > LARGEST_FOR_SAME.ln_1p() => {
-                    "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
-                }
-                () if difference.abs() <= smallest && far => {
-                    "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
-                }
-                () if blind => {
-                    "the noise between runs hides a loss as small as --fail-on names: see plimsoll doctor"
-                }
-                () => "the interval reaches beyond the noise between runs: take more samples",
-            };
             let known = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
             // With such a cause any loss would have been undecided.
             blank.unseen = blank.unseen.filter(|_| known.is_none());
-            blank.why = Some(known.unwrap_or_else(|| noisy().to_owned()));
+            let others = difference.abs() <= smallest && far;
+            blank.why = Some(known.unwrap_or_else(|| hidden(noise.smallest(), others, blind).to_owned()));
         }
         blank
+    }
+
+    /// Where one side has no logarithm. What works no more is worse, whatever the noise; so is a share that had been zero and
+    /// is now beyond the loss that is asked for. All else has no ratio.
+    fn without_ratio(self, mut blank: Compared, better: Better) -> Compared {
+        let (a, b) = (blank.a, blank.b);
+        let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);
+        let gone = better == Better::Higher && self.a.centre.is_some() && self.b.at_zero;
+        let risen = a == 0.0 && share.is_some_and(|share| b > share);
+        let fallen = b == 0.0 && share.is_some_and(|share| a > share);
+        // No neighbour takes all of a figure.
+        let cause = self.excluded.or(self.foreign.filter(|_| !gone));
+        (blank.verdict, blank.why) = match cause {
+            _ if a == b => (Verdict::Same, None),
+            Some(cause) => (Verdict::Undecided, Some(cause)),
+            None if gone || risen => (Verdict::Worse, None),
+            None if fallen => (Verdict::Better, None),
+            None => (Verdict::Undecided, Some("there is no ratio to zero".to_owned())),
+        };
+        blank.difference = (gone || fallen).then(|| (b / a - 1.0).max(-1.0));
+        blank
+    }
+}
+
+/// Why a noise (as a logarithm) hides what a difference is; `others` where they took as much of the time, `blind` where it hides
+/// the loss that is asked for.
+fn hidden(noise: f64, others: bool, blind: bool) -> &'static str {
+    match () {
+        () if noise > LARGEST_FOR_SAME.ln_1p() => {
+            "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
+        }
+        () if others => {
+            "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
+        }
+        () if blind => "the noise between runs hides a loss as small as --fail-on names: see plimsoll doctor",
+        () => "the interval reaches beyond the noise between runs: take more samples",
     }
 }
 

@@ -22,7 +22,7 @@ pub use judge::{FAMILY, Judged};
 use judge::{MOST_TAKEN, OfRun};
 pub use noise::{Floor, Floors, Noise};
 pub use require::{Holds, Requirement};
-pub use uncompared::{Has, Kind, Standing, Uncompared};
+pub use uncompared::{Has, Kind, Missing, Standing, Uncompared};
 
 use crate::bench::{self, Better};
 use crate::case::Case;
@@ -150,9 +150,13 @@ pub fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> C
     let (cases_a, cases_b) = (Figures::of(a, many), Figures::of(b, many));
     let pairs = paired(&cases_a, &cases_b);
     let of_pairs: Vec<Vec<Compared>> = pairs.iter().map(|pair| metrics(pair, floors, fail_on)).collect();
-    let uncompared = uncompared::find([a, b], [&cases_a, &cases_b], &pairs, &of_pairs);
+    let counts: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
     let mut compared: Vec<Compared> = of_pairs.into_iter().flatten().collect();
     judge::correct(&mut compared);
+    let mut rest = compared.as_slice();
+    let of_pairs = counts.into_iter().map(|n| rest.split_off(..n).unwrap_or_default());
+    let of_pairs: Vec<&[Compared]> = of_pairs.collect();
+    let uncompared = uncompared::find([a, b], [&cases_a, &cases_b], &pairs, &of_pairs);
     let unpaired = |all: &[Figures<'_>], used: HashSet<&str>| -> Vec<String> {
         let lone = all.iter().filter(|f| !f.all.is_empty() && !used.contains(f.name.as_str()));
         lone.map(|f| f.name.clone()).collect()
@@ -192,11 +196,13 @@ impl Comparison {
 }
 
 impl Compared {
-    /// The share that is lost, whatever direction is good: 0.1 is a tenth less work in the same time.
+    /// The share that is lost, whatever direction is good: 0.1 is a tenth less work in the same time. Of a share that was zero
+    /// before, such as the loss of a connection, it is the share itself.
     pub fn loss(&self) -> f64 {
         match (self.difference, self.better) {
             (Some(difference), Some(Better::Higher)) => -difference,
             (Some(difference), Some(Better::Lower)) => difference,
+            (None, Some(Better::Lower)) if self.unit == Unit::One && self.a == 0.0 => self.b,
             _ => 0.0,
         }
     }

@@ -139,19 +139,33 @@ impl Requirement {
         held
     }
 
-    /// What the runs of a first side have a figure of and this run has nothing of: a requirement is not met by what is missing.
-    pub fn lost(&self, run: &Run, before: &[Run]) -> Vec<Holds> {
-        let mut known: HashSet<CaseId> = run.measurements.iter().map(|m| m.case.id()).collect();
+    /// What this run, the last of a second side, has nothing of: what the `earlier` ones of its side have, and what the runs of
+    /// the `first` side have a figure of. A requirement is not met by what is missing. Where a run has several machines, each
+    /// has figures of its own.
+    pub fn lost(&self, run: &Run, earlier: &[Run], first: &[Run]) -> Vec<Holds> {
+        let many = earlier.iter().chain(first).any(|run| run.nodes.len() > 1) || run.nodes.len() > 1;
+        let key = |m: &Measurement| (many.then(|| m.node.clone()), m.case.id());
+        let ok = |m: &Measurement| m.standing().0 == Status::Ok;
+        let told = |m: &&Measurement| !ok(m) || self.metric_of(m).is_some();
+        let mut known: HashSet<(Option<String>, CaseId)> =
+            run.measurements.iter().filter(told).map(key).collect();
         let mut lost = Vec::new();
-        for one in before.iter().flat_map(|run| &run.measurements) {
-            let id = one.case.id();
-            let meant = self.pattern.matches(id.as_str()) && self.metric_of(one).is_some();
-            if meant && one.standing().0 == Status::Ok && known.insert(id.clone()) {
-                let found = "missing in B, and A has it".to_owned();
-                let case = Some(id.as_str().to_owned());
-                lost.push(Holds { requirement: self.text.clone(), case, met: false, found });
+        let mut look = |runs: &[Run], failures: bool, why: &str| {
+            let all = runs.iter().rev().flat_map(|run| run.measurements.iter().map(move |m| (run, m)));
+            for (of, one) in all {
+                let counts = if ok(one) { self.metric_of(one).is_some() } else { failures };
+                let (node, id) = key(one);
+                let meant = counts && self.pattern.matches(id.as_str()) && self.is_for(one, of);
+                if meant && known.insert((node.clone(), id.clone())) {
+                    let node = node.map(|node| format!("{}: ", crate::text::shown_within(&node, 64)));
+                    let found = node.unwrap_or_default() + why;
+                    let case = Some(id.as_str().to_owned());
+                    lost.push(Holds { requirement: self.text.clone(), case, met: false, found });
+                }
             }
-        }
+        };
+        look(earlier, true, "missing in the last run of B");
+        look(first, false, "missing in B, and A has it");
         lost
     }
 
@@ -414,6 +428,58 @@ mod tests {
         assert!(check("cpu rate within 10 %", &run).iter().all(|h| h.0));
         run.measurements.truncate(1);
         assert!(!check("cpu within 5%", &run)[0].0, "one machine has none beside it");
+    }
+
+    #[test]
+    fn what_is_missing_is_not_met() {
+        let owned = |runs: &[&Run]| -> Vec<Run> { runs.iter().map(|run| (*run).clone()).collect() };
+        let all = |text: &str, b: &Run, earlier: &[&Run], a: &[&Run]| -> Vec<(String, String)> {
+            let lost = Requirement::parse(text).unwrap().lost(b, &owned(earlier), &owned(a));
+            assert!(lost.iter().all(|one| !one.met));
+            lost.into_iter().map(|one| (one.case.unwrap(), one.found)).collect()
+        };
+        let whole = fixture::run();
+        let case = |n: usize| whole.measurements[n].case.id().as_str().to_owned();
+        let mut less = whole.clone();
+        less.measurements.remove(0);
+        assert!(all("cpu rate >= 1", &whole, &[&less], &[&less]).is_empty());
+        let of_a = [(case(0), "missing in B, and A has it".to_owned())];
+        assert_eq!(all("cpu rate >= 1", &less, &[], &[&whole]), of_a);
+        assert!(all("network.tcp rate >= 1", &less, &[], &[&whole]).is_empty());
+        // What an earlier run of B has is missing once, whatever became of it there.
+        let of_b = [(case(0), "missing in the last run of B".to_owned())];
+        let before = [&whole, &whole];
+        assert_eq!(all("cpu rate >= 1", &less, &before, &[&whole]), of_b);
+        let mut failed = whole.clone();
+        (failed.measurements[0].status, failed.measurements[0].reason) = (Status::Failed, None);
+        assert_eq!(all("cpu rate >= 1", &less, &[&failed], &[]), of_b);
+        assert!(all("cpu rate >= 1", &less, &[], &[&failed]).is_empty(), "A has no figure of it");
+        // The case is there, without the metric.
+        let mut other = whole.clone();
+        other.measurements[0].metrics[0].name = "other".to_owned();
+        assert_eq!(all("cpu rate >= 1", &other, &[], &[&whole]), of_a);
+        // One machine of three is gone.
+        let first = whole.measurements[0].clone();
+        let of = |nodes: &[&str]| {
+            let mut run = whole.clone();
+            let one = |node: &&str| Measurement { node: (*node).to_owned(), ..first.clone() };
+            run.measurements = nodes.iter().map(one).collect();
+            let named =
+                |node: &&str| crate::document::Node { name: (*node).to_owned(), ..run.nodes[0].clone() };
+            run.nodes = nodes.iter().map(named).collect();
+            run
+        };
+        for left in [["a", "c"].as_slice(), &["a"]] {
+            let lost = all("cpu rate >= 1", &of(left), &[], &[&of(&["a", "b", "c"])]);
+            assert_eq!(lost.len(), 3 - left.len());
+            assert_eq!(lost[0], (case(0), "b: missing in B, and A has it".to_owned()));
+        }
+        assert_eq!(
+            all("cpu within 5%", &of(&["a", "c"]), &[&of(&["a", "b"])], &[])[0].1,
+            "b: missing in the last run of B"
+        );
+        // Of one machine each, its name is no difference.
+        assert!(all("cpu rate >= 1", &of(&["a"]), &[], &[&of(&["b"])]).is_empty());
     }
 
     #[test]

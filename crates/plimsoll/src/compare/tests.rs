@@ -289,10 +289,17 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
 #[test]
 fn a_thread_fewer_is_paired_and_said() {
     let (two, one) = (of_case(CASE, 20e9), of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9));
-    let found = compare(&side(vec![two]), &side(vec![one.clone()]), &floors(0.004), None);
+    let found = compare(&side(vec![two.clone()]), &side(vec![one.clone()]), &floors(0.004), None);
     assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
     assert_eq!(found.compared[0].verdict, Verdict::Worse);
     assert!(found.only_a.is_empty() && found.only_b.is_empty());
+    assert!(found.uncompared.is_empty(), "it is judged");
+    // Where nothing is decided of the other, the case is gone.
+    let found = compare(&side(vec![two]), &side(vec![one.clone()]), &[], Some(0.05));
+    let [lost] = found.uncompared.as_slice() else { panic!("{:?}", found.uncompared) };
+    assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.status), (Kind::Lost, CASE, Has::Missing));
+    assert_eq!((found.compared.len(), found.gate.unwrap().lost), (1, 1));
+    assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");
     // Two that are as near: nobody can say which is meant.
     let mut both = of_case(CASE, 20e9);
     both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
@@ -328,6 +335,87 @@ fn nothing_is_divided_by_zero() {
     assert_eq!(verdict(0.0, 0.1), Verdict::Undecided);
     assert_eq!(verdict(1.0, 1.0), Verdict::Same);
     assert_eq!(verdict(1.0, 2.0), Verdict::Better, "without any noise every change is real");
+}
+
+/// What works no more is worse, with or without a known noise; a share that rises from zero is when it is beyond what is asked for.
+#[test]
+fn a_fall_to_zero_is_worse() {
+    let of = |name: &str, unit, values: &[f64]| {
+        let one = |value: &f64| {
+            let mut made = fixture::measured("network.udp/message=1K", name, unit, 1.0);
+            let samples = Samples::new(vec![*value; 5]).unwrap();
+            made.metrics[0].better = if unit == Unit::BytePerSecond { Better::Higher } else { Better::Lower };
+            made.metrics[0].samples = vec![*value; 5];
+            made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
+            fixture::run_of(vec![made])
+        };
+        side(values.iter().map(one).collect())
+    };
+    let judged = |name: &str, unit, [a, b]: [&[f64]; 2], share| {
+        let found = compare(&of(name, unit, a), &of(name, unit, b), &[], share);
+        let failed = found.gate.as_ref().map_or(0, |gate| gate.failed);
+        let one = found.compared.into_iter().next().unwrap();
+        assert!(one.difference.is_none_or(f64::is_finite) && one.loss().is_finite());
+        (one.verdict, failed, (one.loss() * 1000.0).round())
+    };
+    let rate = |a: &[f64], b: &[f64]| judged("rate", Unit::BytePerSecond, [a, b], Some(0.05));
+    assert_eq!(rate(&[1e9], &[0.0]), (Verdict::Worse, 1, 1000.0));
+    assert_eq!(rate(&[1e9; 10], &[0.0]), (Verdict::Worse, 1, 1000.0));
+    assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Verdict::Worse, 1, 500.0));
+    assert_eq!(rate(&[0.0], &[0.0]).0, Verdict::Same);
+    assert_eq!(rate(&[0.0], &[1e9]).0, Verdict::Undecided);
+    // One run of ten at zero is no reason not to judge the others.
+    let mut ten = [1e9, 1.001e9, 0.999e9, 1e9, 1.002e9, 0.998e9, 1e9, 1.001e9, 0.999e9, 1e9];
+    ten[4] = 0.0;
+    assert_eq!(rate(&ten, &[0.8e9]).0, Verdict::Worse);
+    let loss = |a: f64, b: f64, share| judged("loss", Unit::One, [&[a], &[b]], share);
+    assert_eq!(loss(0.0, 0.06, Some(0.05)), (Verdict::Worse, 1, 60.0));
+    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, Verdict::Undecided);
+    assert_eq!(loss(0.0, 0.06, None).0, Verdict::Undecided);
+    assert_eq!(loss(0.06, 0.0, Some(0.05)), (Verdict::Better, 0, -1000.0));
+    assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::Same);
+    let time = |a: f64, b: f64| judged("rtt", Unit::Second, [&[a], &[b]], Some(0.05)).0;
+    assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Verdict::Undecided; 2], "no time is none");
+    let text = crate::report::compare::failed(
+        &compare(&of("loss", Unit::One, &[0.0]), &of("loss", Unit::One, &[0.06]), &[], Some(0.05)),
+        0.05,
+    );
+    assert!(text[0].ends_with("loss is worse and was 0: 6.00 %"), "{text:?}");
+}
+
+/// A run of the second side that was ended before a case, and a machine of several that is gone, have lost it.
+#[test]
+fn a_run_that_lacks_a_case_altogether_has_lost_it() {
+    let mut killed = of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9);
+    killed.status = RunStatus::Partial;
+    let mut whole = run(10e9);
+    whole.measurements.extend(killed.measurements.clone());
+    let found = |a: &[&Run], b: &[&Run]| {
+        let side = |runs: &[&Run]| side(runs.iter().map(|run| (*run).clone()).collect());
+        compare(&side(a), &side(b), &floors(0.004), Some(0.05))
+    };
+    for b in [[&whole, &whole, &killed], [&killed, &whole, &whole]] {
+        let one = found(&[&whole], &b);
+        let [lost] = one.uncompared.as_slice() else { panic!("{:?}", one.uncompared) };
+        assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.ok, lost.b.of), (Kind::Lost, CASE, 2, 3));
+        assert!(lost.b.reason.as_ref().unwrap().starts_with("missing: the run is partial"), "{lost:?}");
+        assert_eq!((one.compared.len(), one.gate.unwrap().lost), (2, 1));
+    }
+    let first = found(&[&whole, &killed], &[&whole]);
+    assert!(first.uncompared.is_empty(), "the first side may lack it");
+    let of = |nodes: &[&str]| {
+        let mut run = run(10e9);
+        let one = |node: &&str| Measurement { node: (*node).to_owned(), ..run.measurements[0].clone() };
+        let named = |node: &&str| crate::document::Node { name: (*node).to_owned(), ..run.nodes[0].clone() };
+        (run.measurements, run.nodes) = (nodes.iter().map(one).collect(), nodes.iter().map(named).collect());
+        run
+    };
+    let (all, two) = (of(&["a", "b", "c"]), of(&["a", "c"]));
+    for b in [[&two].as_slice(), &[&all, &two]] {
+        let one = found(&[&all], b);
+        assert_eq!((one.uncompared.len(), one.gate.unwrap().lost), (1, 1));
+        assert_eq!((one.uncompared[0].kind, one.uncompared[0].node.as_deref()), (Kind::Lost, Some("b")));
+    }
 }
 
 #[test]

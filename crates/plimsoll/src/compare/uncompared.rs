@@ -1,11 +1,12 @@
 //! What either side has and is not compared: nothing is left out without a word.
 
 use std::collections::{HashMap, HashSet};
+use std::ptr;
 
 use serde::Serialize;
 
 use super::cases::{Figures, Pair, Without};
-use super::{Compared, Side};
+use super::{Compared, Side, Verdict};
 use crate::bench;
 use crate::case::Case;
 use crate::document::{Run, RunStatus};
@@ -45,6 +46,15 @@ pub enum Kind {
     New,
 }
 
+/// What it means for a gate that the second side has lost a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The gate fails.
+    Fail,
+    /// It is named, and fails nothing.
+    Ignore,
+}
+
 /// What a side has of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
@@ -54,7 +64,7 @@ pub struct Standing {
     pub reason: Option<String>,
     /// Measurements with a figure.
     pub ok: usize,
-    /// Measurements in all.
+    /// Measurements in all; a run that has none of it counts as one.
     pub of: usize,
     /// The headline, or the metric that is meant, in its last measurement that has one; also of an invalid one.
     pub value: Option<f64>,
@@ -108,7 +118,7 @@ pub(super) fn find(
     sides: [&Side; 2],
     [a, b]: [&[Figures<'_>]; 2],
     pairs: &[Pair<'_, '_>],
-    compared: &[Vec<Compared>],
+    compared: &[&[Compared]],
 ) -> Vec<Uncompared> {
     let named = |all: &'_ [Figures<'_>]| -> HashMap<String, usize> {
         all.iter().enumerate().map(|(at, figures)| (figures.name.clone(), at)).collect()
@@ -118,17 +128,19 @@ pub(super) fn find(
     let paired_b: HashSet<&str> = pairs.iter().map(|pair| pair.b.name.as_str()).collect();
     let mut found = Vec::new();
     for figures in a.iter().filter(|f| !paired_a.contains(f.name.as_str())) {
-        let other = in_b.get(&figures.name).map(|at| Standing::of(&b[*at]));
+        let other = in_b.get(&figures.name).map(|at| Standing::of(&b[*at], sides[1]));
         let published = other.is_none() && sides[1].is_published();
         let other = other.unwrap_or_else(|| Standing::missing(sides[1]));
-        let one = Uncompared::of_case(figures, Standing::of(figures), other);
+        let one = Uncompared::of_case(figures, Standing::of(figures, sides[0]), other);
         found.push(if published { Uncompared { kind: Kind::Neither, ..one } } else { one });
     }
     for figures in b.iter().filter(|f| !paired_b.contains(f.name.as_str()) && !in_a.contains_key(&f.name)) {
-        found.push(Uncompared::of_case(figures, Standing::missing(sides[0]), Standing::of(figures)));
+        let [a, b] = [Standing::missing(sides[0]), Standing::of(figures, sides[1])];
+        found.push(Uncompared::of_case(figures, a, b));
     }
     for (pair, compared) in pairs.iter().zip(compared) {
-        found.extend(partly(pair));
+        found.extend(replaced(pair, compared, sides));
+        found.extend(partly(pair, sides));
         found.extend(metrics(pair, compared, sides[1]));
     }
     found
@@ -145,14 +157,29 @@ impl Uncompared {
     }
 }
 
-/// A compared case of which some measurements gave no figure; a run of the second side that has none of it has lost it.
-fn partly(pair: &Pair<'_, '_>) -> Option<Uncompared> {
-    if pair.a.without.is_empty() && pair.b.without.is_empty() {
+/// A case of the first side that stands for another one of the second, where their comparison decides nothing of its headline:
+/// the second side has lost it.
+fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side; 2]) -> Option<Uncompared> {
+    let judged =
+        |c: &Compared| c.headline && matches!(c.verdict, Verdict::Better | Verdict::Worse | Verdict::Same);
+    if pair.differs.is_empty() || second.is_published() || compared.iter().any(judged) {
         return None;
     }
-    let has = |run: &Run| pair.b.all.iter().any(|taken| std::ptr::eq(taken.run, run));
-    let lost = pair.b.without.iter().any(|without| !has(without.run));
-    let of_case = Uncompared::of_case(pair.b, Standing::of(pair.a), Standing::of(pair.b));
+    let instead = format!("compared with another case, {}, and undecided", pair.differs.join(", "));
+    let reason = Some(crate::text::shown(&instead));
+    let b = Standing { reason, ..Standing::missing(second) };
+    Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
+}
+
+/// A compared case of which some measurements gave no figure; a run of the second side that has none of it, or lacks the case
+/// altogether, has lost it.
+fn partly(pair: &Pair<'_, '_>, [first, second]: [&Side; 2]) -> Option<Uncompared> {
+    let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
+    let lost = !second.is_published() && second.runs.iter().any(|run| !has.contains(&ptr::from_ref(run)));
+    if !lost && pair.a.without.is_empty() && pair.b.without.is_empty() {
+        return None;
+    }
+    let of_case = Uncompared::of_case(pair.b, Standing::of(pair.a, first), Standing::of(pair.b, second));
     Some(Uncompared { kind: if lost { Kind::Lost } else { Kind::Partly }, ..of_case })
 }
 
@@ -177,8 +204,9 @@ fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Unc
 }
 
 impl Standing {
-    fn of(figures: &Figures<'_>) -> Self {
-        let (ok, of) = (figures.all.len(), figures.all.len() + figures.without.len());
+    fn of(figures: &Figures<'_>, side: &Side) -> Self {
+        let absent = figures.absent(side);
+        let (ok, of) = (figures.all.len(), figures.all.len() + figures.without.len() + absent.len());
         let last = figures.without.last();
         let status = match (ok, last) {
             (0, Some(without)) => without.status.into(),
@@ -194,9 +222,11 @@ impl Standing {
                 _ => format!("{}: {reason}", without.status.word()),
             }
         };
+        let lacks = || (!absent.is_empty()).then(|| format!("{}: {}", Has::Missing.word(), lacks(&absent)));
+        let reason = last.map(why).or_else(lacks);
         Self {
             status,
-            reason: last.map(why).map(|text| crate::text::shown(&text)),
+            reason: reason.map(|text| crate::text::shown(&text)),
             ok,
             of,
             value: headline.map(|m| m.summary.median),
@@ -206,11 +236,9 @@ impl Standing {
 
     /// Of a side that has nothing of it.
     fn missing(side: &Side) -> Self {
-        let partial = side.runs.iter().any(|run| run.status == RunStatus::Partial);
-        let reason = match () {
-            () if side.is_published() => "not published",
-            () if partial => "the run is partial: it ended before this case, or its plan lacks it",
-            () => "its plan lacks it",
+        let reason = match side.is_published() {
+            true => "not published",
+            false => lacks(&side.runs.iter().collect::<Vec<_>>()),
         };
         Self { status: Has::Missing, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
     }
@@ -240,5 +268,13 @@ impl Standing {
             status,
             reason,
         }
+    }
+}
+
+/// Why runs have nothing of a case.
+fn lacks(runs: &[&Run]) -> &'static str {
+    match runs.iter().any(|run| run.status == RunStatus::Partial) {
+        true => "the run is partial: it ended before this case, or its plan lacks it",
+        false => "its plan lacks it",
     }
 }

@@ -23,6 +23,8 @@ use cause::{Known, UNKNOWN};
 
 /// The most that are told of a case: where more pairs are slow than this, a switch is.
 const TOLD: usize = 8;
+/// The floor of a lone pair, as a share: its two directions say nothing of how much pairs differ.
+const LONE: f64 = 0.1;
 /// So many slow pairs in one direction make a machine slow.
 const ENOUGH: usize = 2;
 
@@ -166,12 +168,13 @@ impl Judged<'_> {
 
     /// The places that are worse than the others.
     fn slow(&self) -> Vec<Slow> {
-        let Usual { centre, mad, .. } = self.usual;
+        let Usual { centre, mad, pairs, .. } = self.usual;
+        let floor = if pairs == 1 { LONE } else { FLOOR };
         let judge = |(pair, spread): (Measured<'_>, &f64)| {
             let away = pair.value / centre - 1.0;
             let worse = if self.metric.better == Better::Higher { -away } else { away };
             let own = DEVIATIONS * NORMAL * spread / centre;
-            let threshold = (DEVIATIONS * NORMAL * mad / centre).max(FLOOR).max(own);
+            let threshold = (DEVIATIONS * NORMAL * mad / centre).max(floor).max(own);
             let Measured { row, column, value, .. } = pair;
             (worse > threshold).then_some(Slow { row, column, value, away, threshold })
         };
@@ -377,6 +380,10 @@ mod tests {
         );
         assert!(found[0].text.ends_with("b: its interface counted 7 errors"), "{}", found[0].text);
         assert_eq!(pairs(&both(2, |_, _| None), NAMES, &[]), []);
+        // Two directions alone differ by a few percent.
+        let away = |value: f64| both(2, move |row, _| (row == 1).then_some(value));
+        assert_eq!(pairs(&away(92.0), NAMES, &[]), []);
+        assert_eq!(pairs(&away(88.0), NAMES, &[]).len(), 1);
     }
 
     #[test]

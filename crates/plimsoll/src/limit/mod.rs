@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 pub use channels::CHANNELS;
 
+pub use crate::stats::median;
+
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
@@ -162,17 +164,6 @@ impl Evidence<'_> {
             .filter(|o| o.ended.is_none() && o.case.benchmark() == benchmark && matches(&o.case))
             .filter_map(|o| median(o.values(metric)))
             .max_by(f64::total_cmp)
-    }
-}
-
-/// The middle of the values; `None` when there are none.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    match n {
-        0 => None,
-        _ if n % 2 == 1 => Some(values[n / 2]),
-        _ => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
     }
 }
 

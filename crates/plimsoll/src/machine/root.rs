@@ -166,11 +166,20 @@ impl Root {
 
     /// The ids of all processes, in order.
     pub fn processes(&self) -> Vec<u32> {
-        let entries = fs::read_dir(self.locate(Path::new("proc"))).into_iter().flatten();
-        let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut ids: Vec<u32> = ids.collect();
-        ids.sort_unstable();
-        ids
+        self.numbers("proc").unwrap_or_default()
+    }
+
+    /// The names in a directory that are numbers, in order, all of them.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn numbers(&self, path: impl AsRef<Path>) -> Result<Vec<u32>, ReadError> {
+        let path = path.as_ref();
+        let entries = fs::read_dir(self.locate(path)).map_err(|e| failure(path, &e))?;
+        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut numbers: Vec<u32> = numbers.collect();
+        numbers.sort_unstable();
+        Ok(numbers)
     }
 
     /// The same place with all links followed, as a path below the root (with a leading slash).

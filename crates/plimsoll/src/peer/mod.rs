@@ -22,9 +22,9 @@ mod search;
 pub mod supervise;
 mod through;
 mod tools;
-mod trust;
 mod version;
 
+pub use crate::trust::Trust;
 pub use account::{Account, Seconds};
 pub use beside::{Companion, Companions, Server as FarServer};
 pub use choice::{Against, how_to_get, idle};
@@ -32,7 +32,6 @@ pub use scratch::{Scratch, reap};
 pub use search::Search;
 pub use through::Through;
 pub use tools::PEERS;
-pub use trust::Trust;
 
 /// A metric of a case that a tool also measures.
 #[derive(Clone, Debug, PartialEq)]

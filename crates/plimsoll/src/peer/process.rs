@@ -6,17 +6,16 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Most bytes that are kept of what a program writes; one that writes more is ended.
 pub const OUTPUT_CAP: u64 = 16 << 20;
 
 /// How long a program has to end after it was asked to: an interrupted run ends within 2 s, and some (lmbench) do not listen.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(3);
 
 /// A program to be run.
 #[derive(Clone, Debug, PartialEq)]
@@ -229,12 +228,16 @@ impl Drop for Running {
     }
 }
 
-/// Waits until the process has ended, at most `patience`.
+/// Waits until a child of this process has ended, at most `patience`; it is not collected.
 pub(super) fn wait_for_end(process: Pid, patience: Duration) {
-    let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
-    let timeout = Timespec::try_from(patience).ok();
-    // Interrupted or late: it is killed next.
-    let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], timeout.as_ref());
+    let begun = Instant::now();
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while let Ok(None) = waitid(WaitId::Pid(process), options) {
+        if begun.elapsed() >= patience {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// How a program ended, in words, if it did not end well.

@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process, pidfd_open,
     set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
@@ -20,7 +20,8 @@ use signal_hook::low_level;
 
 use super::process::wait_for_end;
 
-/// How long the tool has to end after it was asked to; whoever asked waits a second for all of it.
+/// How long the tool has to end after it was asked to; whoever asked waits longer than this and
+/// [`SWEEP`] for all of it.
 const GRACE: Duration = Duration::from_millis(500);
 /// How long all that it left may take to be gone after it was killed.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -37,7 +38,7 @@ pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
     let mut tool = tool.spawn()?;
     if let Ok(asked) = asked {
-        wait_for_tool_or_request(&tool, asked);
+        wait_for_tool_or_request(&mut tool, asked);
     }
     let status = tool.wait();
     sweep();
@@ -52,9 +53,11 @@ fn asked_to_end() -> std::io::Result<UnixStream> {
 }
 
 /// Returns when the tool has ended, or was ended because that was asked for.
-fn wait_for_tool_or_request(tool: &Child, mut asked: UnixStream) {
+fn wait_for_tool_or_request(tool: &mut Child, mut asked: UnixStream) {
     let Some(pid) = i32::try_from(tool.id()).ok().and_then(Pid::from_raw) else { return };
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return wait_without_handle(tool, pid, &asked);
+    };
     loop {
         let mut events = [PollFd::new(&handle, PollFlags::IN), PollFd::new(&asked, PollFlags::IN)];
         if poll(&mut events, None).is_err() {
@@ -67,10 +70,23 @@ fn wait_for_tool_or_request(tool: &Child, mut asked: UnixStream) {
         if request {
             // The byte is not needed any more.
             let _ = asked.read(&mut [0]);
-            let _ = kill_process(pid, Signal::TERM);
-            wait_for_end(pid, GRACE);
-            let _ = kill_process(pid, Signal::KILL);
-            return;
+            return end(pid);
+        }
+    }
+}
+
+fn end(pid: Pid) {
+    let _ = kill_process(pid, Signal::TERM);
+    wait_for_end(pid, GRACE);
+    let _ = kill_process(pid, Signal::KILL);
+}
+
+/// The same where the kernel has no handles for processes (before Linux 5.3) or a filter forbids them.
+fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
+    let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    while let Ok(None) = tool.try_wait() {
+        if poll(&mut [PollFd::new(asked, PollFlags::IN)], Some(&pause)).is_ok_and(|ready| ready > 0) {
+            return end(pid);
         }
     }
 }
@@ -87,15 +103,19 @@ fn sweep() {
                 Err(_) => return,
             }
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        if left().is_zero() {
             return;
         }
         let children = children();
+        if children.is_empty() {
+            // There are some that /proc does not show.
+            std::thread::sleep(Duration::from_millis(10));
+        }
         for child in &children {
             let _ = kill_process(*child, Signal::KILL);
         }
-        children.iter().for_each(|child| wait_for_end(*child, left));
+        children.iter().for_each(|child| wait_for_end(*child, left()));
     }
 }
 

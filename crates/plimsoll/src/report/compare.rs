@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::wrap::paragraph;
 use crate::cluster::between::is_of_all;
-use crate::compare::{Compared, Comparison, Holds, Kind, Origin, Verdict};
+use crate::compare::{Compared, Comparison, Holds, Kind, Missing, Origin, Verdict};
 use crate::label;
 use crate::quantity::{Quantity, apart, percent};
 
@@ -53,8 +53,8 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
     text
 }
 
-/// The text for a pull request: GitHub's Markdown.
-pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown) -> String {
+/// The text for a pull request: GitHub's Markdown. What was lost has the mark of a failure unless it is ignored.
+pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: Missing) -> String {
     let safe = super::markdown::escaped;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> =
@@ -85,7 +85,11 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown) -> String
         text += &format!("{}\n\n", safe(&note));
     }
     for left in left::groups(comparison) {
-        let mark = if left.kind == Kind::Lost { "❌ " } else { "" };
+        let mark = match (left.kind, missing) {
+            (Kind::Lost, Missing::Fail) => "❌ ",
+            (Kind::Lost, Missing::Ignore) => "➖ ",
+            _ => "",
+        };
         text += &format!("- {mark}{}\n", safe(&left.text));
     }
     for one in held {
@@ -180,8 +184,8 @@ pub(super) fn cells(row: &Compared) -> Vec<String> {
         interval.unwrap_or_else(|| "–".to_owned()),
         match row.smallest {
             Some(share) => format!("{} %", digits(share * 100.0)),
-            None if row.verdict == Verdict::Told => "–".to_owned(),
-            None => "unknown".to_owned(),
+            None if row.verdict == Verdict::Undecided => "unknown".to_owned(),
+            None => "–".to_owned(),
         },
         word(row.verdict).to_owned(),
     ]
@@ -276,7 +280,8 @@ pub(super) fn tally(comparison: &Comparison) -> String {
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &Compared| {
         let [loss, _] = apart([c.loss(), share], 3, percent);
-        format!("{}, {} is worse by {loss}", label::full(&c.case), c.metric)
+        let how = if c.difference.is_some() { format!("by {loss}") } else { format!("and was 0: {loss}") };
+        format!("{}, {} is worse {how}", label::full(&c.case), c.metric)
     };
     comparison.worse_than(share).map(line).collect()
 }

@@ -159,8 +159,15 @@ impl Compared<'_> {
 /// Whether a row of these three figures, each with three digits, can be right: some own ÷ tool that are written so have a ratio
 /// that is written so.
 fn agree(own: f64, tool: f64, ratio: f64) -> bool {
+    if ![own, tool, ratio].into_iter().all(f64::is_finite) {
+        return true;
+    }
     let written = |value: f64| {
-        let half = 0.5 * 10f64.powi(value.abs().log10().floor() as i32 - 2);
+        let half = 0.5 * 10f64.powf(value.abs().log10().floor() - 2.0);
+        // Zero, and what is next to it, has no three digits.
+        if !half.is_normal() {
+            return [value, value];
+        }
         let nearest = (value / (2.0 * half)).round() * 2.0 * half;
         [nearest - half, nearest + half]
     };
@@ -361,6 +368,40 @@ mod tests {
         let text = said(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
         assert!(text.contains("; the two medians' ratio is 1.01"), "{text}");
         assert!(!said(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));
+    }
+
+    #[test]
+    fn no_figure_of_a_document_stops_the_table() {
+        const ODD: [f64; 12] = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            5e-324,
+            1e-308,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+            f64::MIN,
+        ];
+        let mut run = fixture::with_tools();
+        run.measurements.truncate(1);
+        for own in ODD {
+            for tool in ODD {
+                for ratio in ODD {
+                    let _ = agree(own, tool, ratio);
+                    let peer = &mut run.measurements[0].metrics[0].peers[0];
+                    (peer.own, peer.median) = (vec![own], Some(tool));
+                    peer.ratio = Some(crate::measurement::Parity { median: ratio, ci95: Some([ratio; 2]) });
+                    assert!(!section(&run, &Style::plain(100)).is_empty());
+                }
+            }
+        }
+        assert!(
+            agree(0.0, 1e9, 0.0) && !agree(0.0, 1e9, 1.0) && !agree(1e9, 1e9, 0.0) && agree(1e9, 1e9, 1.0)
+        );
     }
 
     #[test]

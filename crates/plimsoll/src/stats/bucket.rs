@@ -6,7 +6,7 @@
 //! afterwards. Time without arrivals counts: the bucket fills in it.
 
 use super::changepoint::Timed;
-use super::samples::median_of_sorted;
+use super::samples::median;
 use super::trend::Trend;
 
 /// What arrived in a stretch of time. Times in seconds.
@@ -62,7 +62,7 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
         let tail = pieces.amounts.len().div_ceil(part);
         let (base, stray) = level(&pieces, tail)?;
         let excess = excess(&pieces, base);
-        let held = middle(excess.get(excess.len() - tail..)?.to_vec());
+        let held = median(excess.get(excess.len() - tail..)?.to_vec())?;
         let drawn = pieces.amounts.len() as f64 / tail as f64;
         let enough = held >= CLEAR * drawn * stray && held >= NOTABLE * all;
         let used_up = used_up(arrivals, base, ALL * held).filter(|_| enough)?;
@@ -190,11 +190,6 @@ fn walk(arrivals: &[Stretch], base: f64) -> impl Iterator<Item = (Stretch, f64)>
         let seconds = one.from + one.seconds - from;
         (Stretch { from, seconds, amount }, amount - base * seconds)
     })
-}
-
-fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    median_of_sorted(&values)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use rand_chacha::rand_core::Rng;
 
 use super::Seed;
 use super::bootstrap::below;
-use super::samples::median_of_sorted;
+use super::samples::{median, median_of_sorted};
 use super::summary::mad;
 use interval::{Layers, Spread};
 use noise::{long_run_variance, residuals, winsorised};
@@ -67,7 +67,8 @@ pub fn segments(series: &[Timed], seed: Seed) -> Vec<Segment> {
     let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
     let values: Vec<f64> = finite.iter().map(|&i| series[i].value).collect();
     let each = values.len().div_ceil(LONGEST).max(1);
-    let condensed: Vec<f64> = values.chunks(each).map(|chunk| median_of(chunk.to_vec())).collect();
+    let condensed: Vec<f64> =
+        values.chunks(each).map(|chunk| median(chunk.to_vec()).unwrap_or(0.0)).collect();
     let starts = change_points(&condensed, seed).into_iter().filter_map(|at| finite.get(at * each).copied());
     let mut bounds = vec![0];
     bounds.extend(starts);
@@ -82,11 +83,6 @@ fn segment(series: &[Timed], points: Range<usize>) -> Option<Segment> {
     let (first, last) = (within.first()?, within.last()?);
     let median = (!sorted.is_empty()).then(|| median_of_sorted(&sorted))?;
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })
-}
-
-fn median_of(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    median_of_sorted(&values)
 }
 
 /// Places at which a new level begins, ascending. `values` are finite.

@@ -30,7 +30,7 @@ pub use esd::without_outliers;
 pub use excluded::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
 pub use holm::holm;
 pub use outlier::{lag1_autocorrelation, outlier_count};
-pub use samples::{NotSamples, Samples};
+pub use samples::{NotSamples, Samples, median};
 pub use scaling::{Rate, Scaling, scaling};
 pub use seed::Seed;
 pub use steady::{MOST_ROUNDS, Steadiness, WINDOW};

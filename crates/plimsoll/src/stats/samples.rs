@@ -75,6 +75,12 @@ impl From<Samples> for Vec<f64> {
     }
 }
 
+/// The middle value, or the midpoint of the two in the middle; `None` of none.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty()).then(|| median_of_sorted(&values))
+}
+
 /// The median of points in ascending order; 0 for none, which [`Samples`] excludes.
 pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
     let upper = sorted.len() / 2;

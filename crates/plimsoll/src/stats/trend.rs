@@ -3,7 +3,7 @@
 //! miss.
 
 use super::changepoint::Timed;
-use super::samples::median_of_sorted;
+use super::samples::median;
 
 /// Points below which there is no trend.
 const LEAST: usize = 5;
@@ -28,19 +28,14 @@ impl Trend {
         let pairs =
             points.iter().enumerate().flat_map(|(i, a)| points.iter().skip(i + 1).map(move |b| (a, b)));
         let slopes = pairs.map(|(a, b)| (b.value - a.value) / (b.t - a.t)).filter(|slope| slope.is_finite());
-        let slope = middle(slopes.collect()).filter(|_| count >= LEAST && seconds > 0.0)?;
+        let slope = median(slopes.collect()).filter(|_| count >= LEAST && seconds > 0.0)?;
         let offsets: Vec<f64> = points.iter().map(|p| p.value - slope * p.t).collect();
-        let offset = middle(offsets.clone())?;
-        let distance = middle(offsets.iter().map(|o| (o - offset).abs()).collect())?;
+        let offset = median(offsets.clone())?;
+        let distance = median(offsets.iter().map(|o| (o - offset).abs()).collect())?;
         // Of points spread evenly over the time.
         let error = NORMAL * distance * (12.0 / count as f64).sqrt() / seconds;
         Some(Trend { slope, error })
     }
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| median_of_sorted(&values))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use super::error::{StoreError, name};
 use super::schema::NEW;
+use crate::links::LinkError;
 
 /// A history file, and how its place was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,14 +88,16 @@ impl Location {
                 made.map_err(|e| StoreError::not_writable(file, &e))?;
             }
         }
-        crate::links::trusted(directory).map_err(|why| StoreError::refused(file, why))?;
-        match directory.canonicalize() {
-            Ok(real) => {
+        match crate::links::directory(directory) {
+            Ok((_open, real)) => {
                 refuse_others_place(file, directory, &real)?;
                 Ok(real.join(base))
             }
-            Err(_) if make == Make::Nothing => Err(StoreError::Missing { file: name(file) }),
-            Err(e) => Err(StoreError::not_writable(file, &e)),
+            Err(LinkError::Refused(why)) => Err(StoreError::refused(file, why)),
+            Err(LinkError::Failed(_)) if make == Make::Nothing => {
+                Err(StoreError::Missing { file: name(file) })
+            }
+            Err(LinkError::Failed(e)) => Err(StoreError::not_writable(file, &e)),
         }
     }
 }

@@ -11,8 +11,10 @@ use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
 use super::{CUT, Shared, thread_cpu};
 use crate::wire::Sending;
 
-/// The time is looked at after this many bytes, or after each message if it is larger.
+/// The time is looked at after this many bytes, or after what the highest rate lets through in this time, in seconds, or after
+/// each message if it is larger.
 const LOOK: u64 = 64 << 10;
+const AT_MOST: f64 = 0.1;
 /// A send that blocks looks up this often.
 const BLOCKED: Duration = Duration::from_millis(100);
 /// What is due sooner than this, in seconds, is not waited for: nobody can sleep for less.
@@ -69,7 +71,7 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
         Sending::ZeroCopy => Some(Lender::new(socket)?),
     };
     let size = orders.message.len() as u64;
-    let stride = (LOOK / size.max(1)).max(1);
+    let stride = stride(size, orders.most);
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut number, mut whole) = (0, true);
     while whole && !enough(orders.until, number, stride, started) {
@@ -87,6 +89,11 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
     let elapsed = started.elapsed();
     let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
     Ok(Done { bytes: number * size, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
+}
+
+/// Messages of this size between two looks at the time, at this highest rate in bytes per second.
+fn stride(size: u64, most: f64) -> u64 {
+    (LOOK.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
 /// Whether enough has been sent before the message with this number. At least one message is.
@@ -198,6 +205,12 @@ impl<'a> Lender<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_is_looked_at_more_often_at_a_low_rate() {
+        assert_eq!([1 << 10, 128 << 10].map(|size| stride(size, f64::INFINITY)), [64, 1]);
+        assert_eq!([1e3, 1e5, 1e7].map(|most| stride(1000, most)), [1, 10, 65]);
+    }
 
     #[test]
     fn a_fixed_number_is_cut_when_it_takes_too_long() {

@@ -9,9 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::message::{self, Reply, Request};
 use crate::bench::{self, Options, Prepared};
@@ -208,7 +206,7 @@ impl Prepared for Remote {
     }
 
     fn lend(&mut self) -> Result<Writable, String> {
-        match self.worker.borrow_mut().ask(&Request::Lend, self.patience) {
+        match self.clock.ask(&self.worker, &Request::Lend, self.patience, "given a place for tools") {
             Ok(Reply::Lent(place)) => place,
             Ok(_) => Err("the worker did not say where tools may write".to_owned()),
             Err(cannot) => Err(cannot.reason),
@@ -222,7 +220,7 @@ impl Prepared for Remote {
 
     fn resume(&mut self) {
         // What tools wrote to may have to be filled anew.
-        let _ = self.worker.borrow_mut().done(&Request::Resume, self.patience);
+        let _ = self.clock.ask(&self.worker, &Request::Resume, self.patience, "filled anew");
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {
@@ -362,7 +360,7 @@ impl Worker {
         self.stdin = None;
         let Some(mut child) = self.child.take() else { return CannotMeasure::environment("worker is gone") };
         // Its pipe is closed, so it has ended or is about to. Only what it ended with by itself says why: a kill is ours.
-        let by_itself = ends_within(&child, LAST_WORDS);
+        let by_itself = ends_within(&mut child, LAST_WORDS);
         if !by_itself {
             let _ = child.kill();
         }
@@ -374,10 +372,15 @@ impl Worker {
 }
 
 /// Whether the process has ended, or does within `patience`.
-fn ends_within(child: &Child, patience: Duration) -> bool {
-    let Ok(handle) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return true };
-    let timeout = Timespec::try_from(patience).ok();
-    poll(&mut [PollFd::new(&handle, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0)
+fn ends_within(child: &mut Child, patience: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(None) if begun.elapsed() < patience => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) => return false,
+            _ => return true,
+        }
+    }
 }
 
 /// A detached thread; a failure to make one is an error and no panic.

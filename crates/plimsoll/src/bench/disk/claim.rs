@@ -81,8 +81,8 @@ impl Claim {
         let now = unused(root, name, self.number)?;
         let unseen = held_by_nobody(root, name, &now)?;
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
-        let same = (&now.stack, users::sequence(root, self.number), bytes)
-            == (&self.stack, self.sequence, self.bytes);
+        let same = (now.stack.certain(), users::sequence(root, self.number), bytes)
+            == (self.stack.certain(), self.sequence, self.bytes);
         if !same {
             return Err(RawError::Refused(format!(
                 "{name} is not what it was a moment ago: its size, or what is below it, has changed; nothing more is \

@@ -11,6 +11,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::filesystem::FileSystem;
 use super::human;
+use crate::links::LinkError;
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::text::shown_bytes;
@@ -128,8 +129,10 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
         Some(Errno::ACCESS) => DirError::NoPermission(name()),
         errno => DirError::Other { dir: name(), errno: errno.unwrap_or(Errno::INVAL) },
     };
-    crate::links::trusted(dir).map_err(|why| DirError::NotTrusted { dir: name(), why })?;
-    let path = dir.canonicalize().map_err(|e| failed(&e))?;
+    let (_open, path) = crate::links::directory(dir).map_err(|error| match error {
+        LinkError::Refused(why) => DirError::NotTrusted { dir: name(), why },
+        LinkError::Failed(error) => failed(&error),
+    })?;
     let metadata = path.metadata().map_err(|e| failed(&e))?;
     if !metadata.is_dir() {
         return Err(DirError::NotADirectory(name()));

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::data::Noise;
 use super::dir::{Size, check_dir};
@@ -62,12 +63,14 @@ impl Lender {
         Lender { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, lent: None, turns: 0 }
     }
 
-    /// The place, made and filled.
+    /// The place, made and filled. That takes half of the time until `until` at most: the case itself needs the rest.
     ///
     /// # Errors
-    /// It cannot be filled.
-    pub(super) fn lend(&mut self) -> Result<Writable, String> {
-        let apart = if self.own.is_device() { self.second_part() } else { self.second_file() };
+    /// It cannot be filled, or not in time.
+    pub(super) fn lend(&mut self, until: Option<Instant>) -> Result<Writable, String> {
+        let now = Instant::now();
+        let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
+        let apart = if self.own.is_device() { self.second_part(until) } else { self.second_file(until) };
         let (lent, place) = match apart? {
             Ok(place) => (Lent::Apart, place),
             Err(why) => {
@@ -80,7 +83,7 @@ impl Lender {
     }
 
     /// The part of the device behind the case's own; within, why there is no room.
-    fn second_part(&self) -> Result<Result<Writable, String>, String> {
+    fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let from = self.bytes.next_multiple_of(CHUNK as u64);
         let whole = self.bytes.next_multiple_of(CHUNK as u64);
         let has = self.own.facts().available;
@@ -88,12 +91,12 @@ impl Lender {
             return Ok(Err(format!("the device has {}, not twice {}", human(has), human(self.bytes))));
         }
         let mut noise = Noise::new(self.seed, "lent");
-        fill_within(&self.own, Filling { from, ..Filling::of(whole) }, &mut noise).map_err(cannot)?;
+        fill_within(&self.own, Filling { from, until, ..Filling::of(whole) }, &mut noise).map_err(cannot)?;
         Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
     }
 
     /// The second file; within, why there is no room.
-    fn second_file(&self) -> Result<Result<Writable, String>, String> {
+    fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let place = |file: &TestFile| Writable { file: file.seen_by_others(), offset: 0, bytes: self.bytes };
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
         let (file, bytes) = match kept {
@@ -108,7 +111,7 @@ impl Lender {
                 }
                 let file = TestFile::create(&facts, self.own.cache()).map_err(|e| e.to_string())?;
                 let file = Arc::new(file);
-                refill(&file, self.bytes, None, &mut Noise::new(self.seed, "lent")).map_err(cannot)?;
+                refill(&file, self.bytes, until, &mut Noise::new(self.seed, "lent")).map_err(cannot)?;
                 (file, self.bytes)
             }
         };
@@ -120,8 +123,8 @@ impl Lender {
     /// After a turn of the tools: where they wrote to the case's own place, it is filled anew.
     ///
     /// # Errors
-    /// It cannot be filled; nothing there is to be trusted then.
-    pub(super) fn take_back(&mut self) -> Result<(), FillError> {
+    /// It cannot be filled, or not before `until`; nothing there is to be trusted then.
+    pub(super) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
         if !self.shares() {
             return Ok(());
         }
@@ -131,9 +134,10 @@ impl Lender {
         if self.own.is_device() {
             let has = self.own.facts().available;
             let most = has - has % CHUNK as u64;
-            return fill_within(&self.own, Filling::of(whole.min(most)), &mut noise).map(|_| ());
+            let filling = Filling { until, ..Filling::of(whole.min(most)) };
+            return fill_within(&self.own, filling, &mut noise).map(|_| ());
         }
-        refill(&self.own, whole, None, &mut noise)
+        refill(&self.own, whole, until, &mut noise)
     }
 
     /// Whether tools write to the case's own place.
@@ -155,4 +159,28 @@ impl Lender {
 
 fn cannot(error: FillError) -> String {
     format!("its file cannot be made: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::disk::target::Cache;
+
+    #[test]
+    fn a_budget_that_is_over_ends_lending_and_filling_anew() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let facts = check_dir(dir.path()).expect("usable");
+        let own = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("file"));
+        let bytes = 4 * CHUNK as u64;
+        let shelf = Shelf::default();
+        let mut lender = Lender { own, bytes, all: bytes, seed: 1, shelf, lent: None, turns: 0 };
+        let over = Some(Instant::now());
+        if lender.own.file_system().medium != Some(Medium::Memory) {
+            let why = lender.lend(over).expect_err("no time");
+            assert!(why.contains("the budget ended"), "{why}");
+        }
+        lender.lent = Some(Lent::Own { why: String::new() });
+        assert!(matches!(lender.take_back(over), Err(FillError::Late { .. })));
+        assert!(lender.take_back(None).is_ok());
+    }
 }

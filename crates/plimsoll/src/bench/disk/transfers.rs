@@ -341,13 +341,14 @@ impl Prepared for Transfers {
 
     fn lend(&mut self) -> Result<Writable, String> {
         let none = || "the case has no test file that a tool could write to".to_owned();
-        self.lender.as_mut().ok_or_else(none)?.lend()
+        self.lender.as_mut().ok_or_else(none)?.lend(self.until)
     }
 
     fn resume(&mut self) {
         let paused = self.paused.take().map_or(Duration::ZERO, |since| since.elapsed());
         self.until = self.until.and_then(|until| until.checked_add(paused));
-        let taken_back = self.lender.as_mut().map_or(Ok(()), Lender::take_back);
+        let until = self.until;
+        let taken_back = self.lender.as_mut().map_or(Ok(()), |lender| lender.take_back(until));
         self.spoilt = taken_back.err().map(|error| format!("the test file cannot be filled anew: {error}"));
     }
 

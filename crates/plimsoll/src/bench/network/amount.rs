@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
 use crate::plan::Group;
-use crate::quantity::format_size;
+use crate::quantity::{Quantity, Unit, format_size};
 use crate::sample::{self, CannotMeasure, Facts};
 use crate::traffic::{CUT, nanos};
 use crate::warning::Warning;
-use crate::wire::{self, MAX_MESSAGES};
+use crate::wire::{self, MAX_MESSAGES, Welcome};
 
 /// The keys that fix an amount.
 const AMOUNTS: [&str; 2] = ["volume", "count"];
@@ -60,6 +60,22 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
             shown(MAX_MESSAGES / streams)
         )),
     }
+}
+
+/// Refuses streams and messages of which the server's caps do not let even one message of each stream through in time.
+///
+/// # Errors
+/// What would be right.
+pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
+    let bits = f64::from(streams) * f64::from(message) * 8.0;
+    let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
+    if needed <= allowed {
+        return Ok(());
+    }
+    Err(CannotMeasure::far_end(format!(
+        "one message of each stream takes {needed:.0} s at the {} that the server allows, and it allows a transfer {allowed:.0} s; give a smaller --message or fewer --streams, or start it with a higher --max-rate",
+        Quantity { value: server.max_rate as f64, unit: Unit::BitPerSecond }
+    )))
 }
 
 /// What a case fixes, and how far its samples came.
@@ -139,6 +155,21 @@ mod tests {
             assert!(error.contains(&(MAX_MESSAGES / 4).to_string()), "{error}");
         }
         assert!(messages(&case(1).with_count("count", 1).with_word("scaling", "x")).is_err());
+    }
+
+    #[test]
+    fn what_the_caps_never_let_through_is_refused_with_what_would_be_right() {
+        let server = Welcome {
+            session: wire::Hex128::random().unwrap(),
+            max_streams: 64,
+            max_nanos: 60_000_000_000,
+            max_rate: 400_000,
+            shaping: wire::Shaping::default(),
+        };
+        assert!(fits(&server, 1, 128 << 10).is_ok() && fits(&server, 22, 128 << 10).is_ok());
+        let error = fits(&server, 64, 128 << 10).unwrap_err().reason;
+        assert!(error.contains("168 s") && error.contains("400 kbit/s"), "{error}");
+        assert!(error.contains("--message") && error.contains("--streams"), "{error}");
     }
 
     #[test]

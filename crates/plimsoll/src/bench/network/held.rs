@@ -6,11 +6,14 @@ use crate::case::{Case, Value};
 use crate::quantity::{Quantity, Unit};
 use crate::sample::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use crate::serve::Caps;
+use crate::stats::median;
 use crate::warning::Warning;
 use crate::wire::{Direction, Shaping, Welcome};
 
-/// A figure reaches a bound from this share of it on: headers take up to a tenth of full packets.
-const REACHED: f64 = 0.85;
+/// A figure reaches a bound of packets from this share of it on: headers take up to a tenth of full ones.
+const PACKETS: f64 = 0.85;
+/// The same of the server's cap, which counts the payload alone.
+const PAYLOAD: f64 = 0.97;
 /// A path that carries no more than this, in bit/s, is none that a CPU could be the limit of.
 const SLOW: f64 = 1e9;
 /// Beyond this share the bound is refuted: a receiver that woke late, and the first packet, explain less.
@@ -37,6 +40,8 @@ pub(super) struct Held {
 struct Bound {
     rate: f64,
     came: f64,
+    /// The share of it from which on a figure reaches it.
+    reached: f64,
     code: &'static str,
     what: String,
     remedy: String,
@@ -82,6 +87,12 @@ impl Held {
         (self.up, self.down) = (Vec::new(), Vec::new());
     }
 
+    /// The higher rate of what came up and what came down, in bit/s; without end where nothing came.
+    pub(super) fn carried(&self) -> f64 {
+        let came = middle(&self.up).max(middle(&self.down));
+        if came > 0.0 { came } else { f64::INFINITY }
+    }
+
     fn out(&self, shaping: &Shaping) -> Option<f64> {
         let each = shaping.each_out.map(|rate| rate as f64 * self.streams);
         [shaping.out.map(|rate| rate as f64), each].into_iter().flatten().reduce(f64::min)
@@ -90,7 +101,7 @@ impl Held {
     /// The server's cap, where somebody set it or a sample came near it.
     fn cap(&self) -> Option<f64> {
         let came = middle(&self.up).max(middle(&self.down));
-        let set = self.cap < Caps::default().max_rate || came >= REACHED * self.cap;
+        let set = self.cap < Caps::default().max_rate || came >= PAYLOAD * self.cap;
         (self.cap.is_finite() && set).then_some(self.cap)
     }
 
@@ -136,6 +147,7 @@ impl Held {
             bounds.push(Bound {
                 rate,
                 came,
+                reached: PACKETS,
                 code: "shaped",
                 what: format!("{whose} shapes what leaves {device} to {}", bits(rate)),
                 remedy: "see `tc qdisc` and `tc class` there".to_owned(),
@@ -146,6 +158,7 @@ impl Held {
             bounds.push(Bound {
                 rate,
                 came,
+                reached: PACKETS,
                 code: "policed",
                 what: format!("{whose} drops what comes in by {device} beyond {}", bits(rate)),
                 remedy: "see `tc filter` there".to_owned(),
@@ -155,6 +168,7 @@ impl Held {
             bounds.push(Bound {
                 rate,
                 came,
+                reached: PAYLOAD,
                 code: "server-cap",
                 what: format!("the server allows {} in each direction", bits(rate)),
                 remedy: "start it with a higher --max-rate".to_owned(),
@@ -179,23 +193,21 @@ impl Held {
     }
 
     fn warning(&self, bound: &Bound, tightest: f64) -> Option<Warning> {
-        let Bound { rate, came, code, what, remedy } = bound;
+        let Bound { rate, came, reached, code, what, remedy } = bound;
         let own = self.asked.is_some_and(|asked| asked <= *rate);
         if *came > REFUTED * rate {
             let text = format!("{what}, but {} arrived: it is no limit of this figure", bits(*came));
             return Some(Warning::Other { code: format!("{code}-refuted"), text });
         }
-        let reached = *came >= REACHED * rate && *rate <= tightest && !own;
+        let is_reached = *came >= reached * rate && *rate <= tightest && !own;
         let text = format!("{what}: the figure shows this limit, not the link; {remedy}");
-        reached.then(|| Warning::Other { code: (*code).to_owned(), text })
+        is_reached.then(|| Warning::Other { code: (*code).to_owned(), text })
     }
 }
 
 /// The median; 0 where nothing came.
 fn middle(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    median(values.to_vec()).unwrap_or(0.0)
 }
 
 fn bits(rate: f64) -> Quantity {
@@ -228,6 +240,14 @@ mod tests {
         let server = welcome(50_000_000, Shaping::default());
         let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
         assert_eq!((codes(&held), condition(&held, SERVER_CAP)), (vec![], Some(50e6)));
+        // A link of nine tenths of the cap is a link.
+        held.came(&[45e6]);
+        assert_eq!(codes(&held), Vec::<String>::new());
+        held.forget();
+        // Of two, the middle lies between them.
+        [&[40e6], &[49.9e6]].iter().for_each(|came| held.came(*came));
+        assert_eq!(codes(&held), Vec::<String>::new());
+        held.forget();
         held.came(&[49.9e6]);
         assert_eq!(codes(&held), ["server-cap"]);
         assert!(held.warnings()[0].to_string().contains("50.0 Mbit/s in each direction"));

@@ -10,7 +10,7 @@ use crate::machine::root::{ReadError, Root};
 use crate::text::shown_bytes;
 
 /// The most of a process's list of mappings that is read, in bytes.
-const MAPS_CAP: u64 = 4 << 20;
+const MAPS_CAP: u64 = 32 << 20;
 
 /// The most descriptors of a process's threads that are looked at, beyond its own: about a second's work.
 const MOST_OF_THREADS: usize = 1 << 18;
@@ -42,22 +42,16 @@ pub struct Watched {
 pub struct Seen {
     /// The first process that holds one of the things, and which of them, by its place in the list.
     pub holder: Option<(Opener, usize)>,
-    /// Processes whose files this user may not look at.
+    /// Processes whose files this user may not look at, or which have more of them than are looked at.
     pub unseen: usize,
 }
 
-/// The first process, other than plimsoll's own, that holds one of the things open or mapped.
+/// The first process, other than those of this run, that holds one of the things open or mapped.
 pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
-    let program = |process: &str| {
-        root.about(format!("proc/{process}/exe"))
-            .map(|about| (about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
-    };
-    let ours = program("self").filter(|_| root.is_live());
+    let run = root.is_live().then(|| Run::here(root, std::process::id()));
     let mut seen = Seen::default();
     for process in root.processes() {
-        let own = root.is_live()
-            && (process == std::process::id() || (ours.is_some() && program(&process.to_string()) == ours));
-        if own {
+        if run.as_ref().is_some_and(|run| run.has(root, process)) {
             continue;
         }
         match held_by(root, process, watched) {
@@ -70,6 +64,40 @@ pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
         }
     }
     seen
+}
+
+/// The processes of this run: a parent, its workers, and what these start under the same program. Another run of plimsoll is
+/// a user of its device like any other program.
+struct Run {
+    /// This process, and its parent if that is plimsoll too.
+    heads: Vec<u32>,
+    program: Option<(u32, u32, u64)>,
+}
+
+impl Run {
+    fn here(root: &Root, own: u32) -> Self {
+        let ours = program(root, own);
+        let parent = parent(root, own).filter(|parent| ours.is_some() && program(root, *parent) == ours);
+        Self { heads: std::iter::once(own).chain(parent).collect(), program: ours }
+    }
+
+    fn has(&self, root: &Root, process: u32) -> bool {
+        let is_child = || parent(root, process).is_some_and(|parent| self.heads.contains(&parent));
+        let same = || self.program.is_some() && program(root, process) == self.program;
+        self.heads.contains(&process) || (is_child() && same())
+    }
+}
+
+/// The file that a process runs.
+fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
+    let about = root.about(format!("proc/{process}/exe"))?;
+    Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
+}
+
+/// The fourth field of proc_pid_stat(5), behind the name, which may hold anything.
+fn parent(root: &Root, process: u32) -> Option<u32> {
+    let stat = root.text(format!("proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// What a process calls itself.
@@ -110,8 +138,8 @@ fn living(root: &Root, process: u32) -> u32 {
 /// What is open by the descriptors of one thread, named by its directory below `/proc`.
 fn open_in(root: &Root, process: &str) -> Option<Vec<(PathBuf, Thing)>> {
     let dir = PathBuf::from(format!("proc/{process}/fd"));
-    let links = match root.names(&dir) {
-        Ok(names) => names.into_iter().map(|name| dir.join(name)),
+    let links = match root.numbers(&dir) {
+        Ok(numbers) => numbers.into_iter().map(|number| dir.join(number.to_string())),
         Err(ReadError::Denied(_)) => return None,
         // It has ended meanwhile.
         Err(_) => return Some(Vec::new()),
@@ -157,21 +185,27 @@ fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Option<usiz
     let files = open_files(root, process)?;
     let process = living(root, process);
     let open = files.iter().find_map(|(link, thing)| place(*thing).filter(|place| counts(place, link)));
-    Some(
-        open.or_else(|| mapped(root, process, &place, watched).filter(|place| !watched[*place].writers_only)),
-    )
+    match open {
+        Some(place) => Some(Some(place)),
+        None => Some(mapped(root, process, &place, watched)?.filter(|place| !watched[*place].writers_only)),
+    }
 }
 
-/// A mapping outlives the descriptor it was made with.
+/// A mapping outlives the descriptor it was made with. `None` where there are more of them than are read.
 fn mapped(
     root: &Root,
     process: u32,
     place: &impl Fn(Thing) -> Option<usize>,
     watched: &[Watched],
-) -> Option<usize> {
-    let maps = root.head(Path::new(&format!("proc/{process}/maps")), MAPS_CAP).ok()?;
+) -> Option<Option<usize>> {
+    let maps = match root.bytes(Path::new(&format!("proc/{process}/maps")), MAPS_CAP) {
+        Ok(maps) => maps,
+        Err(ReadError::TooLong { .. }) => return None,
+        Err(_) => return Some(None),
+    };
     let inode = |thing: &Thing| if let Thing::File(file) = thing { Some(file.inode) } else { None };
-    maps.split(|byte| *byte == b'\n').filter_map(mapping).find_map(|(range, mapped)| {
+    let mut lines = maps.split(|byte| *byte == b'\n').filter_map(mapping);
+    let found = lines.find_map(|(range, mapped)| {
         if let Some(found) = mapped.and_then(place) {
             return Some(found);
         }
@@ -181,7 +215,8 @@ fn mapped(
             return None;
         }
         place(Thing::open_at(root, Path::new(&format!("proc/{process}/map_files/{range}")))?)
-    })
+    });
+    Some(found)
 }
 
 /// `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file`: the range, and the file that is mapped (proc_pid_maps(5)), `None` for
@@ -202,6 +237,7 @@ fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::fixture::{Fault, Fixture};
 
     #[test]
     fn who_holds_a_file_open_or_mapped_is_named_but_not_this_program() {
@@ -244,6 +280,52 @@ mod tests {
         };
         assert_eq!(found("")?, (None, 78));
         assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n")?, (Some(77), 78));
+        Ok(())
+    }
+
+    #[test]
+    fn a_process_with_very_many_open_files_is_looked_at_to_the_last() -> Result<(), Fault> {
+        let fixture =
+            Fixture::unpack("srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/maps = x\n")?;
+        let path = |below: &str| fixture.root.resolve(below).map(|_| fixture.dir.path().join(below));
+        let open = path("proc/77/fd")?;
+        for number in 10_000..30_000 {
+            std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
+        }
+        let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+        let watched = [Watched { thing, name: "d".to_owned(), writers_only: false, exempt: Vec::new() }];
+        assert_eq!(holder(&fixture.root, &watched), Seen::default());
+        std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
+        std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
+        std::fs::remove_file(open.join("9"))?;
+        assert_eq!(holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
+        std::fs::remove_file(open.join("99999"))?;
+        std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
+        assert_eq!(holder(&fixture.root, &watched), Seen { holder: None, unseen: 1 });
+        Ok(())
+    }
+
+    #[test]
+    fn another_run_of_the_same_program_is_a_user() -> Result<(), Fault> {
+        let process = |id: u32, parent: u32, program: &str| {
+            format!("proc/{id}/stat = {id} (a) b) S {parent} 1 1\nproc/{id}/exe -> ../../bin/{program}\n")
+        };
+        let tree = [
+            "bin/plimsoll = a\nbin/sh = b\n".to_owned(),
+            process(10, 1, "sh"),
+            process(20, 10, "plimsoll"),
+            process(21, 20, "plimsoll"),
+            process(22, 20, "plimsoll"),
+            process(23, 21, "sh"),
+            process(30, 10, "plimsoll"),
+            process(31, 30, "plimsoll"),
+        ];
+        let fixture = Fixture::unpack(&tree.concat())?;
+        for own in [20, 21] {
+            let run = Run::here(&fixture.root, own);
+            let ours = [10, 20, 21, 22, 23, 30, 31].map(|process| run.has(&fixture.root, process));
+            assert_eq!(ours, [false, true, true, true, false, false, false], "{own}");
+        }
         Ok(())
     }
 

@@ -18,9 +18,16 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
     }
 }
 
-/// Whether two device-mapper devices on the same device keep apart, as their manager promises: logical volumes of one
-/// group on its disks or in its thin pool (a snapshot and its origin share more than that), partitions that kpartx made.
+/// Whether a device and another one on the same member keep apart, as their manager promises: logical volumes of one group
+/// on its disks or in its thin pool (a snapshot and its origin share more than that), partitions that kpartx made, arrays of
+/// one container and the container itself.
 pub(super) fn keep_apart(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
+    if let Some((container, array)) = array(root, one) {
+        return match self::array(root, other) {
+            Some((another, sibling)) => container == another && array != sibling,
+            None => other.file_name().is_some_and(|name| name == container.as_str()),
+        };
+    }
     let uuid = |place: &Path| root.line(place.join("dm/uuid")).ok();
     let (Some(one), Some(other)) = (uuid(one), uuid(other)) else { return false };
     if let (Some(one), Some(other)) = (group(&one), group(&other)) {
@@ -33,6 +40,14 @@ pub(super) fn keep_apart(root: &Root, below: &Path, one: &Path, other: &Path) ->
         (Some((number, of)), Some((another, disk))) => of == disk && number != another,
         _ => false,
     }
+}
+
+/// The container of an array whose metadata are mdadm's business, not the kernel's (Documentation/admin-guide/md.rst), and
+/// which array of it this is: `external:/md127/0`, with `-` for `/` while the kernel must not write.
+fn array(root: &Root, place: &Path) -> Option<(String, String)> {
+    let version = root.line(place.join("md/metadata_version")).ok()?;
+    let (container, array) = version.strip_prefix("external:")?.strip_prefix(['/', '-'])?.split_once('/')?;
+    Some((container.to_owned(), array.to_owned()))
 }
 
 /// The volume group of `LVM-<32 of the group><32 of the volume>…` (lvm2, dm_build_dm_uuid).

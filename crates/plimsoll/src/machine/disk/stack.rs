@@ -108,6 +108,21 @@ impl Stack {
         stack
     }
 
+    /// What is known to be in it, each with what it was reached from. What a process may keep the bytes in changes with
+    /// whatever that process opens.
+    pub fn certain(&self) -> Vec<(Thing, Reached, Thing)> {
+        let mut doubtful = vec![false; self.nodes.len()];
+        let mut certain = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            doubtful[at] = node.reached == (Reached::Served { certain: false })
+                || (node.from < at && doubtful[node.from]);
+            if !doubtful[at] {
+                certain.push((node.thing, node.reached, self.nodes[node.from].thing));
+            }
+        }
+        certain
+    }
+
     /// Whether the device of this name is in it.
     pub fn has(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| node.place.is_some() && node.name == name)
@@ -212,6 +227,10 @@ impl Stack {
         let Some(own) = wwid(place) else { return };
         for other in root.names("sys/block").unwrap_or_default() {
             let Ok(found) = root.resolve(Path::new("sys/block").join(&other)) else { continue };
+            // A path of the kernel's own multipath (nvme0c0n1 of nvme0n1): nobody can open it.
+            if root.number(found.join("hidden")) == Ok(1) {
+                continue;
+            }
             if found != place && wwid(&found).as_ref() == Some(&own) && size(&found) == size(place) {
                 self.device(root, at, Some(found), Reached::OtherPath, &other);
             }

@@ -65,8 +65,13 @@ impl<'a> Survey<'a> {
         Some((Medium::of(&mount.fs_type), &mount.fs_type))
     }
 
+    /// An overlay with layers on several file systems gives the files of each a number that is in no mount table.
     fn shows_others(&self, system: DeviceNumber) -> bool {
-        self.medium(system).is_some_and(|(medium, _)| matches!(medium, Medium::Stacked | Medium::Network))
+        let mut mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
+        match self.medium(system) {
+            Some((medium, _)) => matches!(medium, Medium::Stacked | Medium::Network),
+            None => system.major == 0 && mounts.any(|mount| mount.fs_type == "overlay"),
+        }
     }
 
     /// The users of one device or file, each as the end of a sentence, but for devices that are `left_out`.
@@ -256,4 +261,31 @@ fn others(root: &Root) -> Vec<Other> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::disk::thing::FileId;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    #[test]
+    fn a_file_of_an_overlays_layer_may_have_a_number_that_no_table_knows() -> Result<(), Fault> {
+        let file = |major, minor, inode| Thing::File(FileId { system: DeviceNumber { major, minor }, inode });
+        let layers = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        let overlay = "2 1 0:50 / /merged rw - overlay overlay rw\n";
+        let same = |mounts: &str, one, other| -> Result<bool, Fault> {
+            let fixture = Fixture::unpack("")?;
+            std::fs::create_dir_all(fixture.dir.path().join("proc/self"))?;
+            std::fs::write(fixture.dir.path().join("proc/self/mountinfo"), mounts)?;
+            Ok(Survey::of(&fixture.root, &mut Vec::new()).same(one, other))
+        };
+        let both = format!("{layers}{overlay}");
+        assert!(same(&both, file(0, 51, 7), file(8, 1, 7))?);
+        assert!(same(&both, file(8, 1, 7), file(0, 50, 7))?);
+        assert!(!same(&both, file(0, 51, 7), file(8, 1, 8))?);
+        assert!(!same(&both, file(8, 2, 7), file(8, 1, 7))?);
+        assert!(!same(layers, file(0, 51, 7), file(8, 1, 7))?, "no overlay is mounted");
+        Ok(())
+    }
 }

@@ -206,6 +206,7 @@ impl Look<'_> {
             let (claimable, part) = match node.reached {
                 Reached::Loop { partial } => (true, partial),
                 Reached::Served { .. } => (false, true),
+                Reached::OtherPath => (true, false),
                 Reached::Member if above.is_some_and(|above| !marks_its_members(root, above)) => {
                     (false, true)
                 }

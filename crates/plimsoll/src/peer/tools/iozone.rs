@@ -192,9 +192,9 @@ impl Peer for Iozone {
         let figure = figure.ok_or_else(wanted)?;
         let each = if block <= SMALL { block as f64 } else { 1.0 };
         // It prints no time.
-        let account = Account::of((figure.moved_kib * KIB) as f64 / each, Seconds::OF_ITS_LIFE);
+        let account = Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
         let mut reading = Reading::of(figure.kib_per_second * KIB as f64 / each, account)?;
-        reading.achieved.insert("size".to_owned(), (figure.file_kib * KIB).to_string());
+        reading.achieved.insert("size".to_owned(), (figure.file_kib.saturating_mul(KIB)).to_string());
         reading.achieved.insert("block".to_owned(), (record * KIB).to_string());
         if !text.contains("O_DIRECT feature enabled") {
             reading.differs.push("it went through the page cache".to_owned());

@@ -52,7 +52,7 @@ fn the_table_at_140_and_80_columns() {
 
 #[test]
 fn markdown_for_a_pull_request() {
-    insta::assert_snapshot!(markdown(&comparison(), &held(), Shown::All));
+    insta::assert_snapshot!(markdown(&comparison(), &held(), Shown::All, Missing::Fail));
 }
 
 #[test]
@@ -89,10 +89,20 @@ fn what_is_of_all_machines_is_named_after_none() {
 fn hostile_names_stay_in_their_cell() {
     let mut hostile = comparison();
     hostile.a = "<script>|\u{1b}[31m\n# x".to_owned();
-    let text = markdown(&hostile, &[], Shown::Telling);
+    let text = markdown(&hostile, &[], Shown::Telling, Missing::Fail);
     assert!(!text.contains("<script>") && !text.contains('\u{1b}') && !text.contains("\n# x"), "{text}");
     let text = table(&hostile, &[], Shown::Telling, &Style::plain(100));
     assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn what_is_ignored_has_no_mark_of_a_failure() {
+    let marked = |missing| markdown(&comparison(), &[], Shown::All, missing);
+    let (fails, ignored) = (marked(Missing::Fail), marked(Missing::Ignore));
+    assert!(
+        fails.contains("- ❌ lost (") && ignored.contains("- ➖ lost (") && !ignored.contains('❌'),
+        "{ignored}"
+    );
 }
 
 #[test]

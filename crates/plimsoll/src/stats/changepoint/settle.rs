@@ -5,8 +5,9 @@
 //! large. Here each side's deviation is that of its own surroundings (Welch, "The generalization of Student's problem
 //! when several different population variances are involved", Biometrika 34, 1947).
 
+use super::MIN_SEGMENT;
 use super::noise::variance_of_long_means;
-use super::{MIN_SEGMENT, median_of};
+use crate::stats::samples::median;
 
 /// Points on each side that tell the noise there, those of the next segments where the own has fewer.
 const SURROUNDINGS: usize = 50;
@@ -29,7 +30,7 @@ fn relocate(values: &[f64], changes: &mut [usize]) {
         let from = index.checked_sub(1).map_or(0, |before| changes[before]);
         let to = changes.get(index + 1).copied().unwrap_or(values.len());
         let (before, after) = values[from..to].split_at(changes[index] - from);
-        let medians = [median_of(before.to_vec()), median_of(after.to_vec())];
+        let medians = [median_of(before), median_of(after)];
         if let Some(at) = boundary(&values[from..to], medians) {
             changes[index] = from + at;
         }
@@ -70,7 +71,7 @@ impl Levels {
     fn new(values: &[f64], changes: &[usize]) -> Self {
         let bounds = [&[0], changes, &[values.len()]].concat();
         let segments = || bounds.windows(2).map(|pair| &values[pair[0]..pair[1]]);
-        let medians: Vec<f64> = segments().map(|segment| median_of(segment.to_vec())).collect();
+        let medians: Vec<f64> = segments().map(median_of).collect();
         let off =
             segments().zip(&medians).flat_map(|(segment, median)| segment.iter().map(move |x| x - median));
         Self { residuals: off.collect(), medians, bounds }
@@ -94,4 +95,8 @@ impl Levels {
         let size = (self.medians[change + 1] - self.medians[change]).abs();
         if size > 0.0 { size / variance.sqrt() } else { 0.0 }
     }
+}
+
+fn median_of(values: &[f64]) -> f64 {
+    median(values.to_vec()).unwrap_or(0.0)
 }

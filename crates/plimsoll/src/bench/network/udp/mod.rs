@@ -47,6 +47,8 @@ const CHECKED: u64 = 20;
 const CHECK_TIME: Duration = Duration::from_millis(500);
 /// Transfers after one with too much of a burst in it.
 const AGAIN: usize = 2;
+/// The least that a search takes, in seconds: delays that vary by a few milliseconds show in less no growth of 1 %.
+const LEAST_SEARCH: f64 = 2.0;
 
 /// The benchmark itself.
 #[derive(Debug)]
@@ -128,8 +130,11 @@ pub struct Datagrams {
     watch: Watch,
     /// Whether each sample searches for the highest rate without loss.
     searches: bool,
-    /// The rates between which the last search could not tell.
+    /// The rates between which a search could not tell.
     open: Option<(f64, f64)>,
+    /// Searches, and those whose rate is not proved.
+    searches_done: usize,
+    unproved: usize,
     segmented: bool,
     /// Datagrams of somebody else, over all samples.
     foreign: u64,
@@ -145,6 +150,7 @@ impl Datagrams {
         let datagram = u32::try_from(bytes).unwrap_or(MAX_DATAGRAM);
         let streams = case.number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1);
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+        amount::fits(far_end.welcome(), streams, datagram)?;
         let sockets = far_end.open_udp(streams)?;
         let rate = match case.get("rate") {
             // At least 1, at most 10¹⁵.
@@ -169,6 +175,8 @@ impl Datagrams {
             watch,
             searches: case.word("search").is_some(),
             open: None,
+            searches_done: 0,
+            unproved: 0,
             segmented: false,
             foreign: 0,
         })
@@ -217,19 +225,20 @@ impl Datagrams {
     }
 
     /// Looks for a token bucket in what has come so far. What came before it was found is forgotten.
-    fn look(&mut self) -> Result<bool, CannotMeasure> {
+    fn look(&mut self) -> bool {
+        let most = self.far_end.welcome().max_nanos;
         let (far_end, sockets, filler) = (&mut self.far_end, &self.sockets, &self.filler);
         let (work, cpus) = (&self.work, &self.placement.near);
-        let found = self.watch.look(|nanos| {
+        let found = self.watch.look(most, |nanos| {
             let amount = wire::Amount::Nanos(nanos);
             let work = wire::Udp { amount, tag: tag(), ..work.clone() };
             let done = far_end.transfer_udp(&work, sockets, filler, cpus)?;
             Ok(courses(&ways(&work, &done)?).into_iter().cloned().collect())
-        })?;
+        });
         if found {
             self.held.forget();
         }
-        Ok(found)
+        found
     }
 
     /// A transfer, or another one where a burst was in it.
@@ -237,13 +246,14 @@ impl Datagrams {
         let rate = self.work.rate;
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
         let (mut sample, _, mut spoilt) = self.transfer(amount, rate)?;
-        let found = self.look()?;
+        let found = self.look();
         for _ in 0..AGAIN {
             if found && !sample.renewed || spoilt {
                 (sample, _, spoilt) = self.transfer(amount, rate)?;
                 sample.renewed = found;
             }
         }
+        self.watch.judged(spoilt);
         Ok(sample)
     }
 
@@ -251,18 +261,23 @@ impl Datagrams {
         let Amount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("a search lasts for a time, not for an amount"));
         };
+        // The longest of its trials is shorter than all of them together, and the server must allow it.
+        let allowed = Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL;
+        let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
             let amount = amount::of_sample(None, Amount::Seconds(seconds), self.work.streams);
             let (sample, trial, _) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
             Ok((trial, sample))
         })?;
-        if most.is_none() && self.look()? {
+        if most.is_none() && self.look() {
             // What was found before the bucket was known may be its burst.
             let again = self.searched(amount)?;
             return Ok(Sample { renewed: true, ..again });
         }
-        self.open = found.open;
+        self.open = found.open.or(self.open);
+        self.searches_done += 1;
+        self.unproved += usize::from(!found.proved);
         let curve: Vec<Point> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
         let lowest = found.tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
         match found.best() {
@@ -274,7 +289,8 @@ impl Datagrams {
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
-                "every rate that was tried loses datagrams, down to {lowest:.0} bit/s; measure with --rate and read the loss"
+                "every rate that was tried {}, down to {lowest:.0} bit/s; measure with --rate and read the loss",
+                found.too_much()
             ))),
         }
     }
@@ -294,6 +310,15 @@ fn not_converged((low, high): (f64, f64)) -> Warning {
             "the search ended before it was clear which rate {from} fills a queue; give a longer --sample-time"
         ),
     }
+}
+
+/// Why the figure is none, where as many searches as give the median or more did not prove their rate.
+fn unproved(unproved: usize, searches: usize) -> Option<String> {
+    (unproved > 0 && 2 * unproved >= searches).then(|| {
+        format!(
+            "{unproved} of {searches} searches did not show that the path serves the rate: its delays vary too much for their time; give a longer --sample-time"
+        )
+    })
 }
 
 impl Datagrams {
@@ -470,6 +495,7 @@ impl Prepared for Datagrams {
         }
         facts.warnings.extend(self.held.warnings());
         facts.warnings.extend(self.open.map(not_converged));
+        facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
         facts
     }

@@ -21,7 +21,7 @@ const GROWTH: f64 = 0.01;
 /// Of the time of a search: the first trial, each further one, and all of them together, longer ones included.
 const FIRST: f64 = 1.0 / 3.0;
 const EACH: f64 = 1.0 / 12.0;
-const ALL: f64 = 1.5;
+pub(super) const ALL: f64 = 1.5;
 /// The best rate is tried once more for this long.
 const LAST: f64 = 0.5;
 /// Shortest trial, in seconds.
@@ -106,6 +106,8 @@ pub(super) fn tail(course: &Course) -> (Option<f64>, Option<Trend>) {
 pub(super) struct Search<T> {
     pub(super) tried: Vec<(Trial, T)>,
     best: Option<usize>,
+    /// Whether that trial showed that the path serves it; else only that nothing was lost.
+    pub(super) proved: bool,
     /// Where the time was too short to tell: the rates between which nothing is known, in bit/s.
     pub(super) open: Option<(f64, f64)>,
 }
@@ -114,6 +116,16 @@ impl<T> Search<T> {
     /// The trial with the highest rate that the path carries.
     pub(super) fn best(&self) -> Option<&(Trial, T)> {
         self.tried.get(self.best?)
+    }
+
+    /// What was too much of every rate, in words.
+    pub(super) fn too_much(&self) -> &'static str {
+        let lossy = self.tried.iter().filter(|(trial, _)| trial.loss > 0.0).count();
+        match lossy {
+            0 => "fills a queue",
+            n if n == self.tried.len() => "loses datagrams",
+            _ => "fills a queue or loses datagrams",
+        }
     }
 }
 
@@ -131,7 +143,12 @@ pub(super) fn search<T>(
     let (first, verdict) = run.settled(None, FIRST)?;
     let most = most.unwrap_or(f64::INFINITY);
     if verdict == Verdict::Lossless && first.each <= most * (1.0 + NEAR) {
-        return Ok(Search { best: (first.goodput > 0.0).then_some(0), tried: run.tried, open: None });
+        return Ok(Search {
+            best: (first.goodput > 0.0).then_some(0),
+            tried: run.tried,
+            proved: true,
+            open: None,
+        });
     }
     let (mut low, mut high) = (0.0, first.ceiling().min(most));
     let mut rate = high * BELOW;
@@ -141,7 +158,9 @@ pub(super) fn search<T>(
         }
         match run.settled(Some(rate), EACH)?.1 {
             Verdict::Lossless => low = rate,
-            Verdict::TooMuch | Verdict::Unclear => high = rate,
+            Verdict::TooMuch => high = rate,
+            // There is no time left, and a lower rate would tell no more.
+            Verdict::Unclear => break,
         }
         rate = (low + high) / 2.0;
     }
@@ -150,7 +169,7 @@ pub(super) fn search<T>(
     // What only lost nothing is a figure as well; that nothing more is known of it is told.
     let best = proved.or_else(|| run.best(high * (1.0 + NEAR), |verdict| verdict == Verdict::Unclear));
     let open = (best.is_some() && (!run.clear || proved.is_none())).then_some((low, high));
-    Ok(Search { tried: run.tried, best, open })
+    Ok(Search { tried: run.tried, best, proved: proved.is_some(), open })
 }
 
 struct Run<T, F> {

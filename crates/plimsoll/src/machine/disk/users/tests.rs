@@ -379,6 +379,51 @@ fn the_same_disk_by_another_path_is_the_same_disk() -> Result<(), Fault> {
         "{said}"
     );
     assert_eq!(told(&format!("{mounted}{}", wwid(SDB)), DISK)?, "");
+    let idle = used(&format!("{MOUNTS}{}{}", wwid(SDA), wwid(SDB)), DISK)?;
+    assert!(idle.below.iter().any(|below| below.name == "sda" && below.claimable), "{:?}", idle.below);
+    Ok(())
+}
+
+/// The kernel's own multipath shows each path as a disk that is hidden and has no number.
+#[test]
+fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() -> Result<(), Fault> {
+    const NVME: DeviceNumber = DeviceNumber { major: 259, minor: 0 };
+    let about = |place: &str| {
+        format!("sys/devices/{place}/wwid = eui.0025385b71b0c2d1\nsys/devices/{place}/size = 4096\n")
+    };
+    let path = "pci/nvme/nvme0/nvme0c0n1";
+    let tree = format!(
+        "{MOUNTS}{}{}{}sys/block/nvme0c0n1 -> ../devices/{path}\nsys/devices/{path}/hidden = 1\n",
+        device("nvme0n1", "259:0"),
+        about("virtual/block/nvme0n1"),
+        about(path),
+    );
+    assert_eq!(told(&tree, NVME)?, "");
+    Ok(())
+}
+
+/// An array whose metadata mdadm keeps shares its members with the container and with the container's other arrays.
+#[test]
+fn an_array_keeps_apart_from_its_container_and_from_its_siblings() -> Result<(), Fault> {
+    const ARRAY: DeviceNumber = DeviceNumber { major: 9, minor: 126 };
+    let version =
+        |name: &str, text: &str| format!("sys/devices/virtual/block/{name}/md/metadata_version = {text}\n");
+    let told = |own: &str, container: &str, sibling: &str| {
+        let arrays = [("md127", "9:127", container), ("md126", "9:126", own), ("md125", "9:125", sibling)];
+        let built = arrays.map(|(name, number, text)| built(name, number, &[SDB]) + &version(name, text));
+        let mounted = "proc/self/mountinfo = 5 1 9:125 / /home rw - ext4 /dev/md125 rw\n";
+        told(&format!("{mounted}{}", built.concat()), ARRAY)
+    };
+    assert_eq!(told("external:/md127/0", "external:imsm", "external:/md127/1")?, "");
+    assert_eq!(told("external:-md127/0", "external:imsm", "external:/md127/1")?, "");
+    for (own, container, sibling) in [
+        ("1.2", "external:imsm", "external:/md127/1"),
+        ("external:/md127/0", "external:imsm", "1.2"),
+        ("external:/md127/0", "external:imsm", "external:/md127/0"),
+        ("external:/md127/0", "external:imsm", "external:/md126/1"),
+    ] {
+        assert!(told(own, container, sibling)?.contains("is mounted on /home"), "{own} {sibling}");
+    }
     Ok(())
 }
 

@@ -92,6 +92,37 @@ proptest! {
 }
 
 #[test]
+fn jitter_neither_halves_the_rate_nor_makes_it_a_figure() {
+    for rough in [3e-4, 1e-3, 3e-3, 1e-2] {
+        for seconds in [0.2, 2.0] {
+            for queue in [0.05, 1.0] {
+                let mut link = Link { rough, ..Link::of(1e8, 1e9, queue) };
+                let found = link.search(seconds);
+                let rate = found.best().unwrap().0.offered;
+                assert!((0.9e8..1.011e8).contains(&rate), "{rate} in {seconds} s with {rough} s");
+                assert!(found.proved || found.open.is_some(), "{rough} {seconds}");
+                assert!(found.proved || rough / seconds > 1e-3, "{rough} is little in {seconds} s");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_too_much_is_told_as_it_was() {
+    let with = |losses: &[f64]| {
+        let trial = |loss: &f64| {
+            let trial =
+                Trial { offered: 1.0, each: 1.0, goodput: 1.0, loss: *loss, arriving: 1.0, growth: None };
+            (trial, ())
+        };
+        Search { tried: losses.iter().map(trial).collect(), best: None, proved: false, open: None }.too_much()
+    };
+    assert_eq!(with(&[0.1, 0.2]), "loses datagrams");
+    assert_eq!(with(&[0.1, 0.0]), "fills a queue or loses datagrams");
+    assert_eq!(with(&[0.0]), "fills a queue");
+}
+
+#[test]
 fn where_everything_loses_there_is_no_such_rate() {
     let lossy = |rate: Option<f64>, _: f64| {
         let offered = rate.unwrap_or(1e9);

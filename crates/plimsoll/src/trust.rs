@@ -1,8 +1,8 @@
 //! Whether anybody else can decide what a program is: every directory and link on the way to it is looked at, as the kernel
 //! walks it, and not only the file that the path ends at.
 //!
-//! A name is trusted where it lies in a directory that only this user and root may write, and is theirs itself. A directory
-//! with the sticky bit (`/tmp`) is passed through to a directory of theirs, which nobody else can rename; a file or a link
+//! For root a name is trusted where it lies in a directory that only root may write, and is root's itself; for other users
+//! where not anybody may write: sites install programs under an account and a group of their own. A directory with the sticky bit (`/tmp`) is passed through to a directory of theirs, which nobody else can rename; a file or a link
 //! in it may be a second name that somebody made. What is trusted cannot be exchanged before it is started, so that no
 //! descriptor must be held until then (a script could not be started by one: its interpreter would find no such file).
 
@@ -26,12 +26,20 @@ const MOST_LINKS: usize = 40;
 const MOST_INTERPRETERS: usize = 5;
 const INTERPRETER_BYTES: u64 = 256;
 
+/// Root and this user, and where root of the machine has no number here, the one that stands for all who have none.
+pub fn owners() -> BTreeSet<u32> {
+    let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
+    let mut owners = BTreeSet::from([0, rustix::process::geteuid().as_raw()]);
+    owners.extend(nobody(&read("/proc/self/uid_map"), &read("/proc/sys/kernel/overflowuid")));
+    owners
+}
+
 /// Whose files are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     /// This user.
     user: u32,
-    /// Root and this user, and where root of the machine has no number here, the one that stands for all who have none.
+    /// As [`owners`] has them.
     owners: BTreeSet<u32>,
     /// Groups of which nobody else is a member.
     groups: BTreeSet<u32>,
@@ -42,8 +50,7 @@ impl Trust {
     pub fn here() -> Self {
         let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
         let user = rustix::process::geteuid().as_raw();
-        let mut owners = BTreeSet::from([0, user]);
-        owners.extend(nobody(&read("/proc/self/uid_map"), &read("/proc/sys/kernel/overflowuid")));
+        let owners = owners();
         let groups = own_groups(&read("/etc/passwd"), &read("/etc/group"), &owners);
         Self { user, owners, groups }
     }
@@ -91,7 +98,9 @@ impl Trust {
             let open = self.directory(&at).map_err(refused)?;
             let next = at.join(name);
             let found = next.symlink_metadata().map_err(|e| format!("{}: {e}", shown(path)))?;
-            self.owned(&next, &found).map_err(refused)?;
+            if open || self.is_strict() {
+                self.owned(&next, &found).map_err(refused)?;
+            }
             if found.is_dir() {
                 at = next;
                 continue;
@@ -125,7 +134,9 @@ impl Trust {
     /// That a directory is ours; whether others may add names to it.
     fn directory(&self, path: &Path) -> Result<bool, String> {
         let found = path.symlink_metadata().map_err(|e| format!("{}: {e}", shown(path)))?;
-        self.owned(path, &found)?;
+        if self.is_strict() {
+            self.owned(path, &found)?;
+        }
         match self.others_write(path, &found) {
             true if found.mode() & STICKY == 0 => Err(format!("others may write {}", shown(path))),
             open => Ok(open),
@@ -143,7 +154,14 @@ impl Trust {
     /// those of a group of our own are enough where there is no list.
     fn others_write(&self, path: &Path, found: &Metadata) -> bool {
         let group = || self.groups.contains(&found.gid()) && !has_list(path);
-        found.mode() & ANYBODY_WRITES != 0 || (found.mode() & GROUP_WRITES != 0 && !group())
+        let by_group = || self.is_strict() && found.mode() & GROUP_WRITES != 0 && !group();
+        found.mode() & ANYBODY_WRITES != 0 || by_group()
+    }
+
+    /// Root runs what root alone decides. Other users run what their site installed for them, under an account and a group of
+    /// its own, as long as not anybody may write it.
+    fn is_strict(&self) -> bool {
+        self.user == 0
     }
 
     fn as_root(&self) -> &'static str {
@@ -304,12 +322,35 @@ mod tests {
     }
 
     #[test]
+    fn a_site_installs_under_an_account_of_its_own_for_users_and_not_for_root() {
+        let dir = place();
+        let me = rustix::process::geteuid();
+        let site = directory(&dir.path().join("site"), 0o755);
+        let tool = program(&site.join("tool"), "\x7fELF");
+        for path in [&site, &tool] {
+            std::os::unix::fs::chown(path, me.is_root().then_some(5001), None).unwrap();
+            mode(path, 0o775);
+        }
+        let owners = BTreeSet::from([0, me.as_raw()]);
+        let trust = |user| Trust { user, owners: owners.clone(), groups: BTreeSet::new() };
+        assert!(trust(65_533).program(&tool).is_ok());
+        assert!(trust(0).program(&tool).is_err());
+        mode(&site, 0o777);
+        assert!(trust(65_533).program(&tool).unwrap_err().contains("others may write"));
+        mode(&site, 0o775);
+        mode(&tool, 0o777);
+        assert!(trust(65_533).program(&tool).unwrap_err().contains("others may write"));
+    }
+
+    #[test]
     fn what_belongs_to_another_user_is_not_run() {
         let dir = place();
-        let tool = program(&dir.path().join("tool"), "\x7fELF");
+        mode(dir.path(), 0o1777);
+        let tool = program(&directory(&dir.path().join("own"), 0o755).join("tool"), "\x7fELF");
         let why = stranger().program(&tool).unwrap_err();
         assert!(why.contains("belongs to another user"), "{why}");
         if rustix::process::geteuid().is_root() {
+            mode(dir.path(), 0o755);
             std::os::unix::fs::chown(dir.path(), Some(65_533), None).unwrap();
             let why = Trust::here().program(&tool).unwrap_err();
             assert!(why.ends_with("belongs to another user (uid 65533)"), "{why}");
