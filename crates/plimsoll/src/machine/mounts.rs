@@ -100,7 +100,7 @@ pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
 /// The mounts of one mount namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// A process that sees them; `None` for this program's own namespace.
+    /// A process, or a thread of one, that sees them; `None` for this program's own namespace.
     pub process: Option<u32>,
     /// Its mounts.
     pub mounts: Vec<Mount>,
@@ -115,7 +115,7 @@ pub struct Tables {
     pub unseen: usize,
 }
 
-/// What is mounted in every namespace that a process is in: what another one has mounted is not in our own table.
+/// What is mounted in every namespace that a thread of a process is in: what another one has mounted is not in our own table.
 ///
 /// # Errors
 /// Our own table cannot be read.
@@ -123,7 +123,7 @@ pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
     let mut all = vec![Table { process: None, mounts: read(root)? }];
     let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
     let mut unseen = 0;
-    for process in root.processes() {
+    for process in root.processes().into_iter().flat_map(|process| root.threads(process)) {
         let of = |file: &str| format!("proc/{process}/{file}");
         match root.link_text(of("ns/mnt")) {
             Ok(namespace) if seen.contains(&namespace) => continue,

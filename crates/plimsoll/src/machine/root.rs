@@ -200,6 +200,16 @@ impl Root {
         Ok(target.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default())
     }
 
+    /// The ids of a process's threads, in order; the process's own where they cannot be listed.
+    pub fn threads(&self, process: u32) -> Vec<u32> {
+        let entries = fs::read_dir(self.locate(Path::new(&format!("proc/{process}/task"))));
+        let ids =
+            entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut ids: Vec<u32> = ids.collect();
+        ids.sort_unstable();
+        if ids.is_empty() { vec![process] } else { ids }
+    }
+
     /// What the kernel says of a path, links followed; neither a server, which may be gone, nor an automounter is asked.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;

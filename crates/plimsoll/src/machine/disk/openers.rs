@@ -1,6 +1,7 @@
 //! Processes that hold a device or file open, or mapped, without claiming it: the kernel grants an exclusive claim all the
 //! same.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::thing::{FileId, Thing};
@@ -10,6 +11,9 @@ use crate::text::shown_bytes;
 
 /// The most of a process's list of mappings that is read, in bytes.
 const MAPS_CAP: u64 = 32 << 20;
+
+/// The most descriptors of a process's threads that are looked at, beyond its own: about a second's work.
+const MOST_OF_THREADS: usize = 1 << 18;
 
 /// A process that holds a file open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,8 +106,37 @@ pub fn name(root: &Root, process: u32) -> String {
     shown_bytes(comm.trim_ascii_end())
 }
 
-/// What a process has open: where each leads to, and whether it may be written through.
+/// What a process has open, and where each leads to: by all its threads, which need not share their descriptors
+/// (`CLONE_FILES`, clone(2)), and of which the first may have ended. `None` where they may not be looked at, or are too many.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
+    let mut all = open_in(root, &process.to_string())?;
+    let number = |link: &Path| link.file_name().map(std::ffi::OsStr::to_owned);
+    let shared: HashMap<_, _> = all.iter().map(|(link, thing)| (number(link), *thing)).collect();
+    let mut looked = 0;
+    for thread in root.threads(process).into_iter().filter(|thread| *thread != process) {
+        let own = open_in(root, &format!("{process}/task/{thread}"))?;
+        looked += own.len();
+        if looked > MOST_OF_THREADS {
+            return None;
+        }
+        all.extend(own.into_iter().filter(|(link, thing)| shared.get(&number(link)) != Some(thing)));
+    }
+    Some(all)
+}
+
+/// The thread of a process whose mappings can be read: another one than the first, where that has ended.
+fn living(root: &Root, process: u32) -> u32 {
+    let has_maps = |thread: &u32| {
+        root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
+    };
+    if has_maps(&process) {
+        return process;
+    }
+    root.threads(process).into_iter().find(has_maps).unwrap_or(process)
+}
+
+/// What is open by the descriptors of one thread, named by its directory below `/proc`.
+fn open_in(root: &Root, process: &str) -> Option<Vec<(PathBuf, Thing)>> {
     let dir = PathBuf::from(format!("proc/{process}/fd"));
     let links = match root.numbers(&dir) {
         Ok(numbers) => numbers.into_iter().map(|number| dir.join(number.to_string())),
@@ -150,6 +183,7 @@ fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Option<usiz
         !watched[*place].writers_only || access(root, link) != Some(Access::Read)
     };
     let files = open_files(root, process)?;
+    let process = living(root, process);
     let open = files.iter().find_map(|(link, thing)| place(*thing).filter(|place| counts(place, link)));
     match open {
         Some(place) => Some(Some(place)),
@@ -229,6 +263,24 @@ mod tests {
         sleep.kill().expect("end");
         sleep.wait().expect("end");
         assert_eq!(reads, [true, false], "it only reads");
+    }
+
+    /// A thread may have descriptors of its own, and outlive the first one.
+    #[test]
+    fn the_threads_of_a_process_are_looked_at_too() -> Result<(), crate::machine::fixture::Fault> {
+        let process = "srv/disk.img = bytes\nsrv/log = x\nproc/77/comm = server\nproc/77/fd/\n\
+            proc/77/task/77/fd/\nproc/77/task/78/fd/4 -> /srv/log\nproc/78/maps = x\n";
+        let found = |more: &str| -> Result<_, crate::machine::fixture::Fault> {
+            let fixture = crate::machine::fixture::Fixture::unpack(&format!("{process}{more}"))?;
+            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let watched = Watched { thing, name: "d".to_owned(), writers_only: false, exempt: Vec::new() };
+            let seen = holder(&fixture.root, &[watched]);
+            assert_eq!(seen.unseen, 0);
+            Ok((seen.holder.map(|(opener, _)| opener.process), living(&fixture.root, 77)))
+        };
+        assert_eq!(found("")?, (None, 78));
+        assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n")?, (Some(77), 78));
+        Ok(())
     }
 
     #[test]
