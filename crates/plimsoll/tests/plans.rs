@@ -116,7 +116,7 @@ fn a_server_is_named_on_the_command_line_and_in_no_plan_file() {
         let (out, err) = ended(plimsoll(dir.path()).args(words), 2);
         assert!(
             out.is_empty()
-                && err.contains("plan named.toml, line 5, column 1: a plan file may not name a server: ")
+                && err.contains("plan named.toml, line 5, column 1: a plan file cannot name a server; ")
         );
         assert!(err.contains("give --server on the command line"), "{err}");
     }

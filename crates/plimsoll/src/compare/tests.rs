@@ -73,7 +73,7 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     let line = blind.gate.as_ref().unwrap().blindness().unwrap();
     assert!(
         line.starts_with(
-            "gate blind: 1 of 1 figures could change by up to 5.9 % without --fail-on 5.0% noticing"
+            "gate blind: noise hides changes by up to 5.9 % in 1 of 1 figures from --fail-on 5.0%"
         ),
         "{line}"
     );

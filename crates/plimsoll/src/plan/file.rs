@@ -426,7 +426,7 @@ mod tests {
             ("json", "files"),
             ("resume", "files"),
             ("peer-server", "programs"),
-            ("hosts", "may not name a server"),
+            ("hosts", "cannot name a server"),
         ];
         for (key, says) in keys {
             for text in [
@@ -446,10 +446,10 @@ mod tests {
     #[test]
     fn no_plan_file_names_a_server_and_a_kept_command_line_does() {
         let text = "[[group]]\nbenchmark = \"network.tcp\"\n  server = [\"host:7000\", \"iperf3://host\"]\n";
-        let refused = "plan p.toml, line 3, column 3: a plan file may not name a server: ";
+        let refused = "plan p.toml, line 3, column 3: a plan file cannot name a server; ";
         assert!(error(text).starts_with(refused), "{}", error(text));
         assert!(error(text).ends_with("give --server on the command line"), "{}", error(text));
-        assert!(error("server = \"host\"\n").contains("may not name a server"));
+        assert!(error("server = \"host\"\n").contains("cannot name a server"));
         let kept = parse_kept("p", text).unwrap();
         assert_eq!(kept.groups[0].words(SERVER, &[]), ["host:7000", "iperf3://host"]);
     }

@@ -267,11 +267,11 @@ mod tests {
 
     /// A thread may have descriptors of its own, and outlive the first one.
     #[test]
-    fn the_threads_of_a_process_are_looked_at_too() -> Result<(), crate::machine::fixture::Fault> {
+    fn the_threads_of_a_process_are_looked_at_too() -> Result<(), Fault> {
         let process = "srv/disk.img = bytes\nsrv/log = x\nproc/77/comm = server\nproc/77/fd/\n\
             proc/77/task/77/fd/\nproc/77/task/78/fd/4 -> /srv/log\nproc/78/maps = x\n";
-        let found = |more: &str| -> Result<_, crate::machine::fixture::Fault> {
-            let fixture = crate::machine::fixture::Fixture::unpack(&format!("{process}{more}"))?;
+        let found = |more: &str| -> Result<_, Fault> {
+            let fixture = Fixture::unpack(&format!("{process}{more}"))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let watched = Watched { thing, name: "d".to_owned(), writers_only: false, exempt: Vec::new() };
             let seen = holder(&fixture.root, &[watched]);
