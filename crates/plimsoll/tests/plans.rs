@@ -121,7 +121,7 @@ fn a_server_is_named_on_the_command_line_and_in_no_plan_file() {
         assert!(err.contains("give --server on the command line"), "{err}");
     }
     let (_, err) = ended(plimsoll(dir.path()).args(["run", "cpu.toml", "--server", NOBODY]), 2);
-    assert!(err.contains("--server: no benchmark of the plan measures a network"), "{err}");
+    assert!(err.contains("--server requires a network benchmark in the plan"), "{err}");
     let listed = ["run", "own.toml", "--server", NOBODY, "--list"];
     let (out, _) = ended(plimsoll(dir.path()).args(listed), 0);
     assert!(out.contains(&format!("/server={NOBODY}")), "{out}");

@@ -359,7 +359,7 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
         ("open/new.db", "every user can write its directory"),
         ("group/new.db", "group 65534 can write its directory"),
         ("mine/theirs.db", "chown root"),
-        ("link/new.db", "symbolic link of user 65534"),
+        ("link/new.db", "symbolic link owned by user 65534"),
         ("mine/second.db", "second name"),
     ] {
         let listed = || {
