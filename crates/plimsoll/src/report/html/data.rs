@@ -52,6 +52,8 @@ pub(super) enum Scale {
     Linear,
     Log,
     Category,
+    /// Named places at 0, 1, 2 …, with room between them.
+    Places,
 }
 
 /// One line or colour of bars.
@@ -61,6 +63,12 @@ pub(super) struct Series {
     pub(super) role: Role,
     /// [x, y] or [x, y, low, high]; null where there is none.
     pub(super) points: Vec<Vec<Option<f64>>>,
+    /// What a point is, in the place of x; none where x says it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) labels: Vec<String>,
+    /// Points without a line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) scattered: bool,
 }
 
 /// Whose figures they are: it decides line and mark.
@@ -71,6 +79,12 @@ pub(super) enum Role {
     Peer,
     /// What others published of the same case.
     Published,
+    /// What they published of a reference program.
+    Program,
+    /// What they published as a limit.
+    Theory,
+    /// What they published and is not to be believed.
+    Doubted,
     Limit,
     /// What perfect scaling would give.
     Ideal,
@@ -99,6 +113,10 @@ impl Axis {
         Self { name: name.to_owned(), scale: Scale::Category, categories, ..Self::default() }
     }
 
+    pub(super) fn places(name: &str, categories: Vec<String>) -> Self {
+        Self { name: name.to_owned(), scale: Scale::Places, categories, ..Self::default() }
+    }
+
     pub(super) fn of(unit: Unit, name: &str) -> Self {
         Self::linear(name, unit.name())
     }
@@ -106,7 +124,7 @@ impl Axis {
 
 impl Series {
     pub(super) fn new(name: impl Into<String>, role: Role, points: Vec<Vec<Option<f64>>>) -> Self {
-        Self { name: name.into(), role, points }
+        Self { name: name.into(), role, points, labels: Vec::new(), scattered: false }
     }
 }
 

@@ -10,7 +10,7 @@ function theme() {
 }
 
 function axis(spec, colours) {
-  const type = spec.scale === "log" ? "log" : spec.scale === "category" ? "category" : "value";
+  const type = { log: "log", category: "category" }[spec.scale] || "value";
   const made = {
     type,
     name: spec.name,
@@ -23,14 +23,30 @@ function axis(spec, colours) {
     scale: type === "value" && spec.unit !== "%",
   };
   if (type === "category") made.data = spec.categories;
+  else if (spec.scale === "places") named(made, spec.categories);
   else made.axisLabel.formatter = (value) => human(value, spec.unit);
   // Sizes are powers of two.
   if (type === "log" && spec.unit === "B") made.logBase = 2;
   return made;
 }
 
+// Places with names at 0, 1, 2 …
+function named(axis, names) {
+  Object.assign(axis, { min: -0.5, max: names.length - 0.5, interval: 1, splitLine: { show: false }, axisTick: { show: false } });
+  // The library marks from the left edge on, which is half a place before the first.
+  axis.axisLabel.customValues = names.map((_, place) => place);
+  axis.axisLabel.formatter = (value) => names[value] ?? "";
+}
+
 // What was measured, by us or by others; bounds and laws are drawn beside it.
-const MEASURED = ["own", "peer", "published"];
+const MEASURED = ["own", "peer", "published", "program"];
+
+// How a line is dashed.
+const DASHES = { own: "solid", peer: [6, 3], published: [1, 4], program: [1, 6], theory: [2, 6], doubted: [1, 8], limit: [2, 3], ideal: [8, 5], fit: [3, 2] };
+
+// Marks of lines that have them always: levels at named places, and what is not to be believed.
+const TICK = "rect";
+const CROSS = "path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z";
 
 // Bars of others are hatched, so that they are told apart without colours.
 const HATCHED = {
@@ -38,15 +54,18 @@ const HATCHED = {
   published: { symbol: "circle", symbolSize: 0.7, dashArrayX: [8, 0], dashArrayY: [8, 0], color: "rgba(255,255,255,.6)" },
 };
 
-// Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
+// Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them; theory and what is
+// not to be believed that of the published line before them.
 function coloured(series) {
   let used = -1;
   let ours = 0;
+  let theirs = 1;
   return series.map((one) => {
     const solid = MEASURED.includes(one.role);
     if (solid) used += 1;
     if (one.role === "own") ours = used;
-    const index = solid ? used : ours;
+    if (one.role === "published") theirs = used;
+    const index = solid ? used : ["theory", "doubted"].includes(one.role) ? theirs : ours;
     return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
   });
 }
@@ -71,7 +90,7 @@ function loadLine(one, look, count) {
 }
 
 function intervals(one, colour, bars, count, index) {
-  const points = one.points.filter((p) => p.length > 3 && p[2] !== null);
+  const points = one.points.filter((p) => p.length > 3 && p[2] !== null && p[3] > p[2]);
   if (!points.length) return [];
   return [{
     type: "custom", name: one.name, silent: true, itemStyle: { color: colour }, z: 5,
@@ -109,10 +128,12 @@ function lines(chart, colours) {
     } else if (bars) {
       made.push(loadLine(one, looks[i], count));
     } else {
-      const dash = { own: "solid", peer: [6, 3], published: [1, 4], limit: [2, 3], ideal: [8, 5], fit: [3, 2] }[one.role];
+      const level = chart.x.scale === "places" && ["limit", "theory"].includes(one.role);
+      const mark = level ? { symbol: TICK, symbolSize: [16, 3] } : one.role === "doubted" ? { symbol: CROSS, symbolSize: 8 } : { symbol, symbolSize: many ? 3 : one.scattered ? 6 : 7 };
       made.push({
-        ...common, type: "line", symbol, symbolSize: many ? 3 : 7, showSymbol: solid && (!many || one.points.length > 1),
-        lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: dash },
+        ...common, type: one.scattered ? "scatter" : "line", ...mark, showAllSymbol: true,
+        showSymbol: level || one.role === "doubted" || (solid && (!many || one.points.length > 1)),
+        lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: DASHES[one.role] },
         connectNulls: false, animation: false,
       });
     }
@@ -174,15 +195,17 @@ function forest(chart, colours) {
 }
 
 // What stands at a point, in words: also the hover text.
-function told(chart, name, value) {
+function told(chart, name, value, index) {
+  const said = chart.series.find((one) => one.name === name)?.labels?.[index];
+  const interval = (low, high, unit) => (low === null || low === undefined ? "" : ` [${human(low, unit)}, ${human(high, unit)}]`);
+  if (said) return `${name} · ${said}: ${human(value[1], chart.y.unit)}${interval(value[2], value[3], chart.y.unit)}`;
   if (chart.kind === "heat") {
     return `${chart.x.categories[value[0]]} ← ${chart.y.categories[value[1]]}: ${human(value[2], chart.y.unit)}`;
   }
-  const interval = (low, high, unit) => (low === null || low === undefined ? "" : ` [${human(low, unit)}, ${human(high, unit)}]`);
   if (chart.kind === "forest") {
     return `${chart.y.categories[value[1]]}: ${digits(value[0])}${interval(value[2], value[3], "")}`;
   }
-  const x = chart.x.scale === "category" ? chart.x.categories[value[0]] : human(value[0], chart.x.unit);
+  const x = chart.x.categories ? chart.x.categories[Math.round(value[0])] : human(value[0], chart.x.unit);
   return `${name} · ${chart.x.name} ${x}: ${human(value[1], chart.y.unit)}${interval(value[2], value[3], chart.y.unit)}`;
 }
 
@@ -221,7 +244,7 @@ function options(chart) {
     tooltip: {
       trigger: "item", renderMode: "richText", confine: true,
       backgroundColor: colours.page, borderColor: colours.dim, textStyle: { color: colours.text, fontSize: 12 },
-      formatter: (at) => told(chart, at.seriesName, at.value),
+      formatter: (at) => told(chart, at.seriesName, at.value, at.dataIndex),
     },
     xAxis: x,
     yAxis: y,
