@@ -66,17 +66,25 @@ pub(super) struct Series {
     /// What a point is, in the place of x; none where x says it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) labels: Vec<String>,
+    /// Number of its colour, where lines that belong together share one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) colour: Option<usize>,
     /// Points without a line.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) scattered: bool,
 }
 
 /// Whose figures they are: it decides line and mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Role {
     Own,
     Peer,
+    Limit,
+    /// What perfect scaling would give.
+    Ideal,
+    /// A law fitted, or the level of a segment.
+    Fit,
     /// What others published of the same case.
     Published,
     /// What they published of a reference program.
@@ -85,11 +93,6 @@ pub(super) enum Role {
     Theory,
     /// What they published and is not to be believed.
     Doubted,
-    Limit,
-    /// What perfect scaling would give.
-    Ideal,
-    /// A law fitted, or the level of a segment.
-    Fit,
 }
 
 /// A range of x with a name.
@@ -124,7 +127,7 @@ impl Axis {
 
 impl Series {
     pub(super) fn new(name: impl Into<String>, role: Role, points: Vec<Vec<Option<f64>>>) -> Self {
-        Self { name: name.into(), role, points, labels: Vec::new(), scattered: false }
+        Self { name: name.into(), role, points, labels: Vec::new(), colour: None, scattered: false }
     }
 }
 

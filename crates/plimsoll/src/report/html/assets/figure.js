@@ -60,7 +60,7 @@ class Figure {
   legend() {
     const list = element("div", "series");
     if (this.chart.series.length < 2) return list;
-    const looks = coloured(this.chart.series);
+    const looks = coloured(this.chart);
     this.chart.series.forEach((one, index) => {
       const toggle = button("", `show or hide ${one.name}`, () => {
         const shown = this.hidden.delete(one.name) || (this.hidden.add(one.name), false);

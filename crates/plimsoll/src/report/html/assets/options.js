@@ -17,7 +17,7 @@ function axis(spec, colours) {
     nameLocation: "middle",
     nameGap: 28,
     nameTextStyle: { color: colours.dim },
-    axisLine: { show: true, lineStyle: { color: colours.dim } },
+    axisLine: { show: true, onZero: false, lineStyle: { color: colours.dim } },
     axisLabel: { color: colours.text, hideOverlap: true },
     splitLine: { lineStyle: { color: colours.line } },
     scale: type === "value" && spec.unit !== "%",
@@ -54,18 +54,35 @@ const HATCHED = {
   published: { symbol: "circle", symbolSize: 0.7, dashArrayX: [8, 0], dashArrayY: [8, 0], color: "rgba(255,255,255,.6)" },
 };
 
-// Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them; theory and what is
-// not to be believed that of the published line before them.
-function coloured(series) {
+// Over named places each role has its colour, so that charts of one page read alike: the first of a role has this, the next
+// of the same role those after it.
+const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, peer: 4 };
+
+// Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
+function coloured(chart) {
+  if (chart.series.some((one) => one.scattered)) return chart.series.map(pairedColours);
+  if (chart.x.scale === "places") return colouredByRole(chart.series);
   let used = -1;
   let ours = 0;
-  let theirs = 1;
-  return series.map((one) => {
+  return chart.series.map((one) => {
     const solid = MEASURED.includes(one.role);
     if (solid) used += 1;
     if (one.role === "own") ours = used;
-    if (one.role === "published") theirs = used;
-    const index = solid ? used : ["theory", "doubted"].includes(one.role) ? theirs : ours;
+    const index = solid ? used : ours;
+    return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
+  });
+}
+
+// What was measured and what was published of one report have one colour, and a mark each.
+function pairedColours(one) {
+  return { colour: COLOURS[one.colour % COLOURS.length], symbol: one.role === "own" ? "circle" : "rect", bar: 0 };
+}
+
+function colouredByRole(series) {
+  const seen = {};
+  return series.map((one) => {
+    const further = MEASURED.includes(one.role) ? (seen[one.role] = (seen[one.role] ?? -1) + 1) : 0;
+    const index = BY_ROLE[one.role] + further;
     return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
   });
 }
@@ -112,7 +129,7 @@ function intervals(one, colour, bars, count, index) {
 
 function lines(chart, colours) {
   const bars = chart.kind === "bars";
-  const looks = coloured(chart.series);
+  const looks = coloured(chart);
   const count = chart.series.filter((s) => bars && MEASURED.includes(s.role)).length;
   const made = [];
   let index = -1;
@@ -140,7 +157,7 @@ function lines(chart, colours) {
     if (one.role === "own") made.push(...intervals(one, colour, bars, count, index));
   });
   const marks = chart.bands.map((band) => [
-    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: band.name, label: { show: true, color: colours.dim, position: "insideTop" } },
+    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: band.name, label: { show: true, color: colours.dim, position: chart.x.scale === "places" ? "top" : "insideTop" } },
     { xAxis: band.to === null ? highest(chart) : band.to },
   ]);
   if (marks.length && made.length) {
@@ -233,13 +250,14 @@ function options(chart) {
     y.axisLabel.overflow = "truncate";
   }
   if (chart.kind === "bars" && chart.y.unit !== "s") y.min = 0;
+  if (chart.x.scale === "places") y.scale = false;
   if (chart.kind === "bars") y.scale = false;
   const body = chart.kind === "heat" ? heat(chart, colours) : chart.kind === "forest" ? forest(chart, colours) : { series: lines(chart, colours) };
   return {
     animation: false,
     textStyle: { fontFamily: "system-ui, sans-serif" },
     aria: { enabled: true, label: { description: spoken(chart) } },
-    grid: { left: chart.kind === "forest" ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: 14, bottom: 48 },
+    grid: { left: chart.kind === "forest" ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: chart.x.scale === "places" && chart.bands.length ? 26 : 14, bottom: 48 },
     legend: { show: false },
     tooltip: {
       trigger: "item", renderMode: "richText", confine: true,

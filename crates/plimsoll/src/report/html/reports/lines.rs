@@ -61,9 +61,10 @@ impl Lines {
         line.labels.push(at.label);
     }
 
-    /// The chart: lines side by side, so that equal figures do not hide each other.
+    /// The chart: lines in the order of their roles, side by side, so that equal figures do not hide each other.
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: Axis) -> Chart {
         const APART: f64 = 0.13;
+        self.series.sort_by_key(|one| one.role);
         let beside = |one: &Series| !matches!(one.role, Role::Limit | Role::Theory);
         let count = self.series.iter().filter(|one| beside(one)).count();
         let apart = APART.min(0.6 / count.max(1) as f64);

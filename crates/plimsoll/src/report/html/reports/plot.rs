@@ -37,10 +37,23 @@ pub(super) fn plots(baseline: &Baseline) -> Vec<Plot<'_>> {
             None => all.push(Plot { points: vec![point] }),
         }
     }
+    all.iter_mut().for_each(Plot::sort);
     all
 }
 
 impl<'a> Plot<'a> {
+    /// Bands in the order of the report, in each the numbers of threads.
+    fn sort(&mut self) {
+        let mut bands: Vec<String> = Vec::new();
+        for point in &self.points {
+            if !bands.contains(&point.band()) {
+                bands.push(point.band());
+            }
+        }
+        let threads = |p: &Point<'_>| p.figure.threads.parse::<u64>().unwrap_or(0);
+        self.points.sort_by_key(|p| (bands.iter().position(|band| *band == p.band()), threads(p)));
+    }
+
     pub(super) fn subsystem(&self) -> &'static str {
         self.points[0].figure.subsystem
     }

@@ -23,17 +23,29 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
             }
         }
         for figure in plot.beside(baseline, *point) {
-            let (name, role) = match figure.source {
-                "efficiency-own" => (title.clone(), Role::Published),
-                "efficiency-reference" => (format!("{}, {title}", program(baseline, figure)), Role::Program),
+            let (of, role) = match figure.source {
+                "efficiency-own" => (Some(point.figure), Role::Published),
+                "efficiency-reference" => (program(baseline, figure), Role::Program),
                 _ => continue,
             };
+            let source = if role == Role::Published { "" } else { of.map_or("reference", |of| of.source) };
+            let why =
+                [Some(figure), of].into_iter().flatten().map(|f| f.impossible).find(|why| !why.is_empty());
+            let (what, role) = if why.is_some() { ("not believed", Role::Doubted) } else { ("", role) };
+            let name = [source, what, &title]
+                .iter()
+                .filter(|s| !s.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let why = why.map(|why| format!(", {why}")).unwrap_or_default();
+            let label = format!("{}, printed {} %{why}", point.words(), figure.value);
             if let Ok(value) = figure.value.parse() {
-                lines.add(&name, role, at(value, format!("{}, printed {} %", point.words(), figure.value)));
+                lines.add(&name, role, at(value, label));
             }
         }
     }
-    let printed = lines.has(Role::Published) || lines.has(Role::Program);
+    let printed = [Role::Published, Role::Program, Role::Doubted].into_iter().any(|role| lines.has(role));
     let note = match run.plan.scale {
         1.0 => "figure ÷ limit, for rates and latencies alike, as the report counts it",
         _ => {
@@ -46,8 +58,8 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
     })
 }
 
-/// The reference program that an efficiency is of: the one that the report prints at the same point.
-fn program(baseline: &Baseline, efficiency: &Figure) -> &'static str {
+/// The figure of the reference program that an efficiency is of: the one that the report prints at the same point.
+fn program<'a>(baseline: &'a Baseline, efficiency: &Figure) -> Option<&'a Figure> {
     let same = |f: &&Figure| f.is_reference() && f.metric == efficiency.metric && covers(f, efficiency);
-    baseline.figures.iter().find(same).map_or("reference", |figure| figure.source)
+    baseline.figures.iter().find(same)
 }
