@@ -8,6 +8,8 @@
 mod flags;
 mod machines;
 
+pub mod tables;
+
 use std::collections::BTreeMap;
 
 use crate::case::{Case, Value};
