@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::plot::{Point, base, points};
+use super::plot::{Point, points};
 use super::today::Today;
 use crate::document::Run;
 use crate::published::{self, Baseline};
@@ -51,7 +51,7 @@ fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> O
     }
     for (colour, report) in reports.iter().enumerate() {
         let dot = |p: Point<'_>| {
-            let value = base(p.figure).filter(|_| p.figure.believed().is_some())?.0;
+            let value = p.figure.base.filter(|_| p.figure.believed().is_some())?.0;
             Some((p.figure.threads.parse().ok()?, value, words(&p)))
         };
         let all = points(report).filter(is).filter_map(dot).collect();
@@ -61,7 +61,7 @@ fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> O
     if lines.iter().filter(|dots| dots.role == Role::Published).count() < 2 {
         return None;
     }
-    let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(base(p.figure)?.1))?;
+    let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(p.figure.base?.1))?;
     let threads: BTreeSet<u64> = lines.iter().flat_map(|dots| dots.all.iter().map(|(n, ..)| *n)).collect();
     Some(Chart {
         id: String::new(),
@@ -92,7 +92,12 @@ fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<Series> {
         let place = |n: u64| threads.iter().position(|known| *known == n).map(|x| x as f64 + shift);
         let points = dots.all.iter().map(|(n, value, _)| vec![place(*n), Some(*value)]).collect();
         let labels = dots.all.into_iter().map(|(.., words)| words).collect();
-        Series { labels, scattered: true, colour: Some(dots.colour), ..Series::new(dots.name, dots.role, points) }
+        Series {
+            labels,
+            scattered: true,
+            colour: Some(dots.colour),
+            ..Series::new(dots.name, dots.role, points)
+        }
     };
     lines.into_iter().enumerate().map(one).collect()
 }
@@ -103,8 +108,12 @@ fn measured(reports: &[Baseline], run: &Run, is: impl Fn(&Point<'_>) -> bool) ->
     let mut found = Vec::new();
     for point in reports.iter().flat_map(points).filter(is) {
         let today = Today::of(run, point.matched);
-        let Some(case) = today.measurements().first().map(|m| m.case.id().as_str().to_owned()) else { continue };
-        let (Some([mean, ..]), Ok(threads)) = (today.figure(), point.figure.threads.parse()) else { continue };
+        let Some(case) = today.measurements().first().map(|m| m.case.id().as_str().to_owned()) else {
+            continue;
+        };
+        let (Some([mean, ..]), Ok(threads)) = (today.figure(), point.figure.threads.parse()) else {
+            continue;
+        };
         if seen.insert((case, point.matched.metric)) {
             found.push((threads, mean, words(&point)));
         }
