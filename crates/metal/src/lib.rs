@@ -9,6 +9,7 @@ pub mod buffer;
 pub mod chase;
 pub mod clock;
 pub mod datagram;
+pub mod discard;
 pub mod gemm;
 pub mod handover;
 pub mod isa;
