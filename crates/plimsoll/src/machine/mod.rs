@@ -18,7 +18,7 @@ pub mod storage;
 pub mod virtualisation;
 
 pub use cgroup::Cgroup;
-pub use cpu::Cpu;
+pub use cpu::{Cpu, EffectiveCache};
 pub use cpuset::CpuSet;
 pub use disk::Disk;
 pub use memory::Memory;
