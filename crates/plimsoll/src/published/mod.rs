@@ -4,6 +4,8 @@
 //! A figure that cannot be true (past its limit, a page cache taken for a disk, a sent byte taken for a round trip) is
 //! kept, marked with the reason, and never divided by. How the reports count is in the notes of the built-in plans.
 
+pub mod tables;
+
 use std::collections::BTreeMap;
 
 use crate::case::{Case, Value};
