@@ -9,9 +9,9 @@ use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
 use super::batches::{Batches, Fixed};
 use super::site;
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits_in, last_level, pages, sizes};
+use super::{fits_in, pages, sizes, working_set};
 use crate::bench::fixed::{self, Scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, place};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -73,7 +73,8 @@ impl Benchmark for Block {
                 for block in &blocks {
                     for pages in &pages {
                         for threads in &threads {
-                            for size in sizes(machine, group, &[default_size(machine, op, *block, *threads)])?
+                            for size in
+                                sizes(machine, group, &[default_size(machine, group, op, *block, *threads)])?
                             {
                                 has_room(op, *block, size)?;
                                 let case = Case::of(self.name())
@@ -98,6 +99,10 @@ impl Benchmark for Block {
             }
         }
         Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -167,13 +172,11 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// Each thread's share of what counts as memory, and room for some blocks; less where that does not fit.
-fn default_size(machine: &Machine, op: BlockOp, block: u64, threads: u64) -> u64 {
+fn default_size(machine: &Machine, group: &Group, op: BlockOp, block: u64, threads: u64) -> u64 {
     let regions = op.regions() as u64;
     let least = LEAST_BLOCKS.saturating_mul(block).saturating_mul(regions);
-    let memory = last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(regions);
-    let threads = threads.max(1);
-    let room = budget(machine).unwrap_or(u64::MAX) / threads / HUGE_PAGE * HUGE_PAGE;
-    memory.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(room).max(least)
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::least(machine, &cpus, regions)).max(least)
 }
 
 /// Whether a block fits into the region, which for a copy is half the size.
