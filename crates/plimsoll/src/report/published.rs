@@ -11,7 +11,6 @@ use super::out::Out;
 use super::style::{Role, Style};
 use super::wrap::{flowed, paragraph};
 use crate::document::Run;
-use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, Status, converted};
 use crate::published::{Baseline, Figure, Layout, Matched};
 use crate::quantity::{format_size, percent, significant};
@@ -121,6 +120,8 @@ struct Today<'a> {
     instead: Option<String>,
     /// Why it is not to be believed.
     invalid: Option<String>,
+    /// What the samples are divided by, and the limit and the tool's figure too, to count as the report does.
+    per: f64,
 }
 
 /// The figure of a reference tool.
@@ -168,11 +169,14 @@ impl<'a> Today<'a> {
                 .or_else(|| Some("no such metric".to_owned())),
         };
         Self {
-            samples: metrics().flat_map(|metric| metric.samples.iter().copied()).collect(),
+            samples: metrics()
+                .flat_map(|metric| metric.samples.iter().map(|sample| matched.as_published(*sample)))
+                .collect(),
             metric: metrics().next(),
             tool: here.iter().find_map(|m| Tool::of(m, matched.metric)),
             instead,
             invalid: reason(Status::Invalid),
+            per: matched.per,
         }
     }
 
@@ -356,7 +360,7 @@ impl Sheet {
         self.head(&["published", "ratio"]);
         for point in points {
             let today = Today::of(run, point.matched);
-            let mut row = vec![point.figure.source.to_owned(), label(&point.matched.case)];
+            let mut row = vec![point.figure.source.to_owned(), point.matched.label(run.plan.scale)];
             row.push(self.own(&today, scale));
             row.extend(Beside::of(&today, scale).0);
             row.push(self.published(point.figure, scale));
@@ -442,12 +446,12 @@ impl Beside {
         let shown = |value: Option<f64>| value.map(|value| significant(value / scale, DIGITS));
         let share = |share: Option<f64>| share.map(|share| percent(share, 3));
         let limit = today.metric.and_then(|m| m.limit.as_ref());
-        let value = limit.and_then(|limit| limit.value);
+        let value = limit.and_then(|limit| Some(limit.value? / today.per));
         // Of the mean, which is what the table shows.
         let own = limit.zip(value).zip(today.mean()).map(|((limit, value), mean)| limit.share(mean, value));
         let tool = today.tool.as_ref();
         let cells = [
-            tool.and_then(|tool| Some(format!("{} {}", shown(Some(tool.figure))?, tool.name))),
+            tool.and_then(|tool| Some(format!("{} {}", shown(Some(tool.figure / today.per))?, tool.name))),
             shown(value),
             share(own),
             share(tool.and_then(|tool| tool.of_limit)),
@@ -471,7 +475,8 @@ fn key(figure: &Figure) -> [&'static str; 6] {
 
 /// Today's mean ÷ the published figure; nothing where either is not to be believed.
 fn ratio(today: &Today<'_>, figure: &Figure) -> String {
-    let believed = today.mean().filter(|_| today.invalid.is_none()).zip(figure.believed());
+    let then = figure.matched.as_ref().and_then(|matched| Some(matched.as_published(figure.believed()?)));
+    let believed = today.mean().filter(|_| today.invalid.is_none()).zip(then);
     believed.map_or(NOTHING.to_owned(), |(mean, then)| format!("{} ×", significant(mean / then, 3)))
 }
 

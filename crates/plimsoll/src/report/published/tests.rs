@@ -72,7 +72,8 @@ fn a_tool_beside_another_case_keeps_its_share_of_that_cases_limit() {
     let mut echo = fixture::measured("network.latency/protocol=icmp/message=56", "rtt", Unit::Second, 40e-6);
     let peer = PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
     echo.metrics[0].peers = vec![peer];
-    let today = |tool| Today { samples: Vec::new(), metric: None, tool, instead: None, invalid: None };
+    let today =
+        |tool| Today { samples: Vec::new(), metric: None, tool, instead: None, invalid: None, per: 1.0 };
     let beside = Beside::of(&today(None), 1e-6).with_tool_of(&today(Tool::of(&echo, "rtt")), 1e-6);
     assert_eq!(beside.0, ["80.00 netperf", NOTHING, NOTHING, "25.0 %"], "limit ÷ measured");
 }
