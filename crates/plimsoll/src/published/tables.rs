@@ -10,7 +10,7 @@ mod specs;
 mod tests;
 
 use super::{Baseline, Figure};
-use crate::quantity::format_size;
+use crate::quantity::{Unit, format_size};
 
 /// A table of a report.
 #[derive(Clone, Debug)]
@@ -254,6 +254,32 @@ impl Figure {
     /// What else its pattern says: trial, row, run, interval.
     fn qualifiers(&self) -> impl Iterator<Item = &'static str> {
         self.pattern.split(';').filter(|part| !ACCESS.contains(part) && !WORDS.contains(part))
+    }
+
+    /// The number as printed.
+    pub fn number(&self) -> Option<f64> {
+        self.value.parse().ok()
+    }
+
+    /// The number in its base unit, where that is known.
+    pub fn in_base_units(&self) -> Option<(f64, Unit)> {
+        self.matched.as_ref()?.value
+    }
+
+    /// Whether both are printed for the same point.
+    pub fn is_beside(&self, other: &Figure) -> bool {
+        let key =
+            |f: &Figure| (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric);
+        key(self) == key(other)
+    }
+
+    /// Whether a number of the text can be about this one.
+    pub fn is_what(&self, text: &Figure) -> bool {
+        let fits = |own: &str, of: &str| of.is_empty() || own == of;
+        self.subsystem == text.subsystem
+            && self.metric == text.metric
+            && fits(self.operation, text.operation)
+            && fits(self.bytes, text.bytes)
     }
 
     /// Whether it is a number of the report's text.

@@ -11,6 +11,7 @@ mod gauge;
 mod nodes;
 mod page;
 mod parts;
+pub(super) mod plain;
 mod roofline;
 mod single;
 #[cfg(test)]
