@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod cpu;
+pub mod cpuid;
 pub mod cpuset;
 pub mod disk;
 mod fingerprint;
@@ -19,6 +20,7 @@ pub mod virtualisation;
 
 pub use cgroup::Cgroup;
 pub use cpu::Cpu;
+pub use cpuid::Cpuid;
 pub use cpuset::CpuSet;
 pub use disk::Disk;
 pub use memory::Memory;

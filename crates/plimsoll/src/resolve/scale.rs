@@ -4,13 +4,16 @@
 //! least a block for each thread, as far as the plan itself had that. The order of a system of equations goes with the
 //! cube root, as its work goes with the cube. What is left out in a plan is not scaled.
 
-use crate::case::Value;
+use crate::case::{Case, SWEEP, Value};
 use crate::plan::Group;
+
+/// Parameters that are multiplied.
+const AMOUNTS: &[&str] = &["volume", "count", "size", "work", "n"];
 
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
-/// A series that is shorter shows no course.
-const LEAST_SERIES: u32 = 5;
+/// A series that is shorter shows no course in time.
+const LEAST_SERIES: u32 = 30;
 /// The smallest system of equations that is worth timing.
 const LEAST_ORDER: u64 = 64;
 /// The fewest operations of a sample.
@@ -27,19 +30,45 @@ pub(super) fn series(samples: u32, scale: f64) -> u32 {
 
 /// The group in parts, each with lists that fit together.
 pub(super) fn scaled(group: &Group, scale: f64) -> Vec<Group> {
-    let amounts = ["volume", "count", "size", "work", "n"];
-    if scale == 1.0 || !amounts.iter().any(|key| group.asked(key)) {
+    if scale == 1.0 || !AMOUNTS.iter().any(|key| group.asked(key)) {
         return vec![group.clone()];
     }
-    let mut parts = vec![group.clone()];
-    // What an amount depends on has one value in each part.
-    for key in ["block", "message", "threads", "streams"] {
-        parts = parts.into_iter().flat_map(|part| apart(part, key)).collect();
-    }
+    let mut parts = parts(group);
     for part in &mut parts {
         shrink(part, scale);
     }
     parts
+}
+
+/// The group in parts: what an amount depends on has one value in each.
+fn parts(group: &Group) -> Vec<Group> {
+    ["block", "message", "threads", "streams"]
+        .into_iter()
+        .fold(vec![group.clone()], |parts, key| parts.into_iter().flat_map(|part| apart(part, key)).collect())
+}
+
+/// The case with the amounts that its plan states before they are scaled; the case itself where no group of the plan gives
+/// it. Cases that a plan states alike are alike here, whatever the scale makes of their amounts.
+pub fn unscaled(groups: &[Group], scale: f64, case: &Case) -> Case {
+    let of = |group: &&Group| group.benchmarks.iter().any(|name| name == case.benchmark());
+    let all = groups.iter().filter(of).filter(|_| scale != 1.0);
+    all.flat_map(parts).find_map(|part| restored(&part, scale, case)).unwrap_or_else(|| case.clone())
+}
+
+/// The case with the amounts of this part of a group, if it is one of its cases.
+fn restored(part: &Group, scale: f64, case: &Case) -> Option<Case> {
+    let mut small = part.clone();
+    shrink(&mut small, scale);
+    let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
+    let mut found = case.clone();
+    for (key, values) in &small.lists {
+        let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
+        let stated = &part.lists.get(key)?[values.iter().position(|one| one == value)?];
+        if AMOUNTS.contains(key) {
+            found = found.with(key, stated.clone());
+        }
+    }
+    Some(found)
 }
 
 /// The group with each value of a list alone.
@@ -142,8 +171,30 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_shorter_and_never_below_five() {
-        assert_eq!([series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)], [60, 5, 3, 600]);
+    fn a_series_is_shorter_and_never_below_thirty() {
+        assert_eq!(
+            [series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)],
+            [60, 30, 3, 600]
+        );
+    }
+
+    #[test]
+    fn a_scaled_case_is_stated_by_its_plan() {
+        let group = of("memory.block")
+            .with("block", sizes(&[8 << 10, 80 * MIB]))
+            .with("threads", counts(&[1, 2]))
+            .with("volume", sizes(&[GIB]));
+        let case = |block: &str, volume: &str, threads: u32| -> Case {
+            format!("memory.block/op=write/block={block}/threads={threads}/volume={volume}").parse().unwrap()
+        };
+        let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
+        for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
+            let stated = unscaled(&groups, 0.001, &case(block, volume, threads));
+            assert_eq!(stated, case(block, "1G", threads), "{block}");
+        }
+        let foreign = case("4K", "1073742", 1);
+        assert_eq!(unscaled(&groups, 0.001, &foreign), foreign);
+        assert_eq!(unscaled(&groups, 1.0, &case("8K", "1G", 1)), case("8K", "1G", 1));
     }
 
     proptest! {

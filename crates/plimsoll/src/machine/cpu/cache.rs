@@ -1,7 +1,7 @@
 //! Caches, from `/sys/devices/system/cpu/cpu*/cache` (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 
 use super::sys_cpu;
-use crate::machine::{CpuSet, Survey};
+use crate::machine::{CpuSet, Cpuid, Survey};
 use serde::{Deserialize, Serialize};
 
 /// The most caches that one CPU can have.
@@ -99,6 +99,26 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
         }
     }
     caches.sort_by_key(|cache| (cache.level, cache.kind));
+    caches
+}
+
+/// The caches by CPUID, where the kernel shows none: it does not say which CPUs share one.
+pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    for cpu in online.iter() {
+        for found in cpuid.of(cpu).map(|answers| answers.caches()).unwrap_or_default() {
+            let cache = Cache {
+                level: found.level,
+                kind: found.kind,
+                size_bytes: Some(found.bytes),
+                line_bytes: Some(found.line_bytes),
+                ways: Some(found.ways),
+                instances: Vec::new(),
+                sharing_unknown: CpuSet::default(),
+            };
+            add(&mut caches, cache, cpu, None);
+        }
+    }
     caches
 }
 

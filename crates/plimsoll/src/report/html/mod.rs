@@ -83,21 +83,26 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
     run.measurements.iter().filter_map(of).collect()
 }
 
-/// The published figures of the run's cases, as marks: of every report that has one.
+/// The published figures of the run's cases, as marks, for each metric: of the report that the run replays, or of every
+/// report that has one.
 pub fn published(run: &Run) -> Vec<Reference> {
-    let reports: Vec<Baseline> = published::names().into_iter().filter_map(published::find).collect();
+    let replayed = published::find(&run.plan.name);
+    let reports: Vec<Baseline> = match replayed {
+        Some(report) => vec![report],
+        None => published::names().into_iter().filter_map(published::find).collect(),
+    };
+    let mark = |m: &Measurement, metric: &str, report: &Baseline| {
+        Some(Reference {
+            kind: ReferenceKind::Published,
+            name: report.title(),
+            case: m.case.id().as_str().to_owned(),
+            metric: metric.to_owned(),
+            value: report.of(&m.case, metric)?.believed()?,
+        })
+    };
     let of = |m: &Measurement| -> Vec<Reference> {
-        let Some(metric) = m.metrics.first() else { return Vec::new() };
-        let mark = |report: &Baseline| {
-            Some(Reference {
-                kind: ReferenceKind::Published,
-                name: report.title(),
-                case: m.case.id().as_str().to_owned(),
-                metric: metric.name.clone(),
-                value: report.of(&m.case, &metric.name)?.believed()?,
-            })
-        };
-        reports.iter().filter_map(mark).collect()
+        let all = m.metrics.iter().flat_map(|metric| reports.iter().map(move |report| (metric, report)));
+        all.filter_map(|(metric, report)| mark(m, &metric.name, report)).collect()
     };
     run.measurements.iter().flat_map(of).collect()
 }
