@@ -10,7 +10,7 @@ mod specs;
 mod tests;
 
 use super::{Baseline, Figure};
-use crate::quantity::{Unit, format_size};
+use crate::quantity::format_size;
 
 /// A table of a report.
 #[derive(Clone, Debug)]
@@ -261,13 +261,8 @@ impl Figure {
         self.value.parse().ok()
     }
 
-    /// The number in its base unit, where that is known.
-    pub fn in_base_units(&self) -> Option<(f64, Unit)> {
-        self.matched.as_ref()?.value
-    }
-
     /// Whether both are printed for the same point.
-    pub fn is_beside(&self, other: &Figure) -> bool {
+    pub fn is_of_point(&self, other: &Figure) -> bool {
         let key =
             |f: &Figure| (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric);
         key(self) == key(other)

@@ -178,10 +178,9 @@ fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
 pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.of(&measurement.case, &metric.name)?;
-        let value = figure.matched.as_ref()?.value;
-        let value = value.map_or_else(
+        let value = figure.matched.as_ref()?.as_ours().map_or_else(
             || figure.value.to_owned(),
-            |(value, unit)| crate::quantity::Quantity::new(value, unit).to_string(),
+            |value| crate::quantity::Quantity::new(value, metric.unit).to_string(),
         );
         let told = match (figure.impossible, figure.believed()) {
             ("", Some(then)) if measurement.status == Status::Ok => {

@@ -97,7 +97,7 @@ impl<'a> Filled<'a> {
             let (part, today) = match (&figure.matched, table.kind) {
                 (_, Kind::Text) => of_text(baseline, figure, row, part, runs),
                 (Some(matched), _) => (part, runs.of(matched, figure.source)),
-                (None, _) => (part, Today { instead: Some(figure.unmatched.to_owned()), ..Today::default() }),
+                (None, _) => (part, Today::absent(figure.unmatched)),
             };
             let today = with_report_tool(baseline, figure, today, runs);
             Cell { figure, part, unit: shown(baseline, figure), is_alone: is_alone(baseline, &today), today }
@@ -137,7 +137,7 @@ fn with_report_tool<'a>(
     if today.tool.is_some() || figure.source != "own" || figure.is_of_text() {
         return today;
     }
-    let program = baseline.figures.iter().find(|f| f.is_reference() && f.is_beside(figure));
+    let program = baseline.figures.iter().find(|f| f.is_reference() && f.is_of_point(figure));
     let other = program.and_then(|f| Some((f.matched.as_ref()?, f.source)));
     let Some((matched, source)) =
         other.filter(|(m, _)| Some(&m.case) != figure.matched.as_ref().map(|m| &m.case))
@@ -156,7 +156,7 @@ fn of_text<'a>(
     part: Part,
     runs: &Runs<'a>,
 ) -> (Part, Today<'a>) {
-    let absent = || Today { instead: Some(figure.unmatched.to_owned()), ..Today::default() };
+    let absent = || Today::absent(figure.unmatched);
     let beside = |wanted: fn(&Figure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
     let own = beside(|f| f.source == "own");
     let points: Vec<(&Figure, &Matched)> = baseline
@@ -204,7 +204,7 @@ fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: 
     let points = baseline.figures.iter().filter(|f| f.is_own_point() && f.is_what(figure));
     let points: Vec<&Matched> = points.filter_map(|f| f.matched.as_ref()).collect();
     let Some(metric) = points.first().map(|m| m.metric) else {
-        return Today { instead: Some(figure.unmatched.to_owned()), ..Today::default() };
+        return Today::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
     // A tool may be compared with another benchmark of the same part, as STREAM is with `memory.bandwidth`.
@@ -236,7 +236,7 @@ fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
 
 /// What one printed unit is in base units.
 fn scale(figure: &Figure) -> Option<(f64, Unit)> {
-    let (value, unit) = figure.in_base_units()?;
+    let (value, unit) = figure.base?;
     let printed = figure.number().filter(|printed| *printed != 0.0)?;
     Some((value / printed, unit))
 }
@@ -302,9 +302,7 @@ impl Cell<'_> {
 
     /// The published figure in base units, if it is to be believed.
     fn published(&self) -> Option<f64> {
-        let known = self.figure.in_base_units().map(|(value, _)| value);
-        let value = known
-            .or_else(|| Some(self.figure.number()? * self.unit.scale).filter(|_| self.figure.is_of_text()))?;
+        let (value, _) = self.figure.base?;
         (self.figure.impossible.is_empty() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)
     }
 }

@@ -123,7 +123,7 @@ fn record<'a>(
     let is_point = matches!(cell.part, Part::Own | Part::Peak);
     let in_unit = |value: f64| value / cell.unit.scale;
     let beside = |wanted: &dyn Fn(&Figure) -> bool| {
-        let found = baseline.figures.iter().find(|f| is_point && f.is_beside(cell.figure) && wanted(f));
+        let found = baseline.figures.iter().find(|f| is_point && f.is_of_point(cell.figure) && wanted(f));
         found.filter(|f| !std::ptr::eq(*f, cell.figure))
     };
     let reference = beside(&|f| f.is_reference());
@@ -184,8 +184,8 @@ fn status(cell: &Cell<'_>) -> String {
 fn theory(baseline: &Baseline, cell: &Cell<'_>) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
     let found = all()
-        .find(|f| f.is_beside(cell.figure))
+        .find(|f| f.is_of_point(cell.figure))
         .or_else(|| all().find(|f| f.is_of_text() && cell.figure.is_what(f)))?;
-    let (value, _) = found.in_base_units()?;
+    let (value, _) = found.base?;
     Some(value / cell.unit.scale)
 }

@@ -17,13 +17,13 @@ pub(super) struct Runs<'a> {
 }
 
 /// What was measured of a point.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Today<'a> {
     /// The run that it is taken from.
     pub(super) run: Option<&'a Run>,
     /// Its case.
     pub(super) case: Option<&'a Case>,
-    /// Samples of all repeats.
+    /// Samples of all repeats, counted as the report counts.
     pub(super) samples: Vec<f64>,
     /// The metric of the first repeat that has one.
     pub(super) metric: Option<&'a MetricResult>,
@@ -35,6 +35,8 @@ pub(super) struct Today<'a> {
     pub(super) invalid: Option<String>,
     /// Whether an earlier run has a figure of it too.
     pub(super) is_in_others: bool,
+    /// What ours is divided by to count as the report does.
+    per: f64,
     /// Of how many cases it is the best one, where a number of the text names no single one.
     pub(super) best_of: usize,
 }
@@ -86,13 +88,16 @@ impl<'a> Runs<'a> {
     pub(super) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
-            Today::new(run, &here.collect::<Vec<_>>(), matched.metric, tool)
+            Today::new(run, &here.collect::<Vec<_>>(), matched.metric, tool).counted(matched)
         });
         let all: Vec<Today<'_>> = all.collect();
         let with_figure = all.iter().filter(|today| today.metric.is_some()).count();
         let tried = |today: &&Today<'_>| today.case.is_some();
         let found = all.iter().find(|today| today.metric.is_some()).or_else(|| all.iter().find(tried));
-        Today { is_in_others: with_figure > 1, ..found.or(all.first()).cloned().unwrap_or_default() }
+        Today {
+            is_in_others: with_figure > 1,
+            ..found.or(all.first()).cloned().unwrap_or_else(|| Today::absent(ABSENT))
+        }
     }
 
     /// The best of all cases of these points, in the latest run that has one of them.
@@ -107,13 +112,13 @@ impl<'a> Runs<'a> {
                     continue;
                 }
                 let same = run.measurements.iter().filter(|m| m.case == measurement.case);
-                cases.push(Today::new(run, &same.collect::<Vec<_>>(), matched.metric, tool));
+                cases.push(Today::new(run, &same.collect::<Vec<_>>(), matched.metric, tool).counted(matched));
             }
             let count = cases.iter().filter(|today| today.believed().is_some()).count();
             let best = cases.into_iter().filter(|today| today.believed().is_some()).reduce(Today::better)?;
             Some(Today { best_of: count, ..best })
         };
-        let absent = || Today { instead: Some(ABSENT.to_owned()), ..Today::default() };
+        let absent = || Today::absent(ABSENT);
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 
@@ -137,12 +142,28 @@ impl<'a> Runs<'a> {
             })?;
             Some(Today { best_of: count, ..best })
         };
-        let absent = || Today { instead: Some(format!("no {tool} in this run")), ..Today::default() };
+        let absent = || Today::absent(&format!("no {tool} in this run"));
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 }
 
 impl<'a> Today<'a> {
+    /// Nothing, for this reason.
+    pub(super) fn absent(why: &str) -> Self {
+        Self {
+            run: None,
+            case: None,
+            samples: Vec::new(),
+            metric: None,
+            tool: None,
+            instead: Some(why.to_owned()),
+            invalid: None,
+            is_in_others: false,
+            per: 1.0,
+            best_of: 0,
+        }
+    }
+
     /// Of these measurements of one point; where several machines have it, of the first.
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
@@ -171,8 +192,19 @@ impl<'a> Today<'a> {
             instead,
             invalid: reason(Status::Invalid),
             is_in_others: false,
+            per: 1.0,
             best_of: 0,
         }
+    }
+
+    /// Counted as the report counts.
+    fn counted(mut self, matched: &Matched) -> Self {
+        self.per = matched.per;
+        self.samples.iter_mut().for_each(|sample| *sample = matched.as_published(*sample));
+        if let Some(tool) = &mut self.tool {
+            tool.figure = matched.as_published(tool.figure);
+        }
+        self
     }
 
     fn better(self, other: Self) -> Self {
@@ -206,7 +238,7 @@ impl<'a> Today<'a> {
 
     fn known_limit(&self) -> Option<(&'a Limit, f64)> {
         let limit = self.metric?.limit.as_ref()?;
-        Some((limit, limit.value?))
+        Some((limit, limit.value? / self.per))
     }
 
     /// The limit of its metric.
