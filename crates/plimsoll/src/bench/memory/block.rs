@@ -188,7 +188,14 @@ fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Opti
 
 /// Each thread's share of what counts as memory, and room for some blocks, as many as it works on; less where that does
 /// not fit.
-fn default_size(machine: &Machine, group: &Group, op: BlockOp, block: u64, threads: u64, blocks: Option<u64>) -> u64 {
+fn default_size(
+    machine: &Machine,
+    group: &Group,
+    op: BlockOp,
+    block: u64,
+    threads: u64,
+    blocks: Option<u64>,
+) -> u64 {
     let regions = op.regions() as u64;
     let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
     let least = blocks.saturating_mul(block).saturating_mul(regions);

@@ -16,7 +16,9 @@ fn replay(baseline: &Baseline) -> Run {
         let made = fixture::measured(case.id().as_str(), metric, unit, value.max(1e-12) * 1.5);
         match all.iter_mut().find(|m| m.case == *case) {
             None => all.push(made),
-            Some(known) if known.metrics.iter().all(|m| m.name != metric) => known.metrics.extend(made.metrics),
+            Some(known) if known.metrics.iter().all(|m| m.name != metric) => {
+                known.metrics.extend(made.metrics)
+            }
             Some(_) => {}
         }
     }
@@ -46,8 +48,10 @@ fn charts(run: &Run) -> Vec<Chart> {
 #[test]
 fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
     for baseline in reports() {
-        let figures: Vec<Chart> =
-            charts(&replay(&baseline)).into_iter().filter(|c| c.y.unit != "%" && !c.title.ends_with("efficiency")).collect();
+        let figures: Vec<Chart> = charts(&replay(&baseline))
+            .into_iter()
+            .filter(|c| c.y.unit != "%" && !c.title.ends_with("efficiency"))
+            .collect();
         let own = of_role(&figures, Role::Published);
         let believed = points(&baseline).filter(|p| p.figure.believed().is_some()).count();
         assert_eq!(drawn(&own), believed, "{}", baseline.name);
@@ -62,10 +66,16 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
             assert_eq!(at.len(), drawn(&[series]), "a point stands twice in {}", series.name);
         }
         // What is not believed says why.
-        let why = points(&baseline).filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && !p.figure.impossible.is_empty());
-        let labels: Vec<&String> = of_role(&figures, Role::Doubted).into_iter().flat_map(|one| &one.labels).collect();
+        let why = points(&baseline)
+            .filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && !p.figure.impossible.is_empty());
+        let labels: Vec<&String> =
+            of_role(&figures, Role::Doubted).into_iter().flat_map(|one| &one.labels).collect();
         for point in why {
-            assert!(labels.iter().any(|label| label.contains(point.figure.impossible)), "{}", point.figure.impossible);
+            assert!(
+                labels.iter().any(|label| label.contains(point.figure.impossible)),
+                "{}",
+                point.figure.impossible
+            );
         }
         assert!(figures.iter().all(|c| !c.x.name.is_empty() && !c.y.name.is_empty() && !c.y.unit.is_empty()));
     }
@@ -92,7 +102,9 @@ fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
         believed.sort_unstable();
         believed.dedup();
         let marks = super::super::published(&run);
-        let missing = believed.iter().filter(|(case, metric)| !marks.iter().any(|m| m.case == *case && m.metric == *metric));
+        let missing = believed
+            .iter()
+            .filter(|(case, metric)| !marks.iter().any(|m| m.case == *case && m.metric == *metric));
         assert_eq!(missing.collect::<Vec<_>>(), Vec::<&(String, &str)>::new(), "{}", baseline.name);
         assert!(marks.iter().all(|mark| mark.name == baseline.title()), "{}", baseline.name);
     }
@@ -119,11 +131,16 @@ fn the_reports_together_have_all_believed_points() {
     let runs: Vec<Run> = reports.iter().map(replay).collect();
     let charts = together(&runs);
     let wanted = reports.iter().flat_map(points).filter(|p| {
-        p.figure.believed().is_some() && !p.figure.threads.is_empty() && ["throughput", "latency"].contains(&p.figure.metric)
+        p.figure.believed().is_some()
+            && !p.figure.threads.is_empty()
+            && ["throughput", "latency"].contains(&p.figure.metric)
     });
     assert_eq!(drawn(&of_role(&charts, Role::Published)), wanted.count());
     for subsystem in ["CPU", "Memory", "Disk", "Network"] {
-        assert!(charts.iter().any(|c| c.title == format!("{subsystem} throughput of all reports")), "{subsystem}");
+        assert!(
+            charts.iter().any(|c| c.title == format!("{subsystem} throughput of all reports")),
+            "{subsystem}"
+        );
     }
     assert_eq!(together(&[fixture::run()]), []);
 }
@@ -142,9 +159,15 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
         sample-time = "1s"
     "#
     .to_owned();
-    let mut timed = fixture::measured("cpu.peak/op=add/type=i32/threads=4", "rate", crate::quantity::Unit::OpPerSecond, 1e10);
-    timed.metrics[0].series =
-        (0..30).map(|n| crate::measurement::Point { t: f64::from(n), value: 1e10, ..Default::default() }).collect();
+    let mut timed = fixture::measured(
+        "cpu.peak/op=add/type=i32/threads=4",
+        "rate",
+        crate::quantity::Unit::OpPerSecond,
+        1e10,
+    );
+    timed.metrics[0].series = (0..30)
+        .map(|n| crate::measurement::Point { t: f64::from(n), value: 1e10, ..Default::default() })
+        .collect();
     run.measurements.push(timed);
     let over_time = |charts: &[Chart]| charts.iter().filter(|c| c.title.ends_with("over time")).count();
     assert_eq!(over_time(&charts(&run)), 1);

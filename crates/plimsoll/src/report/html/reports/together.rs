@@ -92,7 +92,12 @@ fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<Series> {
         let place = |n: u64| threads.iter().position(|known| *known == n).map(|x| x as f64 + shift);
         let points = dots.all.iter().map(|(n, value, _)| vec![place(*n), Some(*value)]).collect();
         let labels = dots.all.into_iter().map(|(.., words)| words).collect();
-        Series { labels, scattered: true, colour: Some(dots.colour), ..Series::new(dots.name, dots.role, points) }
+        Series {
+            labels,
+            scattered: true,
+            colour: Some(dots.colour),
+            ..Series::new(dots.name, dots.role, points)
+        }
     };
     lines.into_iter().enumerate().map(one).collect()
 }
@@ -103,8 +108,12 @@ fn measured(reports: &[Baseline], run: &Run, is: impl Fn(&Point<'_>) -> bool) ->
     let mut found = Vec::new();
     for point in reports.iter().flat_map(points).filter(is) {
         let today = Today::of(run, point.matched);
-        let Some(case) = today.measurements().first().map(|m| m.case.id().as_str().to_owned()) else { continue };
-        let (Some([mean, ..]), Ok(threads)) = (today.figure(), point.figure.threads.parse()) else { continue };
+        let Some(case) = today.measurements().first().map(|m| m.case.id().as_str().to_owned()) else {
+            continue;
+        };
+        let (Some([mean, ..]), Ok(threads)) = (today.figure(), point.figure.threads.parse()) else {
+            continue;
+        };
         if seen.insert((case, point.matched.metric)) {
             found.push((threads, mean, words(&point)));
         }
