@@ -11,6 +11,7 @@ mod gauge;
 mod nodes;
 mod page;
 mod parts;
+pub(super) mod plain;
 mod reports;
 mod roofline;
 mod single;
