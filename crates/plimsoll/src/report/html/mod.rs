@@ -15,6 +15,7 @@ pub(super) mod plain;
 mod reports;
 mod roofline;
 mod single;
+mod stated;
 #[cfg(test)]
 mod tests;
 
@@ -148,7 +149,7 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
         charts.append(&mut drawn);
         bodies.push(body);
     }
-    let together = reports::together(runs);
+    let together = reports::together(&runs.iter().map(nodes::first).collect::<Vec<_>>());
     bodies.push(page::together(&together));
     charts.extend(together);
     let island = data::island(&charts)?;
