@@ -18,6 +18,7 @@ use super::filesystem::FileSystem;
 use super::human;
 use super::private::{self, LeftDirectory};
 use super::raw::{Access, RawDevice};
+use crate::leftover::Registry;
 use crate::text::shown_bytes;
 
 /// Whether the page cache stands between the case and the device.
@@ -132,9 +133,11 @@ impl TestFile {
             // No O_TMPFILE: EOPNOTSUPP says so, EISDIR comes from kernels that do not know it (open(2)). EINVAL is
             // either that or a refused O_DIRECT; the named file tells which.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let made = private::open(&dir, direct(cache)).map_err(|refusal| match refusal {
-                    private::Refusal::Planted(why) => Err(planted(facts, why)),
-                    private::Refusal::Failed(errno) => Ok(errno),
+                let made = private::open(&dir, direct(cache), Registry::here().as_ref()).map_err(|refusal| {
+                    match refusal {
+                        private::Refusal::Planted(why) => Err(planted(facts, why)),
+                        private::Refusal::Failed(errno) => Ok(errno),
+                    }
                 });
                 match made {
                     Err(Err(planted)) => return Err(planted),
