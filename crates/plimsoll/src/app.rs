@@ -179,7 +179,8 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         .filter(|_| *what == What::Kept)
         .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
-    let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
+    let before = begun.as_ref().map(|begun| &begun.run.machine);
+    let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common, before)? };
     if let Some(begun) = &begun {
         resume::same(&begun.run, &mut prepared)?;
     }

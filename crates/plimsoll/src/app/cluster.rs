@@ -48,7 +48,7 @@ pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<
         Err(_) if cluster::launched() != Some(0) => return Ok(ExitCode::from(code::ENVIRONMENT)),
         Err(e) => return Err(Failure::environment(format!("cannot take part in the run of many: {e}"))),
     };
-    let prepared = Prepared::new(&among_machines(what), common).map(|made| Prepared { key, ..made });
+    let prepared = Prepared::new(&among_machines(what), common, None).map(|made| Prepared { key, ..made });
     if fabric.rank() == 0 {
         lead(fabric, prepared, common, Signals { alarm, interrupts })
     } else {

@@ -34,7 +34,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         quiet: typed.quiet,
         ..Common::default()
     };
-    let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common)?;
+    let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common, None)?;
     // Every round measures every case.
     prepared.plan.budget = None;
     let mut store = match location.filter(|_| typed.rounds > 0) {
