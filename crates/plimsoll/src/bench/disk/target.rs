@@ -256,7 +256,7 @@ impl TestFile {
     ///
     /// # Errors
     /// What fstat(2) says.
-    pub fn len(&self) -> Result<u64, Errno> {
+    pub fn length(&self) -> Result<u64, Errno> {
         match self.kind {
             // st_size of a block device is 0.
             Kind::Device(_) => Ok(self.facts.available),
