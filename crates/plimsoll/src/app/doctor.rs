@@ -45,6 +45,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let mut facts = doctor::proof::clock(&prepared.machine.cpu.allowed);
     facts.extend(doctor::checks(&Root::live(), &prepared.machine));
     facts.push(doctor::leftovers(peers::reaped().as_ref()));
+    facts.extend(doctor::passed_over(&peers::passed_over()));
     printed(&report::doctor::checks(&facts, &style))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);

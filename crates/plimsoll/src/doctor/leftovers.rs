@@ -1,4 +1,4 @@
-//! What killed runs left behind: what was removed just now, and what could not be.
+//! What is wrong around the reference tools: what killed runs left behind, and which programs are passed over.
 
 use super::Check;
 use crate::leftover::{Leftover, Reaped};
@@ -24,6 +24,13 @@ pub fn leftovers(reaped: Option<&Reaped>) -> Check {
     let found = [gone, format!("not removed: {}", stays.join("; "))];
     let found: Vec<String> = found.into_iter().filter(|text| !text.is_empty()).collect();
     Check::costs(NAME, found.join("; "), "files of reference tools take space there; remove them by hand")
+}
+
+/// The fact that programs of reference tools on the search path are passed over, each with why; `None` where none is.
+pub fn passed_over(each: &[String]) -> Option<Check> {
+    let cost =
+        "another program of that name is taken, or none; mend that, or name a trusted one with --peer-path";
+    (!each.is_empty()).then(|| Check::costs("PATH", each.join("; "), cost))
 }
 
 #[cfg(test)]
