@@ -196,7 +196,6 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let outputs = outputs(common, &interrupts)?;
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
     Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
-    peers::idle(&prepared).iter().for_each(|line| complain(line));
     run(&prepared, outputs, interrupts, companions, begun)
 }
 
