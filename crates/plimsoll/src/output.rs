@@ -327,7 +327,7 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
         let id = h.store.baseline(run, 1).ok()?.pop()?;
         h.store.load(&id).ok()
     });
-    let references = before.iter().flat_map(html::last_run).chain(html::published(leaving)).collect();
+    let references = before.iter().flat_map(html::last_run).collect();
     let page = html::page(std::slice::from_ref(leaving), &html::Beside { references });
     let page = page.map_err(|e| format!("--html: {e}"))?;
     let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());

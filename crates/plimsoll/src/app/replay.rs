@@ -28,8 +28,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
             None => print(&runs),
         };
     };
-    let published = runs.first().map(html::published).unwrap_or_default();
-    let references = before.iter().flat_map(html::last_run).chain(published).collect();
+    let references = before.iter().flat_map(html::last_run).collect();
     let beside = Beside { references };
     let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| unwritten(&e))?;

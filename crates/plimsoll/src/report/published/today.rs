@@ -36,7 +36,7 @@ pub(super) struct Today<'a> {
     /// Whether an earlier run has a figure of it too.
     pub(super) is_in_others: bool,
     /// What ours is divided by to count as the report does.
-    per: f64,
+    pub(super) per: f64,
     /// Of how many cases it is the best one, where a number of the text names no single one.
     pub(super) best_of: usize,
 }
@@ -124,10 +124,11 @@ impl<'a> Runs<'a> {
 
     /// The best figure that a reference tool of that name gave in a part of a machine, in the latest run that has one: with
     /// the case that it was compared with.
-    pub(super) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[&str]) -> Today<'a> {
+    pub(super) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[String]) -> Today<'a> {
         let of_run = |run: &&'a Run| {
             let here = run.measurements.iter().filter(|m| {
-                m.case.subsystem() == part && (of.is_empty() || of.contains(&m.case.benchmark()))
+                m.case.subsystem() == part
+                    && (of.is_empty() || of.iter().any(|name| name == m.case.benchmark()))
             });
             let all = here.filter_map(|m| {
                 let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;
