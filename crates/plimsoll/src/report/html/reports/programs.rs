@@ -1,7 +1,7 @@
 //! The reference programs of a report that stand beside no point of its own: LINPACK by size, STREAM by operation.
 
 use super::lines::{At, Column, Lines, metric};
-use super::plot::{base, covers, points};
+use super::plot::{covers, points};
 use super::today::Today;
 use crate::document::Run;
 use crate::published::{Baseline, Figure, Matched};
@@ -62,11 +62,11 @@ impl Program<'_> {
             for (name, value) in today.tools() {
                 lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, words.clone()));
             }
-            if let Some((_, value)) = today.limit() {
+            if let Some(value) = today.limit() {
                 lines.add("limit, this run", Role::Limit, at(value, None, words.clone()));
             }
             for (figure, _) in self.all.iter().filter(|(_, m)| m.case == matched.case) {
-                let Some((value, _)) = base(figure) else { continue };
+                let Some((value, _)) = figure.base else { continue };
                 let label = format!(
                     "{} {}, printed {} {}",
                     self.name(matched),
