@@ -19,7 +19,6 @@ mod single;
 mod tests;
 
 pub use compare::comparison;
-pub use reports::titles;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -24,7 +24,10 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
         }
         for figure in plot.beside(baseline, *point) {
             let (of, role) = match figure.source {
-                "efficiency-own" => (Some(point.figure), Role::Published),
+                // One of the prose is of no point.
+                "efficiency-own" => {
+                    (Some(point.figure).filter(|own| own.threads == figure.threads), Role::Published)
+                }
                 "efficiency-reference" => (program(baseline, figure), Role::Program),
                 _ => continue,
             };

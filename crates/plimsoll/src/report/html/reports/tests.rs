@@ -113,7 +113,7 @@ fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
 #[test]
 fn titles_are_told_apart_and_stand_on_the_page() {
     for baseline in reports() {
-        let mut titles = titles(&baseline);
+        let mut titles: Vec<String> = plots(&baseline).iter().map(plot::Plot::title).collect();
         let page = page_of(&[replay(&baseline)], &Beside::default()).unwrap();
         for title in &titles {
             assert!(page.contains(&format!("<strong>{title}</strong>")), "{title}");
