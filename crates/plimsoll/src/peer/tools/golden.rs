@@ -40,6 +40,9 @@ const RECORDINGS: &[Recording] = recordings![
     "xlinpack", "xlinpack-published-2.txt", "cpu.linpack/n=13460/threads=24", 165.0621e9 * (2.0 / 3.0 * 13460.0 + 1.5) / (2.0 / 3.0 * 13460.0 + 2.0);
     "sysbench", "sysbench-1.0.20-cpu-1.txt", "cpu.peak/op=div/type=f64/threads=1", 1955.31 * 117_526.0;
     "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
+    "java", "java-17-cpu-fma.txt", "cpu.peak/op=fma/type=f64/isa=avx512/threads=2/work=1000000000/scaling=strong", 1.777139712e9 / 0.337490644;
+    "java", "java-17-disk-read.txt", "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct", 566.0 * MIB / 0.301522898;
+    "java", "java-17-tcp.txt", "network.tcp/message=64K/streams=2/direction=up", 4.244657272e9 / 0.305652728;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 80000000.0 * 16.0 / 0.022752;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 80000000.0 * 24.0 / 0.039182;
     "stream", "stream-5.10-serial.txt", "memory.bandwidth/op=triad/size=480M/threads=1", 20_000_000.0 * 24.0 / 0.029846;
