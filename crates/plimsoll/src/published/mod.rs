@@ -30,21 +30,8 @@ pub struct Baseline {
     pub machine: &'static str,
     /// When it was measured, as far as that is known.
     pub year: &'static str,
-    /// How its tables are laid out.
-    pub layout: Layout,
     /// Its figures, in the order of the report.
     pub figures: Vec<Figure>,
-}
-
-/// How a report lays out its tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// A row a point: samples, mean and standard deviation.
-    Samples,
-    /// A row for each operation and block, a column for each number of threads.
-    Threads,
-    /// A row a point: own figure, reference program, theory, both efficiencies.
-    Efficiencies,
 }
 
 /// A number of a report.
@@ -158,7 +145,6 @@ struct Report {
     name: &'static str,
     machine: &'static str,
     year: &'static str,
-    layout: Layout,
     text: &'static str,
 }
 
@@ -168,35 +154,30 @@ const REPORTS: &[Report] = &[
         name: "ec2-t2micro",
         machine: "EC2 t2.micro",
         year: "2016",
-        layout: Layout::Samples,
         text: include_str!("data/ec2-t2micro.tsv"),
     },
     Report {
         name: "chameleon-baremetal",
         machine: "Chameleon bare metal",
         year: "year not stated",
-        layout: Layout::Threads,
         text: include_str!("data/chameleon-baremetal.tsv"),
     },
     Report {
         name: "chameleon-kvm",
         machine: "Chameleon instance",
         year: "2017",
-        layout: Layout::Threads,
         text: include_str!("data/chameleon-kvm.tsv"),
     },
     Report {
         name: "hyperion-prometheus",
         machine: "Hyperion, disk: Prometheus",
         year: "year not stated",
-        layout: Layout::Efficiencies,
         text: include_str!("data/hyperion-prometheus.tsv"),
     },
     Report {
         name: "ec2-t2micro-java",
         machine: "EC2 t2.micro, Java",
         year: "year not stated",
-        layout: Layout::Samples,
         text: include_str!("data/ec2-t2micro-java.tsv"),
     },
 ];
@@ -211,13 +192,7 @@ pub fn find(name: &str) -> Option<Baseline> {
     let report = REPORTS.iter().find(|report| report.name == name)?;
     let mut figures: Vec<Figure> = report.text.lines().skip(1).filter_map(figure).collect();
     flags::mark(report.name, &mut figures);
-    Some(Baseline {
-        name: report.name,
-        machine: report.machine,
-        year: report.year,
-        layout: report.layout,
-        figures,
-    })
+    Some(Baseline { name: report.name, machine: report.machine, year: report.year, figures })
 }
 
 /// A line of the data: the report's own twelve columns, then ours.

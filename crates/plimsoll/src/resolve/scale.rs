@@ -9,7 +9,7 @@ use crate::case::{Case, SWEEP, Value};
 use crate::plan::Group;
 
 /// Parameters that are multiplied.
-const AMOUNTS: &[&str] = &["volume", "count", "size", "work", "n"];
+const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
 
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
@@ -31,7 +31,7 @@ pub(super) fn series(samples: u32, scale: f64) -> u32 {
 
 /// The group in parts, each with lists that fit together.
 pub(super) fn scaled(group: &Group, scale: f64) -> Vec<Group> {
-    if scale == 1.0 || !AMOUNTS.iter().any(|key| group.asked(key)) {
+    if scale == 1.0 || !SCALED.iter().any(|key| group.asked(key)) {
         return vec![group.clone()];
     }
     let (room, mut parts) = (room(group), parts(group));
@@ -71,7 +71,7 @@ fn restored(part: &Group, scale: f64, room: u64, case: &Case) -> Option<Case> {
     for (key, values) in &small.lists {
         let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
         let stated = &part.lists.get(key)?[values.iter().position(|one| one == value)?];
-        if AMOUNTS.contains(key) {
+        if SCALED.contains(key) {
             found = found.with(key, stated.clone());
         }
     }
