@@ -229,6 +229,13 @@ const CHECKS: &[Check] = &[
         ),
     },
     Check {
+        tool: "java",
+        program: "java",
+        case: "disk --only disk.io --op read --pattern random --block 1M --engine psync --depth 1 --threads 1",
+        // Its calls cannot be told from those of its runtime; ours past the page cache move as much.
+        against: Against::Own(10.0),
+    },
+    Check {
         tool: "sysbench",
         program: "sysbench",
         case: "cpu --only cpu.peak --op div --type f64 --threads 1",

@@ -7,6 +7,7 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
+use super::credits::credits;
 use super::microarchitecture::{Microarchitecture, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::bench::cpu::PER_CYCLE;
@@ -21,8 +22,13 @@ pub fn peak(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != "rate" {
         return Vec::new();
     }
-    let limit = derived(question);
-    vec![limit.unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question)))]
+    match derived(question) {
+        Ok(limit) => {
+            let credits = credits(question, &limit);
+            std::iter::once(limit).chain(credits).collect()
+        }
+        Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
+    }
 }
 
 /// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
