@@ -30,6 +30,7 @@ use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
+use crate::leftover::Registry;
 use crate::machine::{Machine, Root};
 use crate::measurement::{Maker, Measurement};
 use crate::output::{Begins, OutputError, Outputs, complain};
@@ -221,7 +222,8 @@ fn unfit(error: &TargetError) -> Failure {
 
 /// A file that a command without a run writes, found fit.
 fn target(path: &Path) -> Result<Target, Failure> {
-    Target::new(path, &Waits::forever(complain)).map_err(|e| unfit(&e))
+    let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
+    Target::new(path, &waits).map_err(|e| unfit(&e))
 }
 
 /// What failed while a document was written.

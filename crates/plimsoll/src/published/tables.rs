@@ -256,6 +256,27 @@ impl Figure {
         self.pattern.split(';').filter(|part| !ACCESS.contains(part) && !WORDS.contains(part))
     }
 
+    /// The number as printed.
+    pub fn number(&self) -> Option<f64> {
+        self.value.parse().ok()
+    }
+
+    /// Whether both are printed for the same point.
+    pub fn is_of_point(&self, other: &Figure) -> bool {
+        let key =
+            |f: &Figure| (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric);
+        key(self) == key(other)
+    }
+
+    /// Whether a number of the text can be about this one.
+    pub fn is_what(&self, text: &Figure) -> bool {
+        let fits = |own: &str, of: &str| of.is_empty() || own == of;
+        self.subsystem == text.subsystem
+            && self.metric == text.metric
+            && fits(self.operation, text.operation)
+            && fits(self.bytes, text.bytes)
+    }
+
     /// Whether it is a number of the report's text.
     pub fn is_of_text(&self) -> bool {
         self.pattern.split(';').any(|part| part == "headline")

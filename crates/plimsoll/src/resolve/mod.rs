@@ -25,7 +25,7 @@ const SAMPLE_TIME: Duration = Duration::from_millis(200);
 /// Half-width at which sampling stops where nothing says otherwise.
 const PRECISION: f64 = 0.01;
 /// Keys that fix how much a sample does.
-const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
+pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
 
 /// Something typed, or in a plan, that cannot be: exit code 2.
 #[derive(Debug, thiserror::Error)]

@@ -1,14 +1,15 @@
 //! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not, except those of series.
 //!
-//! Each keeps what makes its case one: a file has room for two blocks of each thread and at least 64 MiB, a volume is at
-//! least a block for each thread, as far as the plan itself had that. The order of a system of equations goes with the
-//! cube root, as its work goes with the cube. What is left out in a plan is not scaled.
+//! Each keeps what makes its case one: a file has room for two blocks of each thread in any case of its group and at
+//! least 64 MiB, so that one file serves the group; a volume is at least two blocks for each thread, as far as the plan
+//! itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
+//! left out in a plan is not scaled.
 
 use crate::case::{Case, SWEEP, Value};
 use crate::plan::Group;
 
 /// Parameters that are multiplied.
-const AMOUNTS: &[&str] = &["volume", "count", "size", "work", "n"];
+const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
 
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
@@ -30,14 +31,19 @@ pub(super) fn series(samples: u32, scale: f64) -> u32 {
 
 /// The group in parts, each with lists that fit together.
 pub(super) fn scaled(group: &Group, scale: f64) -> Vec<Group> {
-    if scale == 1.0 || !AMOUNTS.iter().any(|key| group.asked(key)) {
+    if scale == 1.0 || !SCALED.iter().any(|key| group.asked(key)) {
         return vec![group.clone()];
     }
-    let mut parts = parts(group);
+    let (room, mut parts) = (room(group), parts(group));
     for part in &mut parts {
-        shrink(part, scale);
+        shrink(part, scale, room);
     }
     parts
+}
+
+/// What a file must hold for any case of the group, which has one: each further size is filled anew.
+fn room(group: &Group) -> u64 {
+    block(group).saturating_mul(2).saturating_mul(threads(group))
 }
 
 /// The group in parts: what an amount depends on has one value in each.
@@ -52,19 +58,20 @@ fn parts(group: &Group) -> Vec<Group> {
 pub fn unscaled(groups: &[Group], scale: f64, case: &Case) -> Case {
     let of = |group: &&Group| group.benchmarks.iter().any(|name| name == case.benchmark());
     let all = groups.iter().filter(of).filter(|_| scale != 1.0);
-    all.flat_map(parts).find_map(|part| restored(&part, scale, case)).unwrap_or_else(|| case.clone())
+    let in_group = |group| parts(group).iter().find_map(|part| restored(part, scale, room(group), case));
+    all.into_iter().find_map(in_group).unwrap_or_else(|| case.clone())
 }
 
 /// The case with the amounts of this part of a group, if it is one of its cases.
-fn restored(part: &Group, scale: f64, case: &Case) -> Option<Case> {
+fn restored(part: &Group, scale: f64, room: u64, case: &Case) -> Option<Case> {
     let mut small = part.clone();
-    shrink(&mut small, scale);
+    shrink(&mut small, scale, room);
     let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
     let mut found = case.clone();
     for (key, values) in &small.lists {
         let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
         let stated = &part.lists.get(key)?[values.iter().position(|one| one == value)?];
-        if AMOUNTS.contains(key) {
+        if SCALED.contains(key) {
             found = found.with(key, stated.clone());
         }
     }
@@ -82,7 +89,8 @@ fn apart(group: Group, key: &'static str) -> Vec<Group> {
     values.into_iter().map(with).collect()
 }
 
-fn shrink(part: &mut Group, scale: f64) {
+/// `room` is what a file must hold for any case of the group.
+fn shrink(part: &mut Group, scale: f64, room: u64) {
     let disk = part.benchmarks.iter().any(|name| name.starts_with("disk."));
     let block = block(part);
     let threads = threads(part);
@@ -93,9 +101,7 @@ fn shrink(part: &mut Group, scale: f64) {
             "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
             "n" => &|n| scaled_order(n, scale),
             // Of memory, a size says which cache a region lives in.
-            "size" if disk => {
-                &|n| times(n, scale).max(LEAST_FILE).max(block.saturating_mul(2).saturating_mul(threads))
-            }
+            "size" if disk => &|n| times(n, scale).max(LEAST_FILE).max(room),
             _ => continue,
         };
         for value in values {
@@ -147,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_room_for_two_blocks_of_each_thread() {
+    fn a_group_has_one_file_with_room_for_two_blocks_of_each_thread() {
         let group = of("disk.io")
             .with("block", sizes(&[MIB, 100 * MIB]))
             .with("threads", counts(&[1, 4]))
@@ -155,7 +161,7 @@ mod tests {
             .with("volume", sizes(&[10 * GIB]));
         let parts = scaled(&group, 0.001);
         let files: Vec<u64> = parts.iter().flat_map(|part| part.numbers("size", &[])).collect();
-        assert_eq!(files, [64 * MIB, 64 * MIB, 200 * MIB, 800 * MIB]);
+        assert_eq!(files, [800 * MIB; 4]);
         let volumes: Vec<u64> = parts.iter().flat_map(|part| part.numbers("volume", &[])).collect();
         assert_eq!(volumes, [10_737_418, 10_737_418, 200 * MIB, 800 * MIB]);
         assert_eq!(scaled(&group, 1.0), [group]);

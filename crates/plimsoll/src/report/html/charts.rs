@@ -12,7 +12,7 @@ use crate::label::{is_usual, label};
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::plan::{Group, file};
-use crate::resolve::unscaled;
+use crate::resolve::{AMOUNTS, unscaled};
 
 /// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
 const AXES: &[Along] = &[
@@ -110,13 +110,26 @@ pub(super) struct Stated {
 
 impl Stated {
     pub(super) fn of(run: &Run) -> Self {
-        let scale = run.plan.scale;
-        let file = (scale != 1.0).then(|| file::parse_kept("plan", &run.plan.text).ok()).flatten();
-        Self { groups: file.map(|file| file.groups).unwrap_or_default(), scale }
+        let file = file::parse_kept("plan", &run.plan.text).ok();
+        Self { groups: file.map(|file| file.groups).unwrap_or_default(), scale: run.plan.scale }
     }
 
     fn case(&self, case: &Case) -> Case {
         unscaled(&self.groups, self.scale, case)
+    }
+
+    /// Whether the plan asks for the case as a series in time: all that such a group names, and no amount beside it.
+    pub(super) fn is_series(&self, case: &Case) -> bool {
+        let named = |group: &&Group| {
+            let has = |(key, values): (&&str, &Vec<Value>)| {
+                case.get(key).is_some_and(|value| values.contains(value))
+            };
+            group.benchmarks.iter().any(|name| name == case.benchmark()) && group.lists.iter().all(has)
+        };
+        let amounts = |group: &&Group| {
+            case.params().iter().filter(|(key, _)| AMOUNTS.contains(key) && !group.asked(key)).count()
+        };
+        self.groups.iter().filter(|g| g.how.series.is_some()).filter(named).any(|g| amounts(&g) == 0)
     }
 }
 
