@@ -147,8 +147,8 @@ pub enum SlicedError {
     Team(#[from] TeamError),
     /// Not one slice of a processor could be used.
     #[error(
-        "CPU {cpu}: none of {slices} slices was undisturbed: the machine is too busy or its clock too unsteady; \
-         measure longer, or free the CPU"
+        "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; stop other \
+         work, or measure longer"
     )]
     AllDisturbed {
         /// The processor.

@@ -96,6 +96,8 @@ pub mod excluded {
     pub const GAPS: &str = "excluded_gaps";
     /// The share of the work that was done at a second common cost.
     pub const SECOND_WORK: &str = "second_cost_work";
+    /// Share of the clock's probes that did not have the vector units of their core alone.
+    pub const UNITS_SHARED: &str = "vector_units_shared";
     /// That cost, over the most common one.
     pub const SECOND_COST: &str = "second_cost";
 }

@@ -151,11 +151,11 @@ impl Loss {
             ),
             Loss::SiblingBusy => (
                 "sibling busy",
-                "this share of the work had a second cost, as when another thread or guest uses the same core in turns; the figure is that of the more common cost: stop other work, or choose a host with whole cores",
+                "this share of the work had a second cost, as when another thread or guest uses the same core; stop other work, or choose a host with whole cores",
             ),
             Loss::MemoryShared => (
                 "memory shared",
-                "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; the figure is that of the more common time: stop other work, or choose a dedicated host",
+                "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; stop other work, or choose a dedicated host",
             ),
         }
     }

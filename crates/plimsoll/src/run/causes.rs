@@ -38,7 +38,7 @@ pub(super) fn of(samples: &[Sample], subsystem: &str, crowded: bool) -> Vec<Warn
         (Loss::Gaps, if steal > NOTABLE { 0.0 } else { named(excluded::GAPS) }, NOTABLE),
         (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), NOTABLE),
         (Loss::ClockChanged, named(excluded::CLOCK), NOTABLE),
-        (second(subsystem), named(excluded::SECOND_WORK), SECOND),
+        (second(subsystem), named(excluded::SECOND_WORK).max(named(excluded::UNITS_SHARED)), SECOND),
     ];
     let told = if crowded { &shares[..2] } else { &shares[..] };
     let notable = told.iter().filter(|(_, share, least)| share > least);

@@ -187,7 +187,7 @@ impl Running {
     fn why(&self, error: &SlicedError) -> String {
         match (&self.quota, error) {
             (Some(quota), SlicedError::AllDisturbed { cpu, slices }) => format!(
-                "CPU {cpu}: none of {slices} slices was undisturbed, as a cgroup quota allows {:.2} CPUs' worth of time: \
+                "CPU {cpu}: no slice of {slices} could be used, as a cgroup quota allows {:.2} CPUs' worth of time: \
                  raise it, or give a longer --sample-time",
                 quota.cpus()
             ),
