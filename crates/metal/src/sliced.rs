@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use crate::clock::{ClockUnknown, CoreClock};
 use crate::kernel::{LoadedKernel, Snapshot, WrongResult};
 use crate::team::{Member, Team, TeamError};
+use crate::usage::thread_switches;
 
-use ledger::{Ledger, Slice, Sum};
+use ledger::{Excluded, Ledger, Slice, Sum};
 
 /// What a slice lasts. The clock of a core changes in steps of a millisecond or so.
 const SLICE_SECONDS: f64 = 250e-6;
@@ -67,6 +68,25 @@ pub struct CpuOutcome {
     pub clock_hz: Option<f64>,
     /// Share of the time that was set aside, from 0 to 1.
     pub set_aside: f64,
+    /// Why.
+    pub causes: Causes,
+}
+
+/// Why time is not counted: shares of the whole time, which add up to what is set aside.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Causes {
+    /// The thread left its CPU: another one ran there, or a quota stopped it.
+    pub switched: f64,
+    /// The clock of the core was another one after the slice than before it.
+    pub clock: f64,
+    /// The slices had a second common cost.
+    pub second: f64,
+    /// They took longer, or less long, than usual for none of these reasons: something that is no thread of this system ran.
+    pub gaps: f64,
+    /// The second cost ÷ the most common one, where there is one.
+    pub second_cost: Option<f64>,
+    /// The share of the work, not of the time, that was done at it.
+    pub second_work: f64,
 }
 
 /// What a team did.
@@ -94,6 +114,23 @@ impl Outcome {
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
+    /// Why time is not counted, mean over the processors; the second cost is that of the processor that did most work at one.
+    #[must_use]
+    pub fn causes(&self) -> Causes {
+        let mean = |share: fn(&Causes) -> f64| {
+            self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
+        };
+        let most = self.cpus.iter().max_by(|a, b| a.causes.second_work.total_cmp(&b.causes.second_work));
+        Causes {
+            switched: mean(|c| c.switched),
+            clock: mean(|c| c.clock),
+            second: mean(|c| c.second),
+            gaps: mean(|c| c.gaps),
+            second_cost: most.and_then(|cpu| cpu.causes.second_cost),
+            second_work: most.map_or(0.0, |cpu| cpu.causes.second_work),
+        }
+    }
+
     /// Share of the processors' time that was set aside, from 0 to 1.
     #[must_use]
     pub fn set_aside(&self) -> f64 {
@@ -110,8 +147,8 @@ pub enum SlicedError {
     Team(#[from] TeamError),
     /// Not one slice of a processor could be used.
     #[error(
-        "CPU {cpu}: none of {slices} slices was undisturbed: the machine is too busy or its clock too unsteady; \
-         measure longer, or free the CPU"
+        "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; stop other \
+         work, or measure longer"
     )]
     AllDisturbed {
         /// The processor.
@@ -278,6 +315,7 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
     }
     // Each of the sharers saw the same time go by, so the processor's own time is their mean.
     let present = seconds / threads as f64;
+    let set_aside = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
     Ok(CpuOutcome {
         cpu,
         threads,
@@ -285,8 +323,24 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
         kept: kept.slices,
         turns_per_second: kept.turns / kept.seconds,
         clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
-        set_aside: (1.0 - kept.seconds / present).clamp(0.0, 1.0),
+        set_aside,
+        causes: causes(&books.excluded(), set_aside),
     })
+}
+
+/// The causes of what is set aside, each with its part of it.
+fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
+    let Excluded { switched, clock, second, other, second_cost, second_work } = *excluded;
+    let all = switched + clock + second + other;
+    let part = |seconds: f64| if all > 0.0 { seconds / all * set_aside } else { 0.0 };
+    Causes {
+        switched: part(switched),
+        clock: part(clock),
+        second: part(second),
+        gaps: part(other),
+        second_cost,
+        second_work,
+    }
 }
 
 impl<L: Load> Station<L> {
@@ -322,6 +376,7 @@ impl<L: Load> Station<L> {
         let mut started: Option<Instant> = None;
         let mut attendance = Attendance::begin(window);
         let mut before = self.probe();
+        let mut switches = thread_switches();
         while !attendance.all_are_done() {
             let counts = !attendance.finished && (started.is_some() || attendance.all_have_begun());
             let turns = if counts { ration.next_slice() } else { ration.full_slice() };
@@ -329,9 +384,10 @@ impl<L: Load> Station<L> {
             self.load.run(turns);
             let end = Instant::now();
             let after = self.probe();
+            let switched = std::mem::replace(&mut switches, thread_switches()) != switches;
             if counts {
                 let seconds = end.saturating_duration_since(start).as_secs_f64();
-                self.ledger.record(&Slice { turns, seconds, before, after });
+                self.ledger.record(&Slice { turns, seconds, before, after, switched });
                 counted = end.saturating_duration_since(*started.get_or_insert(start));
                 if ration.is_used_up(counted) {
                     attendance.finish();

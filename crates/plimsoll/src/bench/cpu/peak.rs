@@ -21,7 +21,7 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
 use crate::warning::Warning;
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
@@ -154,6 +154,7 @@ impl Running {
         if let Some(clock) = outcome.clock_hz() {
             more.insert(PER_CYCLE.to_owned(), undisturbed / clock / self.cores.max(1) as f64);
         }
+        more.extend(excluded_by(&outcome.causes()));
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
             set_aside: Some(outcome.set_aside()),
@@ -186,7 +187,7 @@ impl Running {
     fn why(&self, error: &SlicedError) -> String {
         match (&self.quota, error) {
             (Some(quota), SlicedError::AllDisturbed { cpu, slices }) => format!(
-                "CPU {cpu}: none of {slices} slices was undisturbed, as a cgroup quota allows {:.2} CPUs' worth of time: \
+                "CPU {cpu}: no slice of {slices} could be used, as a cgroup quota allows {:.2} CPUs' worth of time: \
                  raise it, or give a longer --sample-time",
                 quota.cpus()
             ),
