@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
-use plimsoll_metal::clock::{CoreClock, thread_cpu_time};
+use plimsoll_metal::clock::{CoreClock, ProbeWork, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
@@ -124,7 +124,13 @@ impl Fields {
             let seed = shape.seed.wrapping_add(member.index as u64);
             site::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            Ok(Tally { seed, checksum, wrong_laps: 0, passes: 0, clock: CoreClock::calibrate().ok() })
+            Ok(Tally {
+                seed,
+                checksum,
+                wrong_laps: 0,
+                passes: 0,
+                clock: CoreClock::calibrate(ProbeWork::SCALAR).ok(),
+            })
         });
         let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
         let tallies = tallies?;
