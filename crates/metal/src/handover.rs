@@ -287,16 +287,13 @@ impl<'table, W: Way> Player<'table, W> {
 mod tests {
     use std::io::Write;
 
-    use rustix::thread::{CpuSet, sched_getaffinity};
-
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(5);
 
     /// Two processors, or word of it that this machine has but one.
     fn two_cpus(test: &str) -> Option<[usize; 2]> {
-        let set = sched_getaffinity(None).unwrap();
-        let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+        let mut cpus = crate::affinity::allowed().unwrap().into_iter();
         let pair = Some([cpus.next()?, cpus.next()?]);
         if pair.is_none() {
             writeln!(std::io::stderr(), "SKIPPED {test}: needs two CPUs").unwrap();
@@ -330,7 +327,7 @@ mod tests {
     #[test]
     fn one_cpu_twice_is_refused() {
         assert!(matches!(Pair::new([0, 0]), Err(HandoverError::SameCpu { cpu: 0 })));
-        let error = Pair::new([0, CpuSet::MAX_CPU]).unwrap_err();
+        let error = Pair::new([0, crate::affinity::MOST]).unwrap_err();
         assert!(matches!(error, HandoverError::Team(TeamError::NotAllowed { .. })), "{error}");
     }
 

@@ -2,13 +2,16 @@
 //!
 //! It knows nothing of plans, statistics or printing: it does a stated amount of work and says how long it took.
 
+pub mod affinity;
 mod arch;
 pub mod backing;
 pub mod block;
 pub mod buffer;
 pub mod chase;
 pub mod clock;
+pub mod cpuid;
 pub mod datagram;
+pub mod discard;
 pub mod gemm;
 pub mod handover;
 pub mod isa;

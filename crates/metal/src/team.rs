@@ -13,8 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::affinity;
 use barrier::{Barrier, Broken};
 
 /// Why a team could not be formed, or a run not finished.
@@ -195,8 +195,8 @@ impl Team {
     /// A processor outside the affinity mask, a thread that cannot be started or pinned; none is left running then.
     pub fn new(cpus: &[usize]) -> Result<Self, TeamError> {
         let first = *cpus.first().ok_or(TeamError::Empty)?;
-        let allowed = sched_getaffinity(None).map_err(|e| TeamError::Pin { cpu: first, source: e.into() })?;
-        if let Some(&cpu) = cpus.iter().find(|cpu| !is_set(&allowed, **cpu)) {
+        let allowed = affinity::allowed().map_err(|source| TeamError::Pin { cpu: first, source })?;
+        if let Some(&cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
             return Err(TeamError::NotAllowed { cpu, allowed: ranges(&allowed) });
         }
         room::check(cpus.len())?;
@@ -226,16 +226,14 @@ impl Team {
     /// Each thread pins itself, and checks that the kernel did as it was told.
     fn pin(&mut self) -> Result<(), TeamError> {
         let pinned = self.run(|member| {
-            let mut only = CpuSet::new();
-            only.set(member.cpu);
-            sched_setaffinity(None, &only)?;
-            sched_getaffinity(None).map(|set| set == only)
+            affinity::keep_on(&[member.cpu])?;
+            affinity::allowed().map(|set| set == [member.cpu])
         })?;
         for (result, &cpu) in pinned.into_iter().zip(&self.cpus) {
             let refusal = match result {
                 Ok(true) => continue,
                 Ok(false) => std::io::Error::other("the kernel kept another affinity mask"),
-                Err(errno) => errno.into(),
+                Err(error) => error,
             };
             return Err(TeamError::Pin { cpu, source: refusal });
         }
@@ -393,35 +391,21 @@ impl Failure {
     }
 }
 
-fn is_set(set: &CpuSet, cpu: usize) -> bool {
-    cpu < CpuSet::MAX_CPU && set.is_set(cpu)
-}
-
 fn has_duplicates(cpus: &[usize]) -> bool {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.windows(2).any(|pair| pair.first() == pair.last())
 }
 
-/// Writes a set of processors as `0-3,8`.
-fn ranges(set: &CpuSet) -> String {
-    let mut text = String::new();
-    let mut cpu = 0;
-    while cpu < CpuSet::MAX_CPU {
-        if !set.is_set(cpu) {
-            cpu += 1;
-            continue;
-        }
-        let first = cpu;
-        while is_set(set, cpu + 1) {
-            cpu += 1;
-        }
-        let comma = if text.is_empty() { "" } else { "," };
-        let part = if cpu == first { format!("{comma}{first}") } else { format!("{comma}{first}-{cpu}") };
-        text.push_str(&part);
-        cpu += 1;
-    }
-    text
+/// Writes ascending processors as `0-3,8`.
+fn ranges(cpus: &[usize]) -> String {
+    let runs = cpus.chunk_by(|one, next| one + 1 == *next);
+    let parts = runs.filter_map(|run| match run {
+        [] => None,
+        [only] => Some(only.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    parts.collect::<Vec<_>>().join(",")
 }
 
 /// The limits that make the kernel refuse a thread, for the error's text.

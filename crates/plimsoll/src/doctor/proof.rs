@@ -35,10 +35,8 @@ pub struct Race {
 pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(cpu);
         // A CPU that went away is raced without being pinned.
-        let _ = rustix::thread::sched_setaffinity(None, &set);
+        let _ = plimsoll_metal::affinity::keep_on(&[cpu]);
         let mut backwards = 0u64;
         for _ in 0..READINGS {
             let published = latest.load(Ordering::SeqCst);

@@ -7,13 +7,13 @@ mod cache;
 mod clock;
 mod cpuinfo;
 
-pub use cache::{Cache, CacheKind};
+pub use cache::{Cache, CacheKind, EffectiveCache};
 pub use clock::Clock;
 pub use cpuinfo::ArmId;
 pub(super) use cpuinfo::architecture as architecture_by_cpuinfo;
 
 use super::root::garbled;
-use super::{CpuSet, Survey};
+use super::{CpuSet, Cpuid, Survey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct Cpu {
     pub flags: BTreeSet<String>,
     /// CPUs that are running.
     pub online: CpuSet,
-    /// CPUs that this process may use: online and in its affinity.
+    /// CPUs that this process may use: running and in its affinity.
     pub allowed: CpuSet,
     /// Packages that hold online CPUs.
     pub sockets: Option<usize>,
@@ -54,8 +54,14 @@ pub struct Cpu {
     pub kinds: Vec<CoreKind>,
     /// Caches of the online CPUs, alike ones together.
     pub caches: Vec<Cache>,
+    /// How much of a last-level cache one CPU really has, where that was measured for this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_cache: Option<EffectiveCache>,
     /// Clock limits and policy.
     pub clock: Clock,
+    /// What CPUID says (x86 only), as read; empty where it was not.
+    #[serde(default)]
+    pub cpuid: Cpuid,
 }
 
 /// One CPU as the kernel numbers it: a hardware thread.
@@ -101,7 +107,13 @@ impl Cpu {
     /// The sum over the distinct last-level caches of the allowed CPUs, in bytes; `None` if a size or the sharing
     /// is not known.
     pub fn last_level_bytes(&self) -> Option<u64> {
-        cache::last_level_bytes(&self.caches, &self.allowed)
+        self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)
+    }
+
+    /// The distinct last-level caches of these CPUs: bytes of all, and how many they are; `None` if a size or the sharing
+    /// is not known.
+    pub fn last_level_of(&self, cpus: &CpuSet) -> Option<(u64, u64)> {
+        cache::last_level(&self.caches, cpus)
     }
 
     /// The data (or unified) cache of this level that `cpu` uses.
@@ -110,9 +122,17 @@ impl Cpu {
     }
 
     pub(super) fn discover(s: &mut Survey) -> Self {
-        let info = cpuinfo::read(s);
-        let (present, online) = present_and_online(s, &info.processors);
+        let mut info = cpuinfo::read(s);
+        let (mut present, mut online) = present_and_online(s, &info.processors);
         let allowed = allowed(s, &online);
+        // A container's file system (lxcfs) numbers the CPUs anew; the affinity is the kernel's own word.
+        online = online.iter().chain(allowed.iter()).collect();
+        let cpuid = Cpuid::discover(s, &allowed);
+        if online.is_empty() {
+            online = cpuid.cpus();
+        }
+        present = present.iter().chain(online.iter()).collect();
+        let allowed = if allowed.is_empty() { online.clone() } else { allowed };
         let logical: Vec<Logical> = present.iter().map(|id| Logical::discover(s, id, &online)).collect();
         let running = || logical.iter().filter(|cpu| cpu.online);
         let packages: Option<BTreeSet<u32>> = running().map(|cpu| cpu.package).collect();
@@ -125,10 +145,18 @@ impl Cpu {
             s.note("cpu.cores", "the kernel does not tell the core of every CPU");
         }
         let first = allowed.first().or(online.first()).unwrap_or(0);
+        if let Some(answers) = cpuid.of(first) {
+            info.take(answers);
+        }
+        let mut caches = cache::discover(s, &online);
+        if caches.is_empty() {
+            caches = cache::of_cpuid(&cpuid, &online);
+        }
         Self {
             arm: cpuinfo::arm_id(s, &info, first),
             kinds: kinds(s, &online),
-            caches: cache::discover(s, &online),
+            caches,
+            effective_cache: None,
             clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
             threads: online.len(),
             model_name: info.model_name,
@@ -143,6 +171,7 @@ impl Cpu {
             sockets,
             cores,
             logical,
+            cpuid,
         }
     }
 }
@@ -210,8 +239,13 @@ fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     (present, online)
 }
 
-/// The online CPUs in this process's affinity; all of them when that cannot be read.
+/// The running CPUs in this process's affinity; all of them when that cannot be read.
 fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
+    if s.root.is_live()
+        && let Ok(cpus) = plimsoll_metal::affinity::allowed()
+    {
+        return cpus.into_iter().collect();
+    }
     const STATUS: &str = "proc/self/status";
     let affinity = s.root.text(STATUS).and_then(|text| {
         let value = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
@@ -220,10 +254,18 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
             _ => Err(garbled(STATUS, value, "a CPU list in Cpus_allowed_list")),
         }
     });
-    match s.keep("cpu.allowed", affinity) {
-        Some(affinity) if affinity.meets(online) => affinity.common(online),
-        Some(affinity) if online.is_empty() => affinity,
-        _ => online.clone(),
+    // The list may name CPUs that are off. A running one is in the list of those online, or, where a container's file
+    // system has made that list, has a topology.
+    let runs = |cpu: &usize| online.contains(*cpu) || s.root.exists(sys_cpu(*cpu).join("topology/core_id"));
+    match affinity {
+        Ok(affinity) => {
+            let running: CpuSet = affinity.iter().filter(runs).collect();
+            if running.is_empty() { affinity } else { running }
+        }
+        Err(why) => {
+            s.note("cpu.allowed", why);
+            online.clone()
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod cpu;
+pub mod cpuid;
 pub mod cpuset;
 pub mod disk;
 mod fingerprint;
@@ -18,7 +19,8 @@ pub mod storage;
 pub mod virtualisation;
 
 pub use cgroup::Cgroup;
-pub use cpu::Cpu;
+pub use cpu::{Cpu, EffectiveCache};
+pub use cpuid::Cpuid;
 pub use cpuset::CpuSet;
 pub use disk::Disk;
 pub use memory::Memory;

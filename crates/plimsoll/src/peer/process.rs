@@ -269,12 +269,10 @@ fn shown(path: &Path) -> String {
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
     // Best effort, as for workers: the parent ends the group as well.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    if !cpus.is_empty() {
-        let mut set = rustix::thread::CpuSet::new();
-        cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
-        if let Err(errno) = rustix::thread::sched_setaffinity(None, &set) {
-            return errno.into();
-        }
+    if !cpus.is_empty()
+        && let Err(error) = plimsoll_metal::affinity::keep_on(cpus)
+    {
+        return error;
     }
     Command::new(program).args(arguments).exec()
 }

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use plimsoll_metal::affinity;
 
 /// The calling thread runs on one CPU until this is dropped; then it may run where it could before.
 #[derive(Debug)]
 pub struct Pinned {
-    before: CpuSet,
+    before: Vec<usize>,
 }
 
 impl Pinned {
@@ -16,16 +16,8 @@ impl Pinned {
     /// # Errors
     /// The CPU does not exist or is not allowed.
     pub fn to(cpu: usize) -> io::Result<Self> {
-        if cpu >= CpuSet::MAX_CPU {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("CPU {cpu} is past the {} of a CPU set", CpuSet::MAX_CPU),
-            ));
-        }
-        let before = sched_getaffinity(None)?;
-        let mut one = CpuSet::new();
-        one.set(cpu);
-        sched_setaffinity(None, &one)?;
+        let before = affinity::allowed()?;
+        affinity::keep_on(&[cpu])?;
         Ok(Pinned { before })
     }
 }
@@ -33,7 +25,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         // Should the allowed set have shrunk meanwhile, the thread stays where it is: nothing is wrong with that.
-        let _ = sched_setaffinity(None, &self.before);
+        let _ = affinity::keep_on(&self.before);
     }
 }
 
@@ -43,17 +35,16 @@ mod tests {
 
     #[test]
     fn a_thread_is_pinned_and_released() {
-        let before = sched_getaffinity(None).unwrap();
-        let cpu = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).unwrap();
-        let pinned = Pinned::to(cpu).unwrap();
-        assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        let before = affinity::allowed().unwrap();
+        let pinned = Pinned::to(before[0]).unwrap();
+        assert_eq!(affinity::allowed().unwrap(), before[..1]);
         drop(pinned);
-        assert_eq!(sched_getaffinity(None).unwrap(), before);
+        assert_eq!(affinity::allowed().unwrap(), before);
     }
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        assert!(Pinned::to(CpuSet::MAX_CPU - 1).is_err());
+        assert!(Pinned::to(affinity::MOST - 1).is_err());
         assert!(Pinned::to(usize::MAX).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! `/proc/cpuinfo` and the Arm identification register.
 
+use crate::machine::cpuid::Answers;
 use crate::machine::{CpuSet, Root, Survey};
 use crate::text::{shown, shown_within};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,23 @@ pub(super) struct CpuInfo {
     pub(super) microcode: Option<String>,
     pub(super) flags: BTreeSet<String>,
     arm: Option<ArmId>,
+}
+
+impl CpuInfo {
+    /// Takes what CPUID itself says in place of the kernel's copy of it; flags, which the kernel may hide, only where
+    /// it lists none.
+    pub(super) fn take(&mut self, answers: &Answers) {
+        if let Some(signature) = answers.signature() {
+            self.vendor = Some(signature.vendor);
+            self.family = Some(signature.family);
+            self.model = Some(signature.model);
+            self.stepping = Some(signature.stepping);
+        }
+        self.model_name = answers.name().or(self.model_name.take());
+        if self.flags.is_empty() {
+            self.flags = answers.features().map(str::to_owned).collect();
+        }
+    }
 }
 
 /// Reads cpuinfo; what an x86 should tell and does not is noted.

@@ -1,0 +1,44 @@
+//! The CPUID instruction of x86: what the processor, or a hypervisor in its place, says of itself.
+
+/// The four registers that one question to CPUID gives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// EAX.
+    pub eax: u32,
+    /// EBX.
+    pub ebx: u32,
+    /// ECX.
+    pub ecx: u32,
+    /// EDX.
+    pub edx: u32,
+}
+
+/// Asks the processor that the calling thread runs on for `leaf` and `subleaf`; `None` where there is no CPUID.
+///
+/// Whether the leaf exists is for the caller to check: beyond the highest one Intel's processors repeat another leaf.
+#[must_use]
+pub fn ask(leaf: u32, subleaf: u32) -> Option<Registers> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let core::arch::x86_64::CpuidResult { eax, ebx, ecx, edx } =
+            core::arch::x86_64::__cpuid_count(leaf, subleaf);
+        Some(Registers { eax, ebx, ecx, edx })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (leaf, subleaf);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_leaf_names_the_maker_in_letters() {
+        let Some(first) = ask(0, 0) else { return };
+        let letters = [first.ebx, first.edx, first.ecx].into_iter().flat_map(u32::to_le_bytes);
+        assert!(first.eax >= 1 && letters.into_iter().all(|byte| (0x20..0x7f).contains(&byte)), "{first:x?}");
+    }
+}
