@@ -36,7 +36,7 @@ pub(super) struct Today<'a> {
     /// Whether an earlier run has a figure of it too.
     pub(super) is_in_others: bool,
     /// What ours is divided by to count as the report does.
-    per: f64,
+    pub(super) per: f64,
     /// Of how many cases it is the best one, where a number of the text names no single one.
     pub(super) best_of: usize,
 }
