@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
-use plimsoll_metal::clock::CoreClock;
+use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
 mod peers;
 mod plans;
@@ -384,7 +384,7 @@ fn show_machine(json: bool) -> Result<ExitCode, Failure> {
     let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
     let planned = resolve::planned(&plan, &machine).map_err(usage)?;
     let candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
-    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
+    let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
     let style = Style::detect(Wishes::default());

@@ -73,7 +73,12 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         vec![
             Input::new(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
             Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            Input::new("clock", clock, "Hz", "measured between the slices of each sample; median"),
+            Input::new(
+                "clock",
+                clock,
+                "Hz",
+                "measured between the slices of each sample, in work of the same kind; median",
+            ),
             Input::new(share.name, share.cpus, "1", &share.from),
         ],
     );
