@@ -70,7 +70,7 @@ pub(super) struct Table {
 /// One row: what a core can do in one cycle.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Microarchitecture {
+pub(super) struct Microarchitecture {
     /// Name, as engineers call it.
     pub name: String,
     pub(super) chip: Chip,
