@@ -11,6 +11,7 @@ pub mod chase;
 pub mod clock;
 pub mod cpuid;
 pub mod datagram;
+pub mod discard;
 pub mod gemm;
 pub mod handover;
 pub mod isa;

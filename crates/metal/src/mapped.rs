@@ -9,11 +9,12 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// A shared, writable mapping of the first bytes of a file. It holds no descriptor; the file stays mapped without one.
+/// A shared mapping of the first bytes of a file. It holds no descriptor; the file stays mapped without one.
 #[derive(Debug)]
 pub struct Mapped {
     base: NonNull<u8>,
     len: usize,
+    purpose: Use,
 }
 
 // SAFETY: the mapping is not tied to the thread that made it.
@@ -28,18 +29,31 @@ pub enum Access {
     Random,
 }
 
+/// What the mapping is for: a file that is open for reading alone cannot be mapped to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
 impl Mapped {
     /// Maps the first `len` bytes of `file`.
     ///
     /// # Errors
     /// What mmap(2) or madvise(2) says.
-    pub fn new(file: impl AsFd, len: usize, access: Access) -> Result<Self, Errno> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+    pub fn new(file: impl AsFd, len: usize, access: Access, purpose: Use) -> Result<Self, Errno> {
+        let protection = match purpose {
+            Use::Read => ProtFlags::READ,
+            Use::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of this process.
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)
         }?;
-        let mapped = NonNull::new(base.cast::<u8>()).map(|base| Mapped { base, len }).ok_or(Errno::NOMEM)?;
+        let mapped =
+            NonNull::new(base.cast::<u8>()).map(|base| Mapped { base, len, purpose }).ok_or(Errno::NOMEM)?;
         let advice = match access {
             Access::Sequential => Advice::Sequential,
             Access::Random => Advice::Random,
@@ -62,9 +76,10 @@ impl Mapped {
         count
     }
 
-    /// Copies `bytes` to `offset`, as many as fit before the end of the mapping. Returns how many.
+    /// Copies `bytes` to `offset`, as many as fit before the end of the mapping. Returns how many: none where it is for
+    /// reading.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
-        let count = self.within(offset, bytes.len());
+        let count = if self.purpose == Use::Write { self.within(offset, bytes.len()) } else { 0 };
         if count > 0 {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
             let to = unsafe { self.base.add(offset) };
@@ -98,7 +113,7 @@ mod tests {
     fn what_is_written_is_in_the_file_and_read_back_and_nothing_beyond_the_end() {
         let file = tempfile::tempfile().expect("temporary file");
         file.set_len(10_000).expect("length");
-        let mut mapped = Mapped::new(&file, 10_000, Access::Random).expect("map");
+        let mut mapped = Mapped::new(&file, 10_000, Access::Random, Use::Write).expect("map");
         assert_eq!(mapped.write(5_000, &[7; 100]), 100);
         let mut found = [0; 100];
         file.read_exact_at(&mut found, 5_000).expect("read");
@@ -112,8 +127,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_open_for_reading_alone_is_mapped_for_reading_alone() {
+        let named = tempfile::NamedTempFile::new().expect("temporary file");
+        named.as_file().write_all_at(&[5; 100], 0).expect("write");
+        let file = std::fs::File::open(named.path()).expect("open");
+        assert_eq!(Mapped::new(&file, 100, Access::Random, Use::Write).err(), Some(Errno::ACCESS));
+        let mut mapped = Mapped::new(&file, 100, Access::Random, Use::Read).expect("map");
+        let mut found = [0; 4];
+        assert_eq!((mapped.read(0, &mut found), found), (4, [5; 4]));
+        assert_eq!(mapped.write(0, &[1]), 0);
+    }
+
+    #[test]
     fn no_bytes_cannot_be_mapped() {
         let file = tempfile::tempfile().expect("temporary file");
-        assert_eq!(Mapped::new(&file, 0, Access::Sequential).err(), Some(Errno::INVAL));
+        assert_eq!(Mapped::new(&file, 0, Access::Sequential, Use::Read).err(), Some(Errno::INVAL));
     }
 }

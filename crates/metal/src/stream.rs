@@ -365,6 +365,30 @@ impl<'memory> Arrays<'memory> {
             .collect()
     }
 
+    /// The elements from `from` to `to`, in units of 1/[`PASS`](Self::PASS) of the arrays, as whole blocks; nothing where
+    /// that is less than a block. Parts that follow one another have no gap and no overlap.
+    pub fn part(&mut self, from: u64, to: u64) -> Arrays<'_> {
+        let elements = self.elements();
+        let at = |part: u64| match part {
+            whole if whole >= Self::PASS => elements,
+            part => {
+                (elements as u128 * u128::from(part) / u128::from(Self::PASS)) as usize / ARRAY_BLOCK
+                    * ARRAY_BLOCK
+            }
+        };
+        let (start, end) = (at(from), at(to).max(at(from)));
+        let Self { op, a, b, c } = self;
+        Arrays {
+            op: *op,
+            a: between_mut(a, start, end),
+            b: between_mut(b, start, end),
+            c: between_mut(c, start, end),
+        }
+    }
+
+    /// Parts of a whole pass: see [`part`](Self::part).
+    pub const PASS: u64 = 1 << 20;
+
     /// What every pass of [`StreamOp::Read`] must return after [`fill`](Self::fill); 0 for other operations.
     #[must_use]
     pub fn checksum(&self, seed: u64) -> u64 {
@@ -480,6 +504,11 @@ fn front<'memory>(array: &mut &'memory mut [f64], length: usize) -> &'memory mut
     let (front, behind) = whole.split_at_mut(length.min(whole.len()));
     *array = behind;
     front
+}
+
+/// The elements from `start` to `end`; none of an array that is not used.
+fn between_mut(array: &mut [f64], start: usize, end: usize) -> &mut [f64] {
+    array.get_mut(start..end).unwrap_or_default()
 }
 
 /// The first `at` elements and the rest; an array that is not used is empty and stays so.

@@ -30,6 +30,7 @@ use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
+use crate::leftover::Registry;
 use crate::machine::{Machine, Root, saved};
 use crate::measurement::{Maker, Measurement};
 use crate::output::{Begins, OutputError, Outputs, complain};
@@ -178,7 +179,8 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
         .filter(|_| *what == What::Kept)
         .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
-    let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common)? };
+    let before = begun.as_ref().map(|begun| &begun.run.machine);
+    let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common, before)? };
     if let Some(begun) = &begun {
         resume::same(&begun.run, &mut prepared)?;
     }
@@ -220,7 +222,8 @@ fn unfit(error: &TargetError) -> Failure {
 
 /// A file that a command without a run writes, found fit.
 fn target(path: &Path) -> Result<Target, Failure> {
-    Target::new(path, &Waits::forever(complain)).map_err(|e| unfit(&e))
+    let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
+    Target::new(path, &waits).map_err(|e| unfit(&e))
 }
 
 /// What failed while a document was written.

@@ -105,6 +105,35 @@ pub fn directory(path: &Path) -> Result<(OwnedFd, PathBuf), LinkError> {
     }
 }
 
+/// The mount that a file was reached by (proc_pid_fdinfo(5), `mnt_id`): a bind mount has the device of what it shows.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn mount(file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
+    let text = std::fs::read_to_string(path).map_err(|_| Errno::XDEV)?;
+    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    id.and_then(|id| id.trim().parse().ok()).ok_or(Errno::XDEV)
+}
+
+impl Place {
+    /// Whether something is mounted on the name: then nothing else can be put in its place (rename(2), EBUSY).
+    pub fn is_mount_point(&self) -> bool {
+        let flags = LOOK | OFlags::NOFOLLOW;
+        let below =
+            openat(&self.directory, &self.name, flags, Mode::empty()).and_then(|file| mount(file.as_fd()));
+        matches!((below, mount(self.directory.as_fd())), (Ok(below), Ok(here)) if below != here)
+    }
+
+    /// The directory's path, which leads there now.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn parent(&self) -> io::Result<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd()))
+    }
+}
+
 /// The part of a path that is still to be followed, from an open directory.
 struct Way {
     here: OwnedFd,

@@ -12,6 +12,7 @@ use crossbeam_channel::Receiver;
 use crate::cli::Common;
 use crate::document::{Run, RunStatus};
 use crate::event::Event;
+use crate::leftover::Registry;
 use crate::measurement::{Measurement, Status};
 use crate::report::html;
 use crate::report::json;
@@ -97,7 +98,7 @@ fn is_stdout(path: &Path) -> bool {
 
 /// Where to ask and whom to tell while an output is waited for; `interrupts` ends that.
 pub fn waits(interrupts: &Receiver<()>) -> Waits {
-    Waits { interrupts: interrupts.clone(), tell: complain }
+    Waits { interrupts: interrupts.clone(), tell: complain, registry: Registry::here() }
 }
 
 /// Writes a document of a run; after an interrupt its reader is not waited for.
@@ -275,7 +276,7 @@ impl Outputs {
         let Some(location) = self.given_up.take() else { return };
         let beside = location.file().parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let places = [beside.to_owned(), std::env::temp_dir()];
-        let put = |place: &std::path::PathBuf| json::spool(run, place).ok();
+        let put = |place: &std::path::PathBuf| json::spool(run, place, Registry::here().as_ref()).ok();
         self.complaints.push(match places.iter().find_map(put) {
             Some(file) => format!(
                 "the run is kept in {file}; enter it later with: plimsoll history import {file}{}",
@@ -327,7 +328,7 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
         let id = h.store.baseline(run, 1).ok()?.pop()?;
         h.store.load(&id).ok()
     });
-    let references = before.iter().flat_map(html::last_run).chain(html::published(leaving)).collect();
+    let references = before.iter().flat_map(html::last_run).collect();
     let page = html::page(std::slice::from_ref(leaving), &html::Beside { references });
     let page = page.map_err(|e| format!("--html: {e}"))?;
     let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());

@@ -22,6 +22,7 @@ use crate::cluster::{self, Ended, Fabric, Finished, Follow, Hello, Lead, Order, 
 use crate::document::{Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
+use crate::leftover::{Registry, Unfinished};
 use crate::measurement::{Maker, Measurement};
 use crate::output::{self, Begins, Outputs};
 use crate::plan::built_in;
@@ -47,7 +48,7 @@ pub(super) fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<
         Err(_) if cluster::launched() != Some(0) => return Ok(ExitCode::from(code::ENVIRONMENT)),
         Err(e) => return Err(Failure::environment(format!("cannot take part in the run of many: {e}"))),
     };
-    let prepared = Prepared::new(&among_machines(what), common).map(|made| Prepared { key, ..made });
+    let prepared = Prepared::new(&among_machines(what), common, None).map(|made| Prepared { key, ..made });
     if fabric.rank() == 0 {
         lead(fabric, prepared, common, Signals { alarm, interrupts })
     } else {
@@ -371,8 +372,8 @@ fn follow(
         (Part::Measure(told), Ok(prepared)) => {
             let together = together(&prepared);
             let prepared = in_step(prepared, &told);
-            let copy =
-                common_place(common).map(|dir| dir.join(format!("{}-{}.json", told.run, fabric.rank())));
+            let copy = unconfirmed(common.store.as_deref())
+                .map(|dir| dir.join(format!("{}-{}.json", told.run, fabric.rank())));
             let document = super::document(&prepared, &told.run, told.name.as_deref());
             let mut ranks = Ranks::new(&prepared, fabric.voice(), interrupts.clone());
             let own = Own { rank: fabric.rank(), ranks: &mut ranks, together: &together };
@@ -395,8 +396,8 @@ fn follow(
 }
 
 /// The directory of copies that rank 0 has not confirmed: beside the history, none for `--store none`.
-fn common_place(common: &Common) -> Option<PathBuf> {
-    let location = output::location(common.store.as_deref()).ok().flatten()?;
+pub(super) fn unconfirmed(store: Option<&Path>) -> Option<PathBuf> {
+    let location = output::location(store).ok().flatten()?;
     Some(location.file().parent()?.join("unconfirmed"))
 }
 
@@ -437,11 +438,10 @@ fn measured(
 fn keep(file: &Path, run: &Run) -> std::io::Result<()> {
     let dir = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(dir)?;
-    let mut copy = tempfile::NamedTempFile::new_in(dir)?;
-    crate::report::json::write(run, &mut copy)?;
-    copy.as_file().sync_all()?;
-    copy.persist(file)?;
-    Ok(())
+    let copy = Unfinished::new_in(dir, Registry::here().as_ref())?;
+    crate::report::json::write(run, &copy.file)?;
+    copy.file.sync_all()?;
+    copy.finish(|path| path.persist(file).map_err(std::io::Error::from))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crossbeam_channel::Receiver;
 
 use super::prepared::Prepared;
-use super::{Failure, Seat, code, document, interrupts, peers, printed, store_failure};
+use super::{Failure, Seat, cluster, code, document, interrupts, peers, printed, store_failure};
 use crate::cli::{Common, Doctor, What};
 use crate::compare::Floors;
 use crate::doctor;
@@ -34,7 +34,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         quiet: typed.quiet,
         ..Common::default()
     };
-    let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common)?;
+    let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common, None)?;
     // Every round measures every case.
     prepared.plan.budget = None;
     let mut store = match location.filter(|_| typed.rounds > 0) {
@@ -44,7 +44,8 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
     let mut facts = doctor::proof::clock(&prepared.machine.cpu.allowed);
     facts.extend(doctor::checks(&Root::live(), &prepared.machine));
-    facts.push(doctor::leftovers(peers::reaped().as_ref()));
+    let copies = cluster::unconfirmed(typed.store.as_deref()).map(|place| doctor::copies(&place));
+    facts.push(doctor::leftovers(peers::reaped().as_ref(), &copies.unwrap_or_default()));
     printed(&report::doctor::checks(&facts, &style))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);

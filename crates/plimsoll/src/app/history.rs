@@ -9,6 +9,7 @@ use crate::bench::BENCHMARKS;
 use crate::case::Pattern;
 use crate::cli::{Asked, History};
 use crate::document::Run;
+use crate::leftover::Registry;
 use crate::output;
 use crate::report::{self, Style, Wishes};
 use crate::store::{self, Store, StoreError};
@@ -57,7 +58,8 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
         Asked::Repair => {
             let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
             let location = location.ok_or_else(|| Failure::usage("--store none names no history"))?;
-            let repaired = store::repair(&location).map_err(|e| store_failure(&e))?;
+            let repaired =
+                store::repair(&location, Registry::here().as_ref()).map_err(|e| store_failure(&e))?;
             printed(&report::history::repaired(&repaired, &style))
         }
         Asked::Import { files } => {

@@ -13,7 +13,7 @@ use super::prepared::Prepared;
 use super::{Failure, printed};
 use crate::bench::network::Address;
 use crate::cli::{Common, Install};
-use crate::leftover::{Around, Reaped, Registry};
+use crate::leftover::{Reaped, Registry};
 use crate::peer;
 use crate::peer::process::{Launcher, become_program};
 use crate::peer::supervise::{end_as, supervise};
@@ -89,17 +89,12 @@ pub(super) fn companions(
     let launcher = Launcher { plimsoll: plimsoll.to_owned() };
     let search = search(&common.peer_path)?;
     let mut companions = Companions::new(search, launcher, parent, interrupts);
-    companions.registry = registry();
+    companions.registry = Registry::here();
     companions.disk = disk.to_owned();
     companions.servers = servers(&common.peer_server)?;
     let benchmarks = prepared.planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
     companions.benchmarks = benchmarks.collect();
     Ok(Some(companions))
-}
-
-/// Where directories are entered that a kill would leave behind; `None` where this user has no place for it.
-pub(super) fn registry() -> Option<Registry> {
-    Registry::usual(&Around::of_process())
 }
 
 /// How long removing what killed runs left may take: a file system that hangs must not hold what was asked for.
@@ -109,7 +104,7 @@ const REAPING: Duration = Duration::from_secs(2);
 pub(super) fn reaped() -> Option<Reaped> {
     let (tell, told) = bounded(1);
     let work = move || {
-        let _ = tell.send(registry().map(|registry| registry.reap()).unwrap_or_default());
+        let _ = tell.send(Registry::here().map(|registry| registry.reap()).unwrap_or_default());
     };
     std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
     told.recv_timeout(REAPING).ok()
@@ -133,7 +128,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let parent = std::env::temp_dir();
     let launcher = Launcher { plimsoll };
     let mut companions = Companions::new(search.clone(), launcher, parent, never());
-    companions.registry = registry();
+    companions.registry = Registry::here();
     let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
     if install != Install::No {
         let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.tool().package);

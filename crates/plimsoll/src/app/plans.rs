@@ -136,7 +136,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
 pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
-            "scaled to {}: volumes, work and file sizes; a file has at least 64 MiB and two blocks for each thread, a system of equations goes with the cube root; numbers of samples are as planned, series have {} of their samples and at least 5",
+            "scaled to {}: volumes, work and file sizes; a group's file has at least 64 MiB and two blocks for each thread of its largest case, a system of equations goes with the cube root; numbers of samples are as planned, series have {} of their samples and at least 5",
             plan.scale, plan.scale
         )
     });

@@ -8,7 +8,7 @@ use super::{Failure, code};
 use crate::bench::disk::DirError;
 use crate::bench::disk::raw::{self, RawError, RawTarget};
 use crate::bench::disk::target::Cache;
-use crate::bench::{Candidate, Options, disk};
+use crate::bench::{self, Candidate, Options, disk};
 use crate::cli::{Common, What};
 use crate::compare::Requirement;
 use crate::limit::user::UserLimits;
@@ -53,7 +53,8 @@ impl Prepared {
         }
     }
 
-    pub(super) fn new(what: &What, common: &Common) -> Result<Self, Failure> {
+    /// `before` is the machine of a run that goes on: what was measured of it then holds on.
+    pub(super) fn new(what: &What, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
         super::peers::against(common)?;
         let requirements = super::compare::requirements(&common.require)?;
@@ -66,6 +67,13 @@ impl Prepared {
         let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
         machine.look_behind(&root, place);
         let mut planned = resolve::planned(&plan, &machine).map_err(usage)?;
+        match before {
+            Some(before) => machine.cpu.effective_cache = before.cpu.effective_cache,
+            None => look(&plan, &planned, &mut machine),
+        }
+        if machine.cpu.effective_cache.is_some() {
+            planned = resolve::planned(&plan, &machine).map_err(usage)?;
+        }
         let uses_disk = planned.iter().any(|p| p.candidate.case.subsystem() == "disk");
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
@@ -96,6 +104,17 @@ impl Prepared {
             key: self.key.clone(),
             until: None,
         }
+    }
+}
+
+/// Measures what the sizes of default cases rest on, for the benchmarks of the plan that have such cases.
+fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
+    let sized = plan.groups.iter().filter(|group| !group.asked("size"));
+    let benchmarks = sized
+        .flat_map(|group| &group.benchmarks)
+        .filter(|name| planned.iter().any(|p| p.candidate.case.benchmark() == name.as_str()));
+    for benchmark in benchmarks.filter_map(|name| bench::find(name)) {
+        benchmark.look(machine);
     }
 }
 

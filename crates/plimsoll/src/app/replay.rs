@@ -8,6 +8,7 @@ use crate::cli::Report;
 use crate::document::Run;
 use crate::published::{self, Baseline};
 use crate::report::html::{self, Beside};
+use crate::report::published::Format;
 use crate::report::{Style, Wishes, published as tables, terminal};
 
 /// Prints or writes the runs.
@@ -22,27 +23,42 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
     let Some(target) = target else {
-        return print(&runs, typed.tables.is_some());
+        return match typed.tables {
+            Some(_) => print_tables(&runs, Format::named(&typed.format).unwrap_or(Format::Text)),
+            None => print(&runs),
+        };
     };
-    let published = runs.first().map(html::published).unwrap_or_default();
-    let references = before.iter().flat_map(html::last_run).chain(published).collect();
+    let references = before.iter().flat_map(html::last_run).collect();
     let beside = Beside { references };
     let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| unwritten(&e))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(runs: &[Run], published: bool) -> Result<ExitCode, Failure> {
+fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes::default());
-    for run in runs {
-        let out = std::io::stdout();
-        let written = match published {
-            true => tables::print(&replayed(run)?, run, out, &style),
-            false => terminal::print(run, out, &style),
-        };
-        written.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
-    }
+    runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The tables of each report that the runs replay; runs of one plan fill its tables together.
+fn print_tables(runs: &[Run], format: Format) -> Result<ExitCode, Failure> {
+    let mut reports: Vec<(Baseline, Vec<&Run>)> = Vec::new();
+    for run in runs {
+        let baseline = replayed(run)?;
+        match reports.iter_mut().find(|(known, _)| known.name == baseline.name) {
+            Some((_, of)) if of.iter().any(|known| known.id == run.id) => {}
+            Some((_, of)) => of.push(run),
+            None => reports.push((baseline, vec![run])),
+        }
+    }
+    let style = Style::detect(Wishes::default());
+    tables::print(&reports, format, std::io::stdout(), &style).map_err(lost)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lost(e: std::io::Error) -> Failure {
+    Failure::environment(format!("cannot write to stdout: {e}"))
 }
 
 /// The report that the run's plan replays.

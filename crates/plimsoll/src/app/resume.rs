@@ -8,6 +8,7 @@ use super::prepared::Prepared;
 use super::{Failure, store_failure};
 use crate::cli::{Common, What};
 use crate::document::{Run, RunStatus};
+use crate::machine::storage::Storage;
 use crate::output;
 use crate::plan::file;
 use crate::resolve::{self, Planned};
@@ -114,11 +115,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     };
     let uses_disk = prepared.planned.iter().any(|p| p.candidate.case.subsystem() == "disk");
     if uses_disk && mount(then) != mount(now) {
-        let path = then.storage.as_ref().map(|storage| crate::text::shown(&storage.path)).unwrap_or_default();
-        return Err(Failure::usage(format!(
-            "--resume: run {} has its files on another disk; give --dir {path}",
-            run.id
-        )));
+        return Err(Failure::usage(format!("--resume: run {} {}", run.id, elsewhere(then.storage.as_ref()))));
     }
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
     if run.plan.hash != hash {
@@ -132,7 +129,43 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a run was measured on, which is not what it would be measured on now, and the flags that name it.
+fn elsewhere(storage: Option<&Storage>) -> String {
+    let path = storage.map(|storage| crate::text::shown(&storage.path)).unwrap_or_default();
+    // A device that is measured itself is described without a file system.
+    let is_device = storage.is_some_and(|storage| storage.file_system.is_none() && storage.device.is_some());
+    match is_device {
+        true => format!(
+            "measures the device {path} itself; give --target {path}, and for writes --destroy-data-on {path}:SERIAL"
+        ),
+        false => format!("has its files on another disk; give --dir {path}"),
+    }
+}
+
 /// Whether the run has this case already, in this repeat.
 pub(super) fn measured(run: &Run, planned: &Planned) -> bool {
     run.measurements.iter().any(|m| m.repeat == planned.repeat && m.case == planned.candidate.case)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_measured_itself_is_named_by_its_flags() {
+        let device =
+            Storage { path: "/dev/sdx".to_owned(), device: Some("sdx".to_owned()), ..Storage::default() };
+        let advice = elsewhere(Some(&device));
+        assert!(advice.contains("--target /dev/sdx") && advice.contains("--destroy-data-on /dev/sdx:SERIAL"));
+        let file_system = crate::machine::storage::FileSystem {
+            fs_type: "ext4".to_owned(),
+            mount_point: "/".to_owned(),
+            source: "/dev/sdx".to_owned(),
+            options: Vec::new(),
+            medium: crate::machine::storage::Medium::Device,
+        };
+        let advice =
+            elsewhere(Some(&Storage { path: "/data".to_owned(), file_system: Some(file_system), ..device }));
+        assert!(advice.contains("--dir /data") && !advice.contains("--target"), "{advice}");
+    }
 }

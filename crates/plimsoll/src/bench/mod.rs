@@ -122,6 +122,10 @@ pub trait Benchmark: Sync {
     /// A typed value that no machine could measure (an unknown operation, zero threads), in one line.
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
+    /// Measures what default cases rest on and no file tells, and notes it in `machine`. Called before a run, where
+    /// this benchmark has cases whose sizes were not asked for; takes a second at most.
+    fn look(&self, _: &mut Machine) {}
+
     /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
     /// (a filled file) is made once. See [`Keep`].
     fn shares_worker(&self) -> bool {

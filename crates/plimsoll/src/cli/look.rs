@@ -70,9 +70,13 @@ pub struct Report {
     /// Write one HTML file that needs no other, instead of a table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: the tables of the report that the run's plan replays, with today's figures
+    /// published: the tables of the report that the run's plan replays, with today's figures; several runs of one plan
+    /// fill them together, and what more than one has is taken from the later
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
+    /// How --tables are written to stdout
+    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "tables", value_parser = ["text", "html", "csv", "markdown"])]
+    pub format: String,
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,

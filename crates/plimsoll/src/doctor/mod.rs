@@ -7,7 +7,7 @@ mod leftovers;
 pub mod proof;
 
 pub use checks::checks;
-pub use leftovers::leftovers;
+pub use leftovers::{copies, leftovers};
 
 use crate::bench;
 use crate::compare::{Floor, Floors};

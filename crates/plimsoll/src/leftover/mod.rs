@@ -1,10 +1,10 @@
-//! What a killed run leaves behind: each directory that outlives its maker is entered in a registry before it is made, and the
-//! next start removes those whose maker is gone, wherever they are.
+//! What a killed run leaves behind: each directory and file that outlives its maker is entered in a registry before it is made,
+//! and the next start removes those whose maker is gone, wherever they are.
 //!
 //! The registry is a directory of this user's alone, `$XDG_STATE_HOME/plimsoll/scratch` (else below `~/.local/state`), with
-//! a file for each directory. The maker holds a lock (flock(2)) on its file as long as it lives, so that a kill is noticed
+//! a file for each of them. The maker holds a lock (flock(2)) on its file as long as it lives, so that a kill is noticed
 //! without a word of its own. What is removed must be what was made: the same parent, the same device and inode, a
-//! directory of this user's that nobody else may enter, under our name; no link is followed on the way.
+//! directory of this user's that nobody else may enter, or a file of this user's, under our name; no link is followed on the way.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -18,12 +18,23 @@ use serde::{Deserialize, Serialize};
 
 mod owner;
 mod reap;
+mod unfinished;
 
 use owner::Owner;
 pub use reap::{Leftover, Reaped};
+pub use unfinished::Unfinished;
 
-/// Every directory's name begins so; a process id and 16 hexadecimal digits follow.
+/// The name of each directory of a reference tool begins so; a process id and 16 hexadecimal digits follow.
 pub const PREFIX: &str = "plimsoll-peer-";
+
+/// The name of each directory that holds a nameless file for a moment begins so; it goes on in the same way.
+pub const NAMELESS: &str = "plimsoll-";
+
+/// The name of each file that is not finished begins so; 16 hexadecimal digits follow.
+const UNFINISHED: &str = ".plimsoll-";
+
+/// The name of each directory in which a history is repaired begins so; it goes on as [`PREFIX`].
+pub const REPAIR: &str = ".history-repair-";
 
 /// What of the process's surroundings decides where the registry is.
 #[derive(Clone, Debug, Default)]
@@ -79,12 +90,17 @@ impl Registry {
         own.then(|| Self { directory: state.join("plimsoll/scratch") })
     }
 
+    /// That of this process.
+    pub fn here() -> Option<Self> {
+        Self::usual(&Around::of_process())
+    }
+
     /// One in that directory.
     pub fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Enters a directory of that name that is about to be made in `parent`, which must be without links.
+    /// Enters a directory or file of that name that is about to be made in `parent`, which must be without links.
     ///
     /// # Errors
     /// The registry cannot be written, or is not this user's alone.
@@ -133,7 +149,7 @@ fn nofollow() -> i32 {
     OFlags::NOFOLLOW.bits().cast_signed()
 }
 
-/// A directory that is entered. Dropping it takes the entry out: the directory is gone, or was never made.
+/// A directory or file that is entered. Dropping it takes the entry out: what it names is gone, or was never made.
 #[derive(Debug)]
 pub struct Held {
     file: File,
@@ -145,8 +161,8 @@ impl Held {
     ///
     /// # Errors
     /// The registry cannot be written.
-    pub fn made(&mut self, directory: &Path) -> io::Result<()> {
-        let about = directory.symlink_metadata()?;
+    pub fn made(&mut self, path: &Path) -> io::Result<()> {
+        let about = path.symlink_metadata()?;
         let mut line = serde_json::to_vec(&Made { is: (about.dev(), about.ino()) })?;
         line.push(b'\n');
         self.file.write_all(&line)
@@ -160,13 +176,29 @@ impl Drop for Held {
     }
 }
 
-/// A name for a directory of this process's that nobody can foresee.
-pub fn new_name() -> String {
-    format!("{PREFIX}{}-{:016x}", std::process::id(), crate::random::number())
+/// A name for a directory of this process's that begins so and that nobody can foresee.
+pub fn new_name(prefix: &str) -> String {
+    format!("{prefix}{}-{:016x}", std::process::id(), crate::random::number())
 }
 
-/// Whether that may be such a name: of this version, or of one before.
-fn is_ours(name: &OsStr) -> bool {
-    let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-    rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
+/// A name for a file that is not finished, which nobody can foresee.
+pub fn unfinished_name() -> String {
+    format!("{UNFINISHED}{:016x}", crate::random::number())
+}
+
+/// What bears a name of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// What such a name is of, in this version or one before; `None` for any other name.
+fn kind_of(name: &OsStr) -> Option<Kind> {
+    let name = name.to_str()?;
+    let after = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+    let is_word = |rest: &str| rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let directory = after(NAMELESS).or_else(|| after(REPAIR)).filter(|rest| is_word(rest));
+    let file = after(UNFINISHED).filter(|rest| is_word(rest));
+    directory.map(|_| Kind::Directory).or_else(|| file.map(|_| Kind::File))
 }

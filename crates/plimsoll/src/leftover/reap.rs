@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock};
 use rustix::io::Errno;
 
-use super::{Entry, Made, Registry, is_ours};
+use super::{Entry, Kind, Made, Registry, kind_of};
+use crate::links::mount;
 
 /// An entry that cannot be read is somebody's who is writing it, until it is this old.
 const UNFINISHED: Duration = Duration::from_secs(3600);
@@ -35,7 +36,7 @@ pub struct Reaped {
     pub left: Vec<Leftover>,
 }
 
-/// A directory that stays.
+/// A directory or file that stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// Its path, for people.
@@ -57,7 +58,7 @@ enum Fate {
 }
 
 impl Registry {
-    /// Removes the directories whose makers are gone. Trouble with one does not keep the others.
+    /// Removes the directories and files whose makers are gone. Trouble with one does not keep the others.
     pub fn reap(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let Ok(Some(directory)) = self.open() else { return reaped };
@@ -130,17 +131,25 @@ fn fate(file: &File) -> Fate {
         Err(errno) => return stays(&errno.to_string()),
         Ok(found) => found,
     };
-    let ours = is_ours(OsStr::new(&entry.name))
-        && FileType::from_raw_mode(found.st_mode) == FileType::Directory
+    let kind = kind_of(OsStr::new(&entry.name));
+    // Killed before it could say what it made, it had put nothing there.
+    let is_it = match (kind, FileType::from_raw_mode(found.st_mode)) {
+        (Some(Kind::Directory), FileType::Directory) => found.st_mode & 0o077 == 0,
+        (Some(Kind::File), FileType::RegularFile) => made.is_some() || found.st_size == 0,
+        _ => false,
+    };
+    let ours = is_it
         && found.st_uid == rustix::process::geteuid().as_raw()
-        && found.st_mode & 0o077 == 0
         && made.is_none_or(|made| same(&found, made.is));
     if !ours {
         return stays("it is not what plimsoll made there; look at it and remove it by hand");
     }
-    // Killed before it could say what it made, it had put nothing there.
     let most = if made.is_some() { Contents::Any } else { Contents::LockAlone };
-    match remove(parent.as_fd(), &entry.name, &found, most) {
+    let removed = match kind {
+        Some(Kind::File) => rustix::fs::unlinkat(&parent, entry.name.as_str(), AtFlags::empty()),
+        _ => remove(parent.as_fd(), &entry.name, &found, most),
+    };
+    match removed {
         Ok(()) => Fate::Removed(path),
         Err(Errno::WOULDBLOCK) => Fate::InUse,
         Err(errno) => stays(&format!("it cannot be removed: {errno}")),
@@ -181,14 +190,6 @@ enum Contents {
 fn opened(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
-}
-
-/// The mount that a file was reached by (proc_pid_fdinfo(5), `mnt_id`): a bind mount has the device of what it shows.
-fn mount(file: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
-    let text = std::fs::read_to_string(path).map_err(|_| Errno::XDEV)?;
-    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-    id.and_then(|id| id.trim().parse().ok()).ok_or(Errno::XDEV)
 }
 
 /// That nothing is mounted on `name`, and it may be entered.

@@ -139,8 +139,8 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
-    let caches = machine.cpu.last_level_bytes().ok_or("the sizes of the caches are unknown")?;
-    if !memory::is_memory(machine, total) {
+    let caches = memory::caches_of(machine, case).ok_or("the sizes of the caches are unknown")?;
+    if !memory::is_memory(machine, case, total) {
         return Err("a cache answers at this size, and memory's channels do not bound it".to_owned());
     }
     let carried = channels::carried(machine, case)?;

@@ -7,7 +7,7 @@ mod cache;
 mod clock;
 mod cpuinfo;
 
-pub use cache::{Cache, CacheKind};
+pub use cache::{Cache, CacheKind, EffectiveCache};
 pub use clock::Clock;
 pub use cpuinfo::ArmId;
 pub(super) use cpuinfo::architecture as architecture_by_cpuinfo;
@@ -54,6 +54,9 @@ pub struct Cpu {
     pub kinds: Vec<CoreKind>,
     /// Caches of the online CPUs, alike ones together.
     pub caches: Vec<Cache>,
+    /// How much of a last-level cache one CPU really has, where that was measured for this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_cache: Option<EffectiveCache>,
     /// Clock limits and policy.
     pub clock: Clock,
     /// What CPUID says (x86 only), as read; empty where it was not.
@@ -110,7 +113,13 @@ impl Cpu {
     /// The sum over the distinct last-level caches of the allowed CPUs, in bytes; `None` if a size or the sharing
     /// is not known.
     pub fn last_level_bytes(&self) -> Option<u64> {
-        cache::last_level_bytes(&self.caches, &self.allowed)
+        self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)
+    }
+
+    /// The distinct last-level caches of these CPUs: bytes of all, and how many they are; `None` if a size or the sharing
+    /// is not known.
+    pub fn last_level_of(&self, cpus: &CpuSet) -> Option<(u64, u64)> {
+        cache::last_level(&self.caches, cpus)
     }
 
     /// The data (or unified) cache of this level that `cpu` uses.
@@ -153,6 +162,7 @@ impl Cpu {
             arm: cpuinfo::arm_id(s, &info, first),
             kinds: kinds(s, &info, &online),
             caches,
+            effective_cache: None,
             clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
             threads: online.len(),
             model_name: info.model_name,

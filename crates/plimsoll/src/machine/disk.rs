@@ -1,9 +1,11 @@
 //! Block devices, from `/sys/block` (Linux `Documentation/ABI/stable/sysfs-block`).
 
+mod images;
 pub mod link;
 mod loops;
 pub mod openers;
 mod overlays;
+mod rings;
 mod served;
 mod sharing;
 pub mod stack;

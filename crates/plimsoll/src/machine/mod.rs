@@ -20,7 +20,7 @@ pub mod storage;
 pub mod virtualisation;
 
 pub use cgroup::Cgroup;
-pub use cpu::Cpu;
+pub use cpu::{Cpu, EffectiveCache};
 pub use cpuid::Cpuid;
 pub use cpuset::CpuSet;
 pub use disk::Disk;

@@ -122,30 +122,31 @@ pub struct Tables {
 pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
     let mut all = vec![Table { process: None, mounts: read(root)? }];
     let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
-    let mut unseen = 0;
-    for process in root.processes().into_iter().flat_map(|process| root.threads(process)) {
-        let of = |file: &str| format!("proc/{process}/{file}");
+    let mut unseen = HashSet::new();
+    let threads = |process| root.threads(process).into_iter().map(move |thread| (process, thread));
+    for (process, thread) in root.processes().into_iter().flat_map(threads) {
+        let of = |file: &str| format!("proc/{thread}/{file}");
         match root.link_text(of("ns/mnt")) {
             Ok(namespace) if seen.contains(&namespace) => continue,
             Ok(namespace) => match root.bytes(Path::new(&of("mountinfo")), MOUNTS_CAP) {
                 Ok(bytes) => {
                     seen.insert(namespace);
-                    all.push(Table { process: Some(process), mounts: parse(&bytes) });
+                    all.push(Table { process: Some(thread), mounts: parse(&bytes) });
                 }
                 Err(ReadError::TooLong { .. }) => {
                     // It is as long for the next process, which need not be asked.
                     seen.insert(namespace);
-                    unseen += 1;
+                    unseen.insert(process);
                 }
-                Err(ReadError::Denied(_)) => unseen += 1,
+                Err(ReadError::Denied(_)) => drop(unseen.insert(process)),
                 Err(_) => {}
             },
-            Err(ReadError::Denied(_)) => unseen += 1,
+            Err(ReadError::Denied(_)) => drop(unseen.insert(process)),
             // It has ended meanwhile.
             Err(_) => {}
         }
     }
-    Ok(Tables { all, unseen })
+    Ok(Tables { all, unseen: unseen.len() })
 }
 
 fn parse(table: &[u8]) -> Vec<Mount> {

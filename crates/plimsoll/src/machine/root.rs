@@ -6,7 +6,7 @@
 use crate::text::{shown, shown_bytes, shown_within};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -120,13 +120,22 @@ impl Root {
 
     /// The first `cap` bytes of a file.
     pub fn head(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
+        self.part(path, 0, cap)
+    }
+
+    /// At most `cap` bytes of a file, from the one at `start`.
+    pub fn part(&self, path: &Path, start: u64, cap: u64) -> Result<Vec<u8>, ReadError> {
         let failed = |error: std::io::Error| failure(path, &error);
         // Not blocking, so that a FIFO in a strange tree cannot hold us.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file: File =
+        let mut file: File =
             OpenOptions::new().read(true).custom_flags(flags).open(self.locate(path)).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(ReadError::NotAFile(name_of(path)));
+        }
+        // Not all of /proc and /sys can be sought in.
+        if start > 0 {
+            file.seek(SeekFrom::Start(start)).map_err(failed)?;
         }
         let mut bytes = Vec::new();
         file.take(cap).read_to_end(&mut bytes).map_err(failed)?;

@@ -166,6 +166,9 @@ pub struct Invocation {
     pub cpus: Vec<usize>,
     /// Bytes of files that it makes in its directory.
     pub disk_bytes: u64,
+    /// Whether its answer holds for other cases too that call it by the same command: it is then called once for all of
+    /// them. For tools that measure several things in one call and take long for it.
+    pub answers_others: bool,
 }
 
 /// Name among what a tool achieved: which statistic its figure is, where that is not the mean.

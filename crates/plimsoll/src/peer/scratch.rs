@@ -2,10 +2,12 @@
 //! killed goes away when the next run starts.
 
 use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::leftover::{Held, PREFIX, Registry, new_name};
 
@@ -29,19 +31,50 @@ impl Scratch {
     /// # Errors
     /// The parent cannot be written.
     pub fn new(parent: &Path, registry: Option<&Registry>) -> std::io::Result<Self> {
+        /// Another run that removes what is left may take the directory before it is locked.
+        const ATTEMPTS: usize = 8;
         let parent = parent.canonicalize()?;
-        let name = new_name();
+        for _ in 1..ATTEMPTS {
+            if let Some(made) = Self::made(&parent, registry, |_| {})? {
+                return Ok(made);
+            }
+        }
+        Self::made(&parent, registry, |_| {})?.ok_or_else(|| {
+            std::io::Error::other("another program removes each new directory there; name another --dir")
+        })
+    }
+
+    /// One attempt; `None` where somebody else has locked it, or taken it away. `before` is called before it is locked.
+    fn made(
+        parent: &Path,
+        registry: Option<&Registry>,
+        before: impl FnOnce(&Path),
+    ) -> std::io::Result<Option<Self>> {
+        let name = new_name(PREFIX);
         let path = parent.join(&name);
-        let mut held = registry.and_then(|registry| registry.enter(&parent, &name).ok());
+        let mut held = registry.and_then(|registry| registry.enter(parent, &name).ok());
         DirBuilder::new().mode(0o700).create(&path)?;
         let made = Removed(&path);
-        let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(LOCK))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let lock = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(LOCK)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            lock => lock?,
+        };
+        before(&path);
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            locked => locked?,
+        }
+        // Locked by whoever removes it, it may be gone by the time that it is free.
+        let own = lock.metadata()?;
+        let is_it = |about: std::fs::Metadata| (about.dev(), about.ino()) == (own.dev(), own.ino());
+        if !path.join(LOCK).symlink_metadata().is_ok_and(is_it) {
+            return Ok(None);
+        }
         if let Some(held) = &mut held {
             held.made(&path)?;
         }
         std::mem::forget(made);
-        Ok(Self { path, _lock: lock, held })
+        Ok(Some(Self { path, _lock: lock, held }))
     }
 
     /// Its path.
@@ -116,5 +149,21 @@ mod tests {
         std::os::unix::fs::symlink(&foreign, parent.path().join(format!("{PREFIX}link"))).unwrap();
         assert_eq!(reap(parent.path()), 1);
         assert!(!left.exists() && alive.path().exists() && foreign.exists());
+    }
+
+    #[test]
+    fn one_that_is_taken_before_it_is_locked_is_made_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let taken = |path: &Path| assert!(reap_one(path).is_some());
+        assert!(Scratch::made(parent.path(), None, taken).unwrap().is_none());
+        let mut other = None;
+        let locked = |path: &Path| {
+            let lock = File::open(path.join(LOCK)).unwrap();
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+            other = Some(lock);
+        };
+        assert!(Scratch::made(parent.path(), None, locked).unwrap().is_none());
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert!(Scratch::new(parent.path(), None).unwrap().path().exists());
     }
 }

@@ -2,12 +2,19 @@
 //! base units, with the case that measures the same, or the reason why there is none.
 //!
 //! A figure that cannot be true (past its limit, a page cache taken for a disk, a sent byte taken for a round trip) is
-//! kept, marked with the reason, and never divided by. How the reports count is in the notes of the built-in plans.
+//! kept, marked with the reason, and never divided by: by rules for all figures alike (`flags`), with what each machine
+//! can do at most (`machines`). How the reports count is in the notes of the built-in plans.
+
+mod flags;
+mod machines;
+
+pub mod tables;
 
 use std::collections::BTreeMap;
 
 use crate::case::{Case, Value};
 use crate::document::Run;
+use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::Unit;
 use crate::resolve::scaled_order;
@@ -23,21 +30,8 @@ pub struct Baseline {
     pub machine: &'static str,
     /// When it was measured, as far as that is known.
     pub year: &'static str,
-    /// How its tables are laid out.
-    pub layout: Layout,
     /// Its figures, in the order of the report.
     pub figures: Vec<Figure>,
-}
-
-/// How a report lays out its tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// A row a point: samples, mean and standard deviation.
-    Samples,
-    /// A row for each operation and block, a column for each number of threads.
-    Threads,
-    /// A row a point: own figure, reference program, theory, both efficiencies.
-    Efficiencies,
 }
 
 /// A number of a report.
@@ -65,10 +59,14 @@ pub struct Figure {
     pub value: &'static str,
     /// own, theoretical, an efficiency, or a reference program.
     pub source: &'static str,
+    /// The number in its base unit, as the report counts it; none for a percentage, or where its unit is not known.
+    pub base: Option<(f64, Unit)>,
     /// The case that measures the same, if there is one.
     pub matched: Option<Matched>,
-    /// Why it cannot be true, or means nothing.
+    /// Why it cannot be true, or means nothing; empty where it may be.
     pub impossible: &'static str,
+    /// The rule that says so.
+    pub rule: &'static str,
     /// Why no case measures the same; empty where one does.
     pub unmatched: &'static str,
 }
@@ -80,11 +78,40 @@ pub struct Matched {
     pub case: Case,
     /// Our metric.
     pub metric: &'static str,
-    /// The figure in its base unit; none for a percentage, or where no unit is printed.
+    /// The figure in its base unit, as the report counts it; none for a percentage, or where no unit is printed.
     pub value: Option<(f64, Unit)>,
+    /// Ours ÷ this is what the report counts: a time for each operation of all threads is ours ÷ their number.
+    pub per: f64,
 }
 
 impl Matched {
+    /// A figure of ours as the report counts it.
+    pub fn as_published(&self, ours: f64) -> f64 {
+        ours / self.per
+    }
+
+    /// The report's figure as we count it.
+    pub fn as_ours(&self) -> Option<f64> {
+        self.value.map(|(value, _)| value * self.per)
+    }
+
+    /// The order of the system of equations that a run at that scale solves, and that of the report, where they differ.
+    pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
+        let Some(Value::Count(n)) = self.case.get("n") else { return None };
+        Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
+    }
+
+    /// The case in words, with the order that a run at that scale solves: `linpack n 1000 of 10000`.
+    pub fn label(&self, scale: f64) -> String {
+        let words = label(&self.case);
+        match self.smaller_order(scale) {
+            Some((measured, published)) => {
+                words.replace(&format!("n {published}"), &format!("n {measured} of {published}"))
+            }
+            None => words,
+        }
+    }
+
     /// Whether this case measures the same, or what is left of it at that scale.
     pub fn is(&self, case: &Case, scale: f64) -> bool {
         let same = |name: &str, value: &Value| match (name, value) {
@@ -107,9 +134,9 @@ impl Figure {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
 
-    /// Its value, if it is to be believed.
+    /// Its value as we count it, if it is to be believed.
     pub fn believed(&self) -> Option<f64> {
-        let (value, _) = self.matched.as_ref()?.value?;
+        let value = self.matched.as_ref()?.as_ours()?;
         (self.impossible.is_empty() && value > 0.0).then_some(value)
     }
 }
@@ -118,45 +145,39 @@ struct Report {
     name: &'static str,
     machine: &'static str,
     year: &'static str,
-    layout: Layout,
     text: &'static str,
 }
 
-/// The reports; no year is printed in any of them. Where the data come from: docs/method.md.
+/// The reports; two of them print a year. Where the data come from: docs/method.md.
 const REPORTS: &[Report] = &[
     Report {
         name: "ec2-t2micro",
         machine: "EC2 t2.micro",
-        year: "2015 or later",
-        layout: Layout::Samples,
+        year: "2016",
         text: include_str!("data/ec2-t2micro.tsv"),
     },
     Report {
         name: "chameleon-baremetal",
         machine: "Chameleon bare metal",
         year: "year not stated",
-        layout: Layout::Threads,
         text: include_str!("data/chameleon-baremetal.tsv"),
     },
     Report {
         name: "chameleon-kvm",
         machine: "Chameleon instance",
-        year: "year not stated",
-        layout: Layout::Threads,
+        year: "2017",
         text: include_str!("data/chameleon-kvm.tsv"),
     },
     Report {
         name: "hyperion-prometheus",
         machine: "Hyperion, disk: Prometheus",
         year: "year not stated",
-        layout: Layout::Efficiencies,
         text: include_str!("data/hyperion-prometheus.tsv"),
     },
     Report {
         name: "ec2-t2micro-java",
         machine: "EC2 t2.micro, Java",
         year: "year not stated",
-        layout: Layout::Samples,
         text: include_str!("data/ec2-t2micro-java.tsv"),
     },
 ];
@@ -169,13 +190,9 @@ pub fn names() -> Vec<&'static str> {
 /// The report of that name.
 pub fn find(name: &str) -> Option<Baseline> {
     let report = REPORTS.iter().find(|report| report.name == name)?;
-    Some(Baseline {
-        name: report.name,
-        machine: report.machine,
-        year: report.year,
-        layout: report.layout,
-        figures: report.text.lines().skip(1).filter_map(figure).collect(),
-    })
+    let mut figures: Vec<Figure> = report.text.lines().skip(1).filter_map(figure).collect();
+    flags::mark(report.name, &mut figures);
+    Some(Baseline { name: report.name, machine: report.machine, year: report.year, figures })
 }
 
 /// A line of the data: the report's own twelve columns, then ours.
@@ -199,8 +216,11 @@ fn figure(line: &'static str) -> Option<Figure> {
     else {
         return None;
     };
-    let [case, ours, si, si_unit, impossible, unmatched] = rest else { return None };
-    let base = Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit);
+    let [case, ours, si, si_unit, unmatched] = rest else { return None };
+    let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit));
+    // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
+    let counts_all = *subsystem == "memory" && *metric == "latency" && *source != "theoretical";
+    let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     Some(Figure {
         subsystem,
         operation,
@@ -213,12 +233,10 @@ fn figure(line: &'static str) -> Option<Figure> {
         statistic,
         value,
         source,
-        matched: case.parse().ok().map(|case| Matched {
-            case,
-            metric: ours,
-            value: si.parse().ok().zip(base),
-        }),
-        impossible,
+        base,
+        matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, per }),
+        impossible: "",
+        rule: "",
         unmatched,
     })
 }

@@ -17,10 +17,10 @@ fn cases(name: &str) -> Vec<Case> {
 /// Rows of each report, and how many of them have a case.
 const ROWS: &[(&str, usize, usize)] = &[
     ("ec2-t2micro", 233, 203),
-    ("chameleon-baremetal", 127, 116),
+    ("chameleon-baremetal", 127, 117),
     ("chameleon-kvm", 349, 161),
     ("hyperion-prometheus", 622, 622),
-    ("ec2-t2micro-java", 406, 386),
+    ("ec2-t2micro-java", 406, 387),
 ];
 
 #[test]
@@ -85,7 +85,7 @@ fn what_the_notes_call_impossible_is_marked_and_never_divided_by() {
         ("chameleon-baremetal", "memory.block/op=read/pattern=random/block=8/threads=1", "latency"),
         ("ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
         ("ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
-        ("ec2-t2micro-java", "network.udp/message=65507/streams=1", "goodput"),
+        ("ec2-t2micro-java", "network.latency/protocol=udp/message=65507/streams=1", "goodput"),
     ];
     for (name, id, metric) in impossible {
         let figure = of(name, id, metric);
@@ -101,7 +101,8 @@ fn what_the_notes_call_impossible_is_marked_and_never_divided_by() {
 
 #[test]
 fn a_selector_takes_further_parameters_and_no_other_values() {
-    let matched = |selector: &str| Matched { case: selector.parse().unwrap(), metric: "rate", value: None };
+    let matched =
+        |selector: &str| Matched { case: selector.parse().unwrap(), metric: "rate", value: None, per: 1.0 };
     let case: Case =
         "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
     assert!(matched("cpu.peak/op=add/threads=2").is(&case, 1.0));
@@ -213,4 +214,66 @@ fn stated_numbers_of_samples_are_taken() {
     assert_eq!(samples("chameleon-kvm", "cpu.linpack"), [Some(20)]);
     assert_eq!(samples("hyperion-prometheus", "disk.io"), [Some(1)]);
     assert_eq!(samples("hyperion-prometheus", "volume=1G/scaling=strong"), [Some(100)]);
+}
+
+/// What is marked, of which report by which rule, with the reason and the figures as printed.
+#[test]
+fn what_each_rule_marks() {
+    let mut found: BTreeMap<(usize, &str, &str), Vec<String>> = BTreeMap::new();
+    for (at, name) in names().into_iter().enumerate() {
+        for figure in find(name).unwrap().figures {
+            if figure.impossible.is_empty() {
+                assert_eq!(figure.rule, "", "{figure:?}");
+                continue;
+            }
+            let Figure { subsystem, operation, pattern, bytes, threads, metric, statistic, .. } = figure;
+            let words = [subsystem, operation, pattern, bytes, threads, metric, statistic, figure.source];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            let line = format!("    {} {}: {}", figure.value, figure.unit, words.join(" "));
+            found.entry((at, figure.rule, figure.impossible)).or_default().push(line);
+        }
+    }
+    let mut text = String::new();
+    for ((at, rule, why), lines) in found {
+        text += &format!("{} {rule}: {why}\n{}\n", names()[at], lines.join("\n"));
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_time_for_each_operation_of_all_threads_is_ours_by_their_number() {
+    let case: Case = "memory.block/op=read-write/pattern=random/block=1/threads=4".parse().unwrap();
+    let report = find("hyperion-prometheus").unwrap();
+    let figure = report.of(&case, "latency").unwrap();
+    let matched = figure.matched.as_ref().unwrap();
+    assert_eq!((figure.value, matched.per), ("0.033241", 4.0));
+    assert!((figure.believed().unwrap() - 132.964e-9).abs() < 1e-15);
+    assert!((matched.as_published(132.964e-9) - 33.241e-9).abs() < 1e-15);
+    let theory = report.figures.iter().find(|f| f.source == "theoretical" && f.is_theory_of(&case)).unwrap();
+    assert_eq!(theory.matched.as_ref().unwrap().per, 1.0, "a limit is of one access");
+}
+
+impl Figure {
+    fn is_theory_of(&self, case: &Case) -> bool {
+        self.metric == "latency" && self.matched.as_ref().is_some_and(|matched| matched.is(case, 1.0))
+    }
+}
+
+#[test]
+fn datagrams_of_a_round_trip_are_not_those_of_a_stream() {
+    for name in ["ec2-t2micro", "ec2-t2micro-java"] {
+        let report = find(name).unwrap();
+        let trip: Case = "network.latency/protocol=udp/message=1/streams=2".parse().unwrap();
+        let stream: Case = "network.udp/message=1/streams=2".parse().unwrap();
+        assert_eq!(report.of(&trip, "goodput").unwrap().metric, "throughput");
+        assert!(report.of(&stream, "goodput").is_none());
+    }
+}
+
+#[test]
+fn a_smaller_system_of_equations_says_its_order() {
+    let case: Case = "cpu.linpack/n=10000/threads=1".parse().unwrap();
+    let matched = Matched { case, metric: "rate", value: None, per: 1.0 };
+    assert_eq!(matched.label(0.001), "linpack n 1000 of 10000");
+    assert_eq!(matched.label(1.0), "linpack n 10000");
 }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::document::Run;
+use crate::leftover::{Registry, Unfinished};
 
 fn name(path: &Path) -> String {
     crate::text::shown_bytes(path.as_os_str().as_bytes())
@@ -25,15 +26,15 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// The directory cannot be written, or has no room.
-pub fn spool(run: &Run, directory: &Path) -> io::Result<String> {
+pub fn spool(run: &Run, directory: &Path, registry: Option<&Registry>) -> io::Result<String> {
     let id = crate::text::shown_within(&run.id, 40).replace('/', "");
     let file = directory.join(format!("plimsoll-{id}.json"));
     // Mode 0600; whole or not there.
-    let mut made = tempfile::Builder::new().prefix(".plimsoll-").tempfile_in(directory)?;
-    write(run, &mut made)?;
+    let made = Unfinished::new_in(directory, registry)?;
+    write(run, &made.file)?;
     // Where even this cannot be synced, a copy that a power cut may take is better than none.
-    let _ = made.as_file().sync_all();
-    crate::store::publish(made.into_temp_path(), &file)?;
+    let _ = made.file.sync_all();
+    made.finish(|path| crate::store::publish(path, &file))?;
     Ok(name(&file))
 }
 

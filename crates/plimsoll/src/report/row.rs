@@ -107,7 +107,13 @@ fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
     let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
     // A cache is named; what is measured by default, memory, is not.
-    let level = level(measurement).filter(|level| level != "memory").map(|level| format!("({level})"));
+    let effective = measurement.achieved.get("effective_cache").and_then(|text| text.as_str());
+    let level = match (level(measurement), effective) {
+        (Some(level), Some(effective)) => {
+            Some(format!("({}: {})", level, crate::text::shown_within(effective, 64)))
+        }
+        (level, _) => level.filter(|level| level != "memory").map(|level| format!("({level})")),
+    };
     chosen.into_iter().map(str::to_owned).chain(level).collect::<Vec<_>>().join(" ")
 }
 

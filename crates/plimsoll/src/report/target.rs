@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
-    Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, fsync, ftruncate, major, minor,
-    openat, renameat, unlinkat,
+    Access, AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, accessat, fchmod, fstat,
+    fsync, ftruncate, major, minor, openat, renameat, statx, unlinkat,
 };
 use rustix::io::Errno;
 
+use crate::leftover::{Registry, unfinished_name};
 use crate::links::{Found, LinkError, Place, locate};
 
 /// How long a stopped run still waits for a reader that takes nothing: it ends within 2 s of the signal.
@@ -62,12 +63,14 @@ pub struct Waits {
     pub interrupts: Receiver<()>,
     /// Told in a line what is waited for.
     pub tell: fn(&str),
+    /// Where files are entered that are not finished: after a kill the next start removes them.
+    pub registry: Option<Registry>,
 }
 
 impl Waits {
     /// For a command whose signals have their default effect: they end it.
     pub fn forever(tell: fn(&str)) -> Self {
-        Self { interrupts: never(), tell }
+        Self { interrupts: never(), tell, registry: None }
     }
 }
 
@@ -93,8 +96,12 @@ impl Target {
             if matches!(kind, Kind::New | Kind::Regular) {
                 let directory = Access::WRITE_OK | Access::EXEC_OK;
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
+                replaceable(&place)?;
             }
-            Ok(())
+            match (&kind, &place.found) {
+                (Kind::Mounted, Found::Something(file)) => alone(&place, file),
+                _ => Ok(()),
+            }
         };
         check().map_err(|trouble| trouble.about(path))?;
         Ok(Self { path: path.to_owned(), waits: waits.clone() })
@@ -123,8 +130,10 @@ impl Target {
     ) -> Result<(), TargetError> {
         let write = || -> Result<(), Trouble> {
             let place = named(&self.path)?;
-            if matches!(kind(&place)?, Kind::New | Kind::Regular) {
-                return replaced(&place, fill);
+            match kind(&place)? {
+                Kind::New | Kind::Regular => return replaced(&place, self.waits.registry.as_ref(), fill),
+                Kind::Mounted => return in_place(&place, fill),
+                Kind::Stream | Kind::Open => {}
             }
             let mut stream = Stream::open(&place, self.waits.clone(), patience)?;
             Ok(fill(&mut stream)?)
@@ -153,7 +162,7 @@ pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> 
                 let mode = Mode::from_raw_mode(0o666);
                 openat(&place.directory, &place.name, WRITE | OFlags::CREATE | OFlags::EXCL, mode)?.into()
             }
-            Kind::Regular => {
+            Kind::Regular | Kind::Mounted => {
                 let file = opened(&place, OFlags::empty())?;
                 alone(&place, &fstat(&file)?)?;
                 ftruncate(&file, 0)?;
@@ -218,6 +227,9 @@ enum Kind {
     /// Nothing is there yet.
     New,
     Regular,
+    /// A file that is mounted there by itself, as containers show single files of their host: it can be written, and nothing can
+    /// be put in its place.
+    Mounted,
     /// A pipe, a terminal or such, to be written into: replacing it would destroy it.
     Stream,
     /// Something that is open already, by the kernel's own link. The end of a file is written to: under its name it could not be
@@ -237,7 +249,9 @@ fn kind(place: &Place) -> Result<Kind, Trouble> {
     };
     let refused = |what: &str| Err(Trouble::Refused(format!("it is {what}; name a file")));
     match FileType::from_raw_mode(found.st_mode) {
-        FileType::RegularFile if matches!(stream, Kind::Stream) => Ok(Kind::Regular),
+        FileType::RegularFile if matches!(stream, Kind::Stream) => {
+            Ok(if place.is_mount_point() { Kind::Mounted } else { Kind::Regular })
+        }
         FileType::RegularFile | FileType::Fifo => Ok(stream),
         FileType::CharacterDevice if takes_text(&found) => Ok(stream),
         FileType::CharacterDevice => refused("a device that is no terminal"),
@@ -291,12 +305,50 @@ fn alone(place: &Place, file: &Stat) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// Refuses what the kernel would keep from being replaced although it can be written: names and files that only grow
+/// (chattr(1), a).
+fn replaceable(place: &Place) -> Result<(), Trouble> {
+    let grows = |name: &OsStr, flags: AtFlags| {
+        let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
+        about.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::APPEND))
+    };
+    let only_grows =
+        grows(OsStr::new(""), AtFlags::EMPTY_PATH) || grows(&place.name, AtFlags::SYMLINK_NOFOLLOW);
+    let why = "it or its directory is append-only, so that it cannot be replaced; name another file, or chattr -a it";
+    if only_grows { Err(Trouble::Refused(why.to_owned())) } else { Ok(()) }
+}
+
+/// Writes into the file that is there: all is made before its first byte is changed.
+fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), Trouble> {
+    let mut text = Vec::new();
+    fill(&mut text)?;
+    let mut file = opened(place, OFlags::empty())?;
+    alone(place, &fstat(&file)?)?;
+    file.write_all(&text)?;
+    ftruncate(&file, text.len() as u64)?;
+    Ok(file.sync_all()?)
+}
+
 /// Puts a new file in the place of what was found.
-fn replaced(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), Trouble> {
+fn replaced(
+    place: &Place,
+    registry: Option<&Registry>,
+    fill: impl Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Trouble> {
     let directory = &place.directory;
-    let name = OsString::from(format!(".plimsoll-{:016x}", crate::random::number()));
+    let name = OsString::from(unfinished_name());
+    let entered = |registry: &Registry| {
+        let parent = place.parent().ok()?;
+        let held = registry.enter(&parent, name.to_str()?).ok()?;
+        Some((held, parent.join(&name)))
+    };
+    let mut entered = registry.and_then(entered);
     let flags = WRITE | OFlags::CREATE | OFlags::EXCL;
     let new = File::from(openat(directory, &name, flags, Mode::from_raw_mode(0o666))?);
+    if let Some((held, path)) = &mut entered {
+        // What is entered as not yet made is removed only while it is empty.
+        let _ = held.made(path);
+    }
     let made =
         filled(&new, place, fill).and_then(|()| Ok(renameat(directory, &name, directory, &place.name)?));
     if made.is_err() {

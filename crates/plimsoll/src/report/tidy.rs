@@ -282,7 +282,7 @@ pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
 }
 
 /// The rows' fields, in their order, below `columns`, which name them.
-fn table(
+pub(super) fn table(
     columns: &[&str],
     rows: impl Iterator<Item = impl Serialize>,
     mut out: impl Write,

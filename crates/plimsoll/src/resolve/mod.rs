@@ -18,14 +18,14 @@ use crate::plan::{Group, Places, Plan, Sampling};
 
 pub use cases::{Planned, hash, in_turn, planned};
 use refusals::{nobody_takes, refused_by_the_only_one};
-pub use scale::scaled_order;
+pub use scale::{scaled_order, unscaled};
 
 /// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
 /// Half-width at which sampling stops where nothing says otherwise.
 const PRECISION: f64 = 0.01;
 /// Keys that fix how much a sample does.
-const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
+pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
 
 /// Something typed, or in a plan, that cannot be: exit code 2.
 #[derive(Debug, thiserror::Error)]

@@ -1,16 +1,20 @@
 //! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not, except those of series.
 //!
-//! Each keeps what makes its case one: a file has room for two blocks of each thread and at least 64 MiB, a volume is at
-//! least a block for each thread, as far as the plan itself had that. The order of a system of equations goes with the
-//! cube root, as its work goes with the cube. What is left out in a plan is not scaled.
+//! Each keeps what makes its case one: a file has room for two blocks of each thread in any case of its group and at
+//! least 64 MiB, so that one file serves the group; a volume is at least two blocks for each thread, as far as the plan
+//! itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
+//! left out in a plan is not scaled.
 
-use crate::case::Value;
+use crate::case::{Case, SWEEP, Value};
 use crate::plan::Group;
+
+/// Parameters that are multiplied.
+const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
 
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
-/// A series that is shorter shows no course.
-const LEAST_SERIES: u32 = 5;
+/// A series that is shorter shows no course in time.
+const LEAST_SERIES: u32 = 30;
 /// The smallest system of equations that is worth timing.
 const LEAST_ORDER: u64 = 64;
 /// The fewest operations of a sample.
@@ -27,19 +31,51 @@ pub(super) fn series(samples: u32, scale: f64) -> u32 {
 
 /// The group in parts, each with lists that fit together.
 pub(super) fn scaled(group: &Group, scale: f64) -> Vec<Group> {
-    let amounts = ["volume", "count", "size", "work", "n"];
-    if scale == 1.0 || !amounts.iter().any(|key| group.asked(key)) {
+    if scale == 1.0 || !SCALED.iter().any(|key| group.asked(key)) {
         return vec![group.clone()];
     }
-    let mut parts = vec![group.clone()];
-    // What an amount depends on has one value in each part.
-    for key in ["block", "message", "threads", "streams"] {
-        parts = parts.into_iter().flat_map(|part| apart(part, key)).collect();
-    }
+    let (room, mut parts) = (room(group), parts(group));
     for part in &mut parts {
-        shrink(part, scale);
+        shrink(part, scale, room);
     }
     parts
+}
+
+/// What a file must hold for any case of the group, which has one: each further size is filled anew.
+fn room(group: &Group) -> u64 {
+    block(group).saturating_mul(2).saturating_mul(threads(group))
+}
+
+/// The group in parts: what an amount depends on has one value in each.
+fn parts(group: &Group) -> Vec<Group> {
+    ["block", "message", "threads", "streams"]
+        .into_iter()
+        .fold(vec![group.clone()], |parts, key| parts.into_iter().flat_map(|part| apart(part, key)).collect())
+}
+
+/// The case with the amounts that its plan states before they are scaled; the case itself where no group of the plan gives
+/// it. Cases that a plan states alike are alike here, whatever the scale makes of their amounts.
+pub fn unscaled(groups: &[Group], scale: f64, case: &Case) -> Case {
+    let of = |group: &&Group| group.benchmarks.iter().any(|name| name == case.benchmark());
+    let all = groups.iter().filter(of).filter(|_| scale != 1.0);
+    let in_group = |group| parts(group).iter().find_map(|part| restored(part, scale, room(group), case));
+    all.into_iter().find_map(in_group).unwrap_or_else(|| case.clone())
+}
+
+/// The case with the amounts of this part of a group, if it is one of its cases.
+fn restored(part: &Group, scale: f64, room: u64, case: &Case) -> Option<Case> {
+    let mut small = part.clone();
+    shrink(&mut small, scale, room);
+    let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
+    let mut found = case.clone();
+    for (key, values) in &small.lists {
+        let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
+        let stated = &part.lists.get(key)?[values.iter().position(|one| one == value)?];
+        if SCALED.contains(key) {
+            found = found.with(key, stated.clone());
+        }
+    }
+    Some(found)
 }
 
 /// The group with each value of a list alone.
@@ -53,7 +89,8 @@ fn apart(group: Group, key: &'static str) -> Vec<Group> {
     values.into_iter().map(with).collect()
 }
 
-fn shrink(part: &mut Group, scale: f64) {
+/// `room` is what a file must hold for any case of the group.
+fn shrink(part: &mut Group, scale: f64, room: u64) {
     let disk = part.benchmarks.iter().any(|name| name.starts_with("disk."));
     let block = block(part);
     let threads = threads(part);
@@ -64,9 +101,7 @@ fn shrink(part: &mut Group, scale: f64) {
             "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
             "n" => &|n| scaled_order(n, scale),
             // Of memory, a size says which cache a region lives in.
-            "size" if disk => {
-                &|n| times(n, scale).max(LEAST_FILE).max(block.saturating_mul(2).saturating_mul(threads))
-            }
+            "size" if disk => &|n| times(n, scale).max(LEAST_FILE).max(room),
             _ => continue,
         };
         for value in values {
@@ -118,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_room_for_two_blocks_of_each_thread() {
+    fn a_group_has_one_file_with_room_for_two_blocks_of_each_thread() {
         let group = of("disk.io")
             .with("block", sizes(&[MIB, 100 * MIB]))
             .with("threads", counts(&[1, 4]))
@@ -126,7 +161,7 @@ mod tests {
             .with("volume", sizes(&[10 * GIB]));
         let parts = scaled(&group, 0.001);
         let files: Vec<u64> = parts.iter().flat_map(|part| part.numbers("size", &[])).collect();
-        assert_eq!(files, [64 * MIB, 64 * MIB, 200 * MIB, 800 * MIB]);
+        assert_eq!(files, [800 * MIB; 4]);
         let volumes: Vec<u64> = parts.iter().flat_map(|part| part.numbers("volume", &[])).collect();
         assert_eq!(volumes, [10_737_418, 10_737_418, 200 * MIB, 800 * MIB]);
         assert_eq!(scaled(&group, 1.0), [group]);
@@ -142,8 +177,30 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_shorter_and_never_below_five() {
-        assert_eq!([series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)], [60, 5, 3, 600]);
+    fn a_series_is_shorter_and_never_below_thirty() {
+        assert_eq!(
+            [series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)],
+            [60, 30, 3, 600]
+        );
+    }
+
+    #[test]
+    fn a_scaled_case_is_stated_by_its_plan() {
+        let group = of("memory.block")
+            .with("block", sizes(&[8 << 10, 80 * MIB]))
+            .with("threads", counts(&[1, 2]))
+            .with("volume", sizes(&[GIB]));
+        let case = |block: &str, volume: &str, threads: u32| -> Case {
+            format!("memory.block/op=write/block={block}/threads={threads}/volume={volume}").parse().unwrap()
+        };
+        let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
+        for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
+            let stated = unscaled(&groups, 0.001, &case(block, volume, threads));
+            assert_eq!(stated, case(block, "1G", threads), "{block}");
+        }
+        let foreign = case("4K", "1073742", 1);
+        assert_eq!(unscaled(&groups, 0.001, &foreign), foreign);
+        assert_eq!(unscaled(&groups, 1.0, &case("8K", "1G", 1)), case("8K", "1G", 1));
     }
 
     proptest! {

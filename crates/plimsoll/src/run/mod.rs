@@ -178,7 +178,7 @@ impl Harness<'_> {
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
-            let allowed = self.turn(planned, index, plan.len());
+            let allowed = self.turn(&plan[index..], plan.len());
             let rest = feasible(&plan[index..]);
             let left_s = self.left().map_or(rest, |left| rest.min(left.max(0.0)));
             let case = planned.candidate.case.id();
@@ -204,14 +204,21 @@ impl Harness<'_> {
         Some(self.budget? - (self.clock.now() - self.beside_s))
     }
 
-    /// Seconds for the case at `index`: its share of what is left. Where that holds no sample, a case whose time is past gives
-    /// way, so that the last cases have as good a chance as the first.
-    fn turn(&self, planned: &Planned, index: usize, cases: usize) -> Option<f64> {
+    /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and one sample of each are reserved, and
+    /// what is spare is shared. Where there is less than that, a case whose time is past gives way, so that the last cases
+    /// have as good a chance as the first.
+    fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
-        let share = left / (cases - index) as f64;
-        let late = left < budget * (cases - index - 1) as f64 / cases as f64;
-        let least = SET_UP + planned.sampling.sample_time * (1.0 + WARM_UP);
-        Some(if late && share < least { 0.0 } else { share })
+        let least = |p: &Planned| SET_UP + p.sampling.sample_time * (1.0 + WARM_UP);
+        let needed: f64 = rest.iter().filter(|p| p.candidate.feasible.is_ok()).map(least).sum();
+        let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
+        let own = least(rest.first()?);
+        if left >= needed {
+            return Some(own + (left - needed) / waiting);
+        }
+        let share = left / waiting;
+        let late = left < budget * (rest.len() - 1) as f64 / cases as f64;
+        Some(if late && share < own { 0.0 } else { share })
     }
 
     fn outcome(&mut self, planned: &Planned, room: Room) -> Outcome {

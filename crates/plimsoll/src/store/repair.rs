@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, params};
 use serde::de::DeserializeOwned;
+use tempfile::TempDir;
 
 mod copy;
 
@@ -20,6 +22,7 @@ use super::place::{self, Location, beside};
 use super::{Store, schema};
 use crate::compare::Floors;
 use crate::document::{Run, RunStatus, SCHEMA};
+use crate::leftover::{self, Held, Registry};
 use crate::measurement::Measurement;
 
 /// What became of a history.
@@ -45,12 +48,12 @@ const JOURNALS: [&str; 2] = ["-wal", "-journal"];
 /// # Errors
 /// There is no file, it is refused, newer or another program's, nothing of it can be read, there is no room for a copy, or
 /// another program wrote it meanwhile.
-pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
+pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repaired, StoreError> {
     let file = location.resolved(place::Make::Nothing)?;
     let length = super::length(&file)?;
     let failed = |e: std::io::Error| StoreError::not_writable(&file, &e);
     let directory = file.parent().unwrap_or(Path::new("/"));
-    let work = tempfile::Builder::new().prefix(".history-repair-").tempdir_in(directory).map_err(failed)?;
+    let (work, _held) = workplace(directory, registry).map_err(failed)?;
     let copied = |name: &str, suffixes: &[&str]| -> std::io::Result<PathBuf> {
         let copy = work.path().join(name);
         for suffix in suffixes.iter().filter(|suffix| beside(&file, suffix).exists()) {
@@ -85,6 +88,20 @@ pub fn repair(location: &Location) -> Result<Repaired, StoreError> {
     }
     let kept = Some(exchange(&file, &saved.fresh).map_err(failed)?);
     Ok(Repaired { kept, ..saved.repaired })
+}
+
+/// A directory for the copies, which may be large: entered first, so that a later start removes what a kill leaves.
+fn workplace(directory: &Path, registry: Option<&Registry>) -> std::io::Result<(TempDir, Option<Held>)> {
+    let directory = directory.canonicalize()?;
+    let name = leftover::new_name(leftover::REPAIR);
+    let mut held = registry.and_then(|registry| registry.enter(&directory, &name).ok());
+    let private = fs::Permissions::from_mode(0o700);
+    let work =
+        tempfile::Builder::new().prefix(&name).rand_bytes(0).permissions(private).tempdir_in(directory)?;
+    if let Some(held) = &mut held {
+        held.made(work.path())?;
+    }
+    Ok((work, held))
 }
 
 /// Length and time of the last change of the file and of each of its journals.

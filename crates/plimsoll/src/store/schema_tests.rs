@@ -9,6 +9,10 @@ use super::layout::Layout;
 use super::*;
 use crate::fixture;
 
+fn repair(location: &Location) -> Result<Repaired, StoreError> {
+    super::repair(location, None)
+}
+
 /// A query that never ends.
 const ENDLESS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n";
 

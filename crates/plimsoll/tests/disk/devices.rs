@@ -45,6 +45,11 @@ impl<'a> Mounted<'a> {
         assert!(run("mount", &[device, place.to_str().unwrap()]));
         Mounted(place)
     }
+
+    /// One that is there.
+    pub(super) fn of(place: &'a Path) -> Self {
+        Mounted(place)
+    }
 }
 
 impl Drop for Mounted<'_> {
@@ -114,6 +119,42 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point() {
     assert!(run("wipefs", &["-a", "-f", &device.device]));
     refused(&device, &["EBUSY", "namespace", "nothing was written"]);
     drop(claim);
+}
+
+#[test]
+fn a_device_is_trimmed_with_consent_and_mapped_without() {
+    let dir = scratch();
+    let Some(device) = Loop::new("trims and mappings of a device", dir.path(), SIZE, &[]) else { return };
+    let name = device.device.as_str();
+    let before = device.bytes();
+    let mapped =
+        ["--target", name, "--engine", "mmap", "--cache", "buffered", "--block", "4K", "--op", "read"];
+    let (out, _) = with_code(&on_device(&mapped), 0);
+    assert!(measurements(&out).iter().all(|m| m["status"] == "ok"), "{out}");
+    one_line(&on_device(&["--target", name, "--op", "trim"]), 3, &["--destroy-data-on"]);
+    assert!(device.bytes() == before, "it was only to be read");
+    let consent = format!("{name}:{SIZE}");
+    let destroying =
+        |more: &[&str]| on_device(&[&["--target", name, "--destroy-data-on", &consent], more].concat());
+    let limits = format!("/sys/block/{}/queue/discard_max_bytes", name.trim_start_matches("/dev/"));
+    if std::fs::read_to_string(limits).is_ok_and(|most| most.trim() != "0") {
+        // The write after the trim fills what the trim has freed.
+        let ran = destroying(&["--op", "trim,read", "--block", "64K", "--threads", "2", "--size", "8M"]);
+        let (out, _) = with_code(&ran, 0);
+        assert!(measurements(&out).iter().all(|m| m["status"] == "ok"), "{out}");
+        one_line(
+            &destroying(&["--op", "trim", "--block", "512", "--size", "8M"]),
+            4,
+            &["discard_granularity"],
+        );
+    } else {
+        skipped("trims of a device", "its file system punches no holes");
+    }
+    let mapped =
+        ["--op", "write", "--engine", "mmap", "--cache", "buffered", "--block", "4K", "--size", "8M"];
+    let (out, _) = with_code(&destroying(&mapped), 0);
+    assert!(measurements(&out).iter().all(|m| m["status"] == "ok"), "{out}");
+    one_line(&destroying(&["--op", "append"]), 4, &["--dir"]);
 }
 
 #[test]

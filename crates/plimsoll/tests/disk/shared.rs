@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::devices::{Mounted, SIZE, on_device, run};
 use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
-use crate::support::scratch;
+use crate::support::{scratch, skipped};
 
 const MIB: u64 = 1 << 20;
 
@@ -239,7 +239,7 @@ impl Overlay {
         let options = format!("lowerdir={},upperdir={},workdir={}", below("lo"), below("up"), below("wk"));
         let mounted = run("mount", &["-t", "overlay", "overlay", "-o", &options, &below("mg")]);
         if !mounted {
-            crate::support::skipped(test, "overlayfs cannot be mounted");
+            skipped(test, "overlayfs cannot be mounted");
         }
         // The first writer copies the file up; its inode number stays that of the layer below.
         mounted.then(|| {
@@ -294,4 +294,36 @@ fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
         3,
         &["on overlayfs whose real file cannot be found", "nothing was written"],
     );
+}
+
+/// erofs can be mounted from a file without a loop device; the kernel then tells only the path that was given.
+#[test]
+fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_renamed() {
+    const TEST: &str = "a mounted file";
+    let dir = scratch();
+    if !possible(TEST, &["losetup", "mkfs.erofs", "python3"]) {
+        return;
+    }
+    let (source, place) = (dir.path().join("source"), dir.path().join("mnt"));
+    [&source, &place].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    std::fs::write(source.join("file"), "precious").unwrap();
+    let (image, file) = (dir.path().join("image"), dir.path().join("file"));
+    assert!(run("mkfs.erofs", &[image.to_str().unwrap(), source.to_str().unwrap()]));
+    let mut whole = vec![0; MIB as usize];
+    whole.extend(std::fs::read(&image).unwrap());
+    std::fs::write(&file, whole).unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(SIZE).unwrap();
+    // mount(8) would make a loop device; 1 is MS_RDONLY.
+    let mount = "import ctypes, sys, os; a = [os.fsencode(x) for x in sys.argv[1:]]; \
+        sys.exit(ctypes.CDLL(None).mount(a[0], a[1], b'erofs', ctypes.c_ulong(1), b'fsoffset=1048576') != 0)";
+    if !run("python3", &["-c", mount, file.to_str().unwrap(), place.to_str().unwrap()]) {
+        return skipped(TEST, "this kernel mounts erofs from devices alone");
+    }
+    let mounted = Mounted::of(&place);
+    let renamed = dir.path().join("renamed");
+    std::fs::rename(&file, &renamed).unwrap();
+    let Some(other) = Loop::on(TEST, &renamed, &["--offset", "16MiB"]) else { return };
+    refused(&other.device, &renamed, &["may be a file from which an erofs is mounted on", "/mnt"]);
+    drop(mounted);
+    with_code(&destroying(&other.device), 0);
 }

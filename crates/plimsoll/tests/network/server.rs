@@ -292,9 +292,7 @@ fn the_servers_cap_is_the_limit_and_is_named_in_every_direction() {
             let share = metric["of_limit"].as_f64().unwrap();
             assert!(share < 1.05, "{id}: {share}");
             let named = measurement["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "server-cap");
-            let samples = metric["samples"].as_array().unwrap();
-            let is_full = samples.iter().all(|sample| sample.as_f64().unwrap() >= 0.99 * ways * 40e6);
-            assert!(named || !is_full, "{id}: {measurement}");
+            assert!(named || share < 0.97, "{id}: {measurement}");
         }
     }
 }

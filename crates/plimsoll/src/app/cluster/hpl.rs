@@ -87,7 +87,7 @@ impl Joint<'_> {
         let parent: PathBuf = std::env::temp_dir();
         let interrupts = self.interrupts.clone();
         let mut companions = Companions::new(search, launcher, parent, interrupts);
-        companions.registry = peers::registry();
+        companions.registry = crate::leftover::Registry::here();
         companions.through = Some(Ok(through));
         let (tools, offer) = (Against::Named(TOOLS.to_vec()), Offer::default());
         let found = companions.beside(&tools, &system.case, &self.prepared.machine, &offer);

@@ -139,8 +139,9 @@ fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>
         let Some((opener, place)) = seen.holder else {
             let unseen = (seen.unseen > 0).then(|| {
                 format!(
-                    "this user cannot see the open files of {} processes; run as root to check them",
-                    seen.unseen
+                    "plimsoll cannot see the open files of {} processes; {}",
+                    seen.unseen,
+                    openers::remedy()
                 )
             });
             return Ok(unseen);

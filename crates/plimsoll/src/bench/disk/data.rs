@@ -108,6 +108,18 @@ impl std::fmt::Display for Wrong {
     }
 }
 
+/// The last byte of a boot sector, and of a sector with a DOS partition table (UEFI specification §5.2.1): 55 aa.
+const BOOT_MARK_ENDS: u8 = 0xaa;
+
+/// Keeps sectors of `buffer`, which will be written at `offset`, from ending as a boot sector does: by chance one in 65,000
+/// would, and the next run would find somebody's data on the device.
+fn no_boot_sector(buffer: &mut [u8], offset: u64) {
+    let first = SECTOR - 1 - (offset % SECTOR as u64) as usize;
+    for last in buffer.iter_mut().skip(first).step_by(SECTOR).filter(|byte| **byte == BOOT_MARK_ENDS) {
+        *last = !BOOT_MARK_ENDS;
+    }
+}
+
 /// Makes and checks test data.
 #[derive(Debug)]
 pub struct Noise {
@@ -139,6 +151,7 @@ impl Noise {
     /// Fills `buffer`, which will be written at `offset`, with new bytes throughout.
     pub fn fill(&mut self, buffer: &mut [u8], offset: u64) {
         self.rng.fill_bytes(buffer);
+        no_boot_sector(buffer, offset);
         match self.seal {
             Seal::Open => self.address(buffer, offset),
             Seal::Sealed => self.seal(buffer, offset, 0),
@@ -225,6 +238,7 @@ impl Noise {
                 at => *byte ^= serial[at % serial.len()],
             }
         }
+        no_boot_sector(buffer, offset);
     }
 
     /// One byte of a sector's scrambled number.
@@ -272,6 +286,28 @@ mod tests {
             if sector != other {
                 prop_assert_eq!(noise.stranger(&buffer, offset), Some(offset));
             }
+        }
+
+        /// Filled, addressed anew or sealed, whole or in parts: no sector ends as a boot sector does.
+        #[test]
+        fn no_sector_ends_as_a_boot_sector(seed: u64, offset in 0_u64..1 << 40, writes in 1_usize..4) {
+            let ends = |buffer: &[u8], offset: u64| {
+                let place = |at: usize| (offset + at as u64) % SECTOR as u64;
+                (0..buffer.len()).any(|at| place(at) == 511 && buffer[at] == BOOT_MARK_ENDS)
+            };
+            let mut noise = Noise::new(seed, "fill");
+            let mut buffer = vec![0; 64 * SECTOR];
+            noise.fill(&mut buffer, 0);
+            prop_assert!(!ends(&buffer, 0));
+            for write in 1..=writes as u64 {
+                let place = offset + write * 777;
+                noise.address(&mut buffer, place);
+                prop_assert!(!ends(&buffer, place), "{place}");
+            }
+            let mut noise = noise.with(Seal::Sealed);
+            noise.fill(&mut buffer, 0);
+            noise.seal(&mut buffer, 0, writes as u64);
+            prop_assert!(!ends(&buffer, 0));
         }
 
         /// One wrong bit in a head is found, with the offset of its sector.

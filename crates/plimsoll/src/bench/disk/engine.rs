@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_metal::mapped::{Access, Mapped};
+use plimsoll_metal::mapped::{Access, Mapped, Use};
 use plimsoll_metal::ticks::Clock;
 use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError};
 use rustix::io::Errno;

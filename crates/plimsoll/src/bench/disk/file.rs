@@ -46,6 +46,13 @@ struct Wanted {
     until: Option<Instant>,
 }
 
+/// Whether the next case may find what was filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasts {
+    Longer,
+    OneCase,
+}
+
 /// A filled test file.
 #[derive(Debug, Clone)]
 pub struct Filled {
@@ -68,7 +75,15 @@ impl Filled {
     /// Why there is none: `NotHere` where direct I/O is refused or meaningless, `Unsafe` where it could do harm,
     /// `Environment` otherwise.
     pub fn for_case(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
-        Filled::with(cx, cache, size, Seal::Open)
+        Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
+    }
+
+    /// As [`Filled::for_case`], for a case after which what was filled is there no more.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn for_one_case(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
+        Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
     }
 
     /// A file of its own, all of it sealed in generation 0: whoever checks generations must have written all others.
@@ -76,12 +91,18 @@ impl Filled {
     /// # Errors
     /// As [`Filled::for_case`].
     pub fn sealed(cx: &Context<'_>, cache: Cache, size: Size) -> Result<Filled, CannotMeasure> {
-        Filled::with(cx, cache, size, Seal::Sealed)
+        Filled::with(cx, cache, size, Seal::Sealed, Lasts::OneCase)
     }
 
-    fn with(cx: &Context<'_>, cache: Cache, size: Size, seal: Seal) -> Result<Filled, CannotMeasure> {
-        // A file of another size goes first: its space may be needed. A sealed one serves one case.
-        let same = |kept: &Filled| kept.size == size && kept.seal == seal && seal == Seal::Open;
+    fn with(
+        cx: &Context<'_>,
+        cache: Cache,
+        size: Size,
+        seal: Seal,
+        lasts: Lasts,
+    ) -> Result<Filled, CannotMeasure> {
+        // A file of another size goes first: its space may be needed.
+        let same = |kept: &Filled| kept.size == size && kept.seal == seal && lasts == Lasts::Longer;
         let kept = cx.keep.take::<Filled>(KEPT).filter(same);
         if kept.is_none() {
             lend::forget(cx);
@@ -96,7 +117,7 @@ impl Filled {
             (None, None, Some(facts)) => Filled::make(facts, wanted, &mut noise())?,
             (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
-        if seal == Seal::Open {
+        if lasts == Lasts::Longer {
             cx.keep.put(KEPT, filled.clone());
         }
         let filled = match filled.file.cache() == cache {

@@ -7,12 +7,13 @@ use std::time::Instant;
 use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::file::{Filled, cannot_fill, cannot_use};
-use super::fill::{FillError, Filling, fill_within};
+use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::human;
 use super::job::Job;
 use super::lend::Lender;
 use super::load::{LoadError, Renew};
 use super::pattern::Extent;
+use super::raw::RawTarget;
 use super::source::Doing;
 use super::steady;
 use super::target::{Cache, End, TestFile};
@@ -37,13 +38,15 @@ pub(super) struct Ground {
 
 impl Ground {
     pub(super) fn of(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
-        if cx.options.target.is_some() && (job.doing.uses_up() || job.doing == Doing::Copy) {
-            return Err(CannotMeasure::not_here(
-                "append, copy and trim work on files of their own; name a --dir in the place of a device",
-            ));
-        }
-        if job.doing.uses_up() {
-            return Ground::used_up(job, cx);
+        match (&cx.options.target, job.doing) {
+            (Some(_), Doing::Append | Doing::Copy) => {
+                return Err(CannotMeasure::not_here(
+                    "append and copy work on files of their own; name a --dir in the place of a device",
+                ));
+            }
+            (Some(target), Doing::Trim) => return Ground::discarded(job, cx, target),
+            (None, doing) if doing.uses_up() => return Ground::used_up(job, cx),
+            _ => {}
         }
         let filled = match job.verify {
             true => Filled::sealed(cx, job.cache, job.size)?,
@@ -75,6 +78,35 @@ impl Ground {
         })
     }
 
+    /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
+    fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<Ground, CannotMeasure> {
+        super::trim::check_device(target, &job.blocks)?;
+        let filled = Filled::for_one_case(cx, job.cache, job.size)?;
+        if !filled.known {
+            return Err(CannotMeasure::refused("trims destroy data, and this device may only be read"));
+        }
+        let part = filled.bytes / job.threads;
+        let part = part - part % CHUNK as u64;
+        let each = part - part % job.blocks.unit();
+        if each < job.blocks.largest() {
+            return Err(CannotMeasure::environment(format!(
+                "{} of the device hold no {} for each of {} threads; give a larger --size, or fewer --threads",
+                human(filled.bytes),
+                human(job.blocks.largest().max(CHUNK as u64)),
+                job.threads
+            )));
+        }
+        let extents = (0..job.threads).map(|thread| Extent { start: thread * part, ..extent(job, each) });
+        Ok(Ground {
+            extents: extents.collect(),
+            files: vec![vec![Arc::clone(&filled.file)]; job.threads as usize],
+            warnings: filled.warnings.clone(),
+            place: filled.place(cx.machine.storage.as_ref()),
+            known: true,
+            lender: None,
+        })
+    }
+
     /// Each thread has a file of its own, which it uses up and begins anew.
     fn used_up(job: &Job, cx: &Context<'_>) -> Result<Ground, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -93,7 +125,7 @@ impl Ground {
             super::trim::check(cx)?;
             for (thread, files) in files.iter().enumerate() {
                 let mut noise = Noise::new(cx.options.seed, &format!("trim {thread}"));
-                refill(&files[0], each, cx.options.until, &mut noise).map_err(cannot_fill)?;
+                refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
             }
         }
         let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
@@ -149,27 +181,28 @@ fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, Canno
     facts.file_size(Size::Exactly(bytes)).map_err(|e| environment(&e))?;
     let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
     let mut noise = Noise::new(cx.options.seed, "copy");
-    refill(&file, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
+    refill(&file, 0, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
     Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
 }
 
-/// Fills the first `bytes` of a file, or fills them anew.
+/// Fills `bytes` from `from` on, in whole chunks, or fills them anew.
 pub(super) fn refill(
     file: &Arc<TestFile>,
+    from: u64,
     bytes: u64,
     until: Option<Instant>,
     noise: &mut Noise,
 ) -> Result<(), FillError> {
-    let whole = bytes.next_multiple_of(super::fill::CHUNK as u64);
-    file.allocate(whole, End::Moves)?;
-    fill_within(file, Filling { until, ..Filling::of(whole) }, noise).map(|_| ())
+    let whole = bytes.next_multiple_of(CHUNK as u64);
+    file.allocate(from + whole, End::Moves)?;
+    fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
 }
 
 /// What begins a thread's file anew, for what uses it up.
 pub(super) fn renewal(
     job: &Job,
     file: &Arc<TestFile>,
-    bytes: u64,
+    extent: Extent,
     seed: u64,
     thread: usize,
 ) -> Option<Renew> {
@@ -179,7 +212,8 @@ pub(super) fn renewal(
         Doing::Trim => {
             let mut noise = Noise::new(seed, &format!("trim {thread} again"));
             Some(Box::new(move || {
-                refill(&file, bytes, None, &mut noise).map_err(|error| LoadError::Fill(error.to_string()))
+                refill(&file, extent.start, extent.bytes, None, &mut noise)
+                    .map_err(|error| LoadError::Fill(error.to_string()))
             }))
         }
         _ => None,

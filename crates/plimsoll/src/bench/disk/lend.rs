@@ -111,7 +111,7 @@ impl Lender {
                 }
                 let file = TestFile::create(&facts, self.own.cache()).map_err(|e| e.to_string())?;
                 let file = Arc::new(file);
-                refill(&file, self.bytes, until, &mut Noise::new(self.seed, "lent")).map_err(cannot)?;
+                refill(&file, 0, self.bytes, until, &mut Noise::new(self.seed, "lent")).map_err(cannot)?;
                 (file, self.bytes)
             }
         };
@@ -137,7 +137,7 @@ impl Lender {
             let filling = Filling { until, ..Filling::of(whole.min(most)) };
             return fill_within(&self.own, filling, &mut noise).map(|_| ());
         }
-        refill(&self.own, whole, until, &mut noise)
+        refill(&self.own, 0, whole, until, &mut noise)
     }
 
     /// Whether tools write to the case's own place.

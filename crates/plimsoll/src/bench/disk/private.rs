@@ -5,13 +5,12 @@
 //! (flock(2)) by whoever made it as long as it is in use, so that nobody removes another run's.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Every private directory's name begins so; a process id and 16 hexadecimal digits follow.
-const PREFIX: &str = "plimsoll-";
+use crate::leftover::{Held, NAMELESS, Registry, new_name};
 
 /// Why there is no such file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +49,16 @@ const CHANGED: Refusal =
     Refusal::Planted("something else was put in the place of its private directory; name another --dir");
 
 fn make(dir: &OwnedFd, flags: OFlags) -> Result<(OwnedFd, Option<LeftDirectory>), Refusal> {
-    let name = format!("{PREFIX}{}-{:016x}", std::process::id(), crate::random::number());
+    let name = new_name(NAMELESS);
+    let place = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).ok();
+    let mut held = Registry::here().zip(place.as_ref()).and_then(|(all, place)| all.enter(place, &name).ok());
     rustix::fs::mkdirat(dir, &name, Mode::RWXU)?;
+    if let Some((held, place)) = held.as_mut().zip(place) {
+        // What is entered as not yet made is removed only while it is empty.
+        let _ = held.made(&place.join(&name));
+    }
     let parent = dir.try_clone().map_err(|_| Errno::MFILE)?;
-    let mut left = LeftDirectory { parent, name, there: true };
+    let mut left = LeftDirectory { parent, name, there: true, _held: held };
     let own = enter(dir, &left.name)?;
     // Held until the file is open and the names are gone.
     rustix::fs::flock(&own, FlockOperation::NonBlockingLockExclusive).ok();
@@ -110,7 +115,7 @@ fn remove_left(dir: &OwnedFd) {
 
 fn is_private(name: &CStr) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let rest = name.to_str().ok().and_then(|name| name.strip_prefix(PREFIX));
+    let rest = name.to_str().ok().and_then(|name| name.strip_prefix(NAMELESS));
     rest.and_then(|rest| rest.split_once('-'))
         .is_some_and(|(process, random)| digits(process) && digits(random) && random.len() == 16)
 }
@@ -139,6 +144,8 @@ pub struct LeftDirectory {
     parent: OwnedFd,
     name: String,
     there: bool,
+    /// Its entry, by which a later start removes it after a kill.
+    _held: Option<Held>,
 }
 
 impl LeftDirectory {
@@ -177,7 +184,7 @@ mod tests {
 
     /// A directory as [`open`] makes it, with what a kill left in it.
     fn left(dir: &Path, data: Option<&str>) -> String {
-        let name = format!("{PREFIX}4711-{:016x}", crate::random::number());
+        let name = format!("{NAMELESS}4711-{:016x}", crate::random::number());
         let own = dir.join(&name);
         std::fs::create_dir(&own).expect("create");
         std::fs::set_permissions(&own, PermissionsExt::from_mode(0o700)).expect("chmod");
@@ -204,7 +211,7 @@ mod tests {
         let own = dir.path().join("plimsoll-left");
         std::fs::create_dir(&own).expect("create");
         std::fs::write(own.join(".nfs0001"), "as NFS leaves it").expect("write");
-        let mut left = LeftDirectory { parent, name: "plimsoll-left".to_owned(), there: true };
+        let mut left = LeftDirectory { parent, name: "plimsoll-left".to_owned(), there: true, _held: None };
         left.remove();
         assert_eq!(names(dir.path()), 1);
         std::fs::remove_file(own.join(".nfs0001")).expect("remove");
@@ -285,7 +292,7 @@ mod tests {
             while !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {
                 let entries = std::fs::read_dir(&place).expect("list").flatten();
                 for entry in entries
-                    .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+                    .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(NAMELESS.as_bytes()))
                 {
                     number += 1;
                     let moved = std::fs::rename(entry.path(), place.join(format!("moved-{number}"))).is_ok();

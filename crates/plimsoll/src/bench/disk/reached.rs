@@ -41,7 +41,9 @@ pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option
         return None;
     }
     if kind.is_one_at_a_time() {
-        return (wanted > 1).then(|| one_at_a_time(wanted, kind));
+        // What an engine of many transfers could do, it was asked for, where it was asked for.
+        let deeper = !matches!(job.kind, Kind::IoUring(_));
+        return (wanted > 1).then(|| one_at_a_time(wanted, kind, deeper));
     }
     if job.fixed.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
         return None;
@@ -53,12 +55,13 @@ pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option
     })
 }
 
-fn one_at_a_time(wanted: u64, kind: Kind) -> Warning {
+fn one_at_a_time(wanted: u64, kind: Kind, deeper: bool) -> Warning {
     Warning::Other {
         code: "depth-not-reached".to_owned(),
         text: format!(
-            "one transfer was in flight where {wanted} were asked: {} does one transfer at a time; io_uring does more",
-            kind.word()
+            "one transfer was in flight where {wanted} were asked: {} does one transfer at a time{}",
+            kind.word(),
+            if deeper { "; io_uring does more" } else { "" }
         ),
     }
 }

@@ -8,11 +8,10 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
-use rustix::process::{Resource, Signal, getrlimit};
+use rustix::process::{Resource, getrlimit};
 
 use super::dir::DirFacts;
 use super::filesystem::FileSystem;
@@ -122,7 +121,6 @@ impl TestFile {
     /// # Errors
     /// When the file system refuses it, or refuses direct I/O.
     pub fn create(facts: &DirFacts, cache: Cache) -> Result<Self, TargetError> {
-        survive_file_size_limit();
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before: whoever put a link into it since then wants something else written.
@@ -164,7 +162,6 @@ impl TestFile {
     /// # Errors
     /// It cannot be opened again (no /proc), or refuses direct I/O.
     pub fn of_device(device: &Arc<RawDevice>, cache: Cache) -> Result<Self, TargetError> {
-        survive_file_size_limit();
         let facts = DirFacts {
             path: device.name.clone().into(),
             mount: device.name.clone().into(),
@@ -252,6 +249,33 @@ impl TestFile {
         }
     }
 
+    /// Its length, or the size of the device.
+    ///
+    /// # Errors
+    /// What fstat(2) says.
+    pub fn len(&self) -> Result<u64, Errno> {
+        match self.kind {
+            // st_size of a block device is 0.
+            Kind::Device(_) => Ok(self.facts.available),
+            Kind::File => Ok(u64::try_from(rustix::fs::fstat(&self.file)?.st_size).unwrap_or(0)),
+        }
+    }
+
+    /// Frees a part of it: a hole of a file, a discarded range of a device (`BLKDISCARD`), which need not read as zeros.
+    ///
+    /// # Errors
+    /// What fallocate(2) or ioctl(2) says.
+    pub fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+        match self.kind {
+            Kind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            Kind::File => {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&self.file, hole, offset, bytes)
+            }
+        }
+    }
+
     /// Asks the device to keep what was written. A failure is final: the kernel may have dropped the data, and a
     /// second call would succeed without them.
     ///
@@ -332,15 +356,6 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
         file_system: facts.file_system.to_string(),
         mount: shown_bytes(facts.mount.as_os_str().as_encoded_bytes()),
     }
-}
-
-/// A write past RLIMIT_FSIZE kills by SIGXFSZ unless the signal is caught or ignored; then it fails with EFBIG.
-fn survive_file_size_limit() {
-    if plimsoll_metal::signal::is_ignored(Signal::XFSZ.as_raw()) {
-        return;
-    }
-    // What the flag says is not needed; a refused registration leaves the default, which is no wrong figure.
-    let _ = signal_hook::flag::register(Signal::XFSZ.as_raw(), Arc::new(AtomicBool::new(false)));
 }
 
 /// `O_EXCL` forbids that the file is ever given a name.
@@ -457,6 +472,9 @@ mod tests {
     #[ignore = "run by the test below, under a file size limit"]
     fn under_a_file_size_limit() {
         let Some(limit) = getrlimit(Resource::Fsize).current else { return };
+        // As the program does when it starts.
+        let unneeded = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unneeded).expect("register");
         let (_dir, facts) = directory();
         assert_eq!(facts.file_size_limit, Some(limit));
         let file = TestFile::create(&facts, Cache::Buffered).expect("create");

@@ -59,10 +59,15 @@ impl Outfit {
         };
         // `Job::of` has bounded both.
         let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
-        let opened = open_on(job.kind, &files, depth, block, access, clock)?;
-        let about =
-            About { kind: opened.engine.kind(), fell_back: opened.fell_back, remark: opened.engine.remark() };
-        let renew = files.first().and_then(|file| renewal(&job, file, extent.bytes, seed, thread));
+        let discards = job.doing == Doing::Trim && files.iter().any(|file| file.is_device());
+        let (kind, instead) = match job.kind {
+            Kind::IoUring(_) if discards => (Kind::Psync, Some("BLKDISCARD is a blocking call".to_owned())),
+            kind => (kind, None),
+        };
+        let opened = open_on(kind, &files, depth, block, access, clock)?;
+        let fell_back = instead.or(opened.fell_back);
+        let about = About { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
+        let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
         let per_thread = |per_second: f64| per_second / job.threads as f64;
         let schedule = job.offered.map(|o| {
             Schedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))

@@ -1,8 +1,18 @@
 //! Whether trims get through to the device.
 
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+
+use super::human;
+use super::raw::RawTarget;
+use super::source::Blocks;
 use crate::bench::Context;
+use crate::machine::Root;
+use crate::machine::disk::users;
+use crate::machine::mounts::DeviceNumber;
 use crate::machine::storage::Storage;
 use crate::sample::CannotMeasure;
+use crate::text::shown_bytes;
 
 /// Refuses to measure trims that would end in the file system.
 ///
@@ -14,6 +24,35 @@ pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     match refusal(storage, most) {
         Some(reason) => Err(CannotMeasure::not_here(reason)),
         None => Ok(()),
+    }
+}
+
+/// Refuses to measure trims that the device would not carry out.
+///
+/// # Errors
+/// `NotHere`, with what is missing.
+pub(super) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
+    let name = shown_bytes(target.device.as_os_str().as_bytes());
+    let about = std::fs::metadata(&target.device)
+        .map_err(|error| CannotMeasure::environment(format!("{name} cannot be looked at: {error}")))?;
+    let number = DeviceNumber::from_raw(about.rdev());
+    let of = |file: &str| users::queue_number(&Root::live(), number, file);
+    match unheeded(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {
+        Some(reason) => Err(CannotMeasure::not_here(reason)),
+        None => Ok(()),
+    }
+}
+
+/// Why a device would not carry out trims of multiples of `unit` bytes; `most` is the largest that it takes, `granularity` what
+/// it frees at a time (Documentation/ABI/stable/sysfs-block).
+fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
+    match (most, granularity) {
+        (Some(0), _) => Some(format!("{name} takes no trims (its discard_max_bytes is 0)")),
+        (_, Some(granularity)) if granularity > 0 && !unit.is_multiple_of(granularity) => Some(format!(
+            "{name} frees {} at a time (its discard_granularity) and may ignore less; give a --block that is a multiple",
+            human(granularity)
+        )),
+        _ => None,
     }
 }
 
@@ -66,5 +105,15 @@ mod tests {
         assert!(why(&["rw", "discard"], Some(0)).contains("discard_max_bytes"));
         assert!(why(&["rw"], Some(1 << 30)).contains("-o discard"));
         assert!(why(&["nodiscard"], None).contains("-o discard"));
+    }
+
+    #[test]
+    fn a_device_must_take_trims_of_that_size() {
+        let why = |unit, most, granularity| unheeded("/dev/x", unit, most, granularity).unwrap_or_default();
+        assert_eq!(why(4096, Some(1 << 30), Some(4096)), "");
+        assert_eq!(why(4096, None, None), "");
+        assert_eq!(why(4096, Some(1 << 30), Some(0)), "");
+        assert!(why(4096, Some(0), Some(0)).contains("takes no trims"));
+        assert!(why(4096, Some(1 << 30), Some(65536)).contains("frees 64 KiB at a time"));
     }
 }

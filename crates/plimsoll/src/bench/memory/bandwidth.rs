@@ -8,8 +8,8 @@ use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 use super::field::Layout;
 use super::passes::Passes;
 use super::site;
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits_in, last_level, least_total, pages, sizes};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
+use super::{fits_in, pages, sizes, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, place};
 use crate::case::{Case, nearest};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -49,7 +49,7 @@ impl Benchmark for Bandwidth {
             for pages in &pages {
                 for layout in &layouts {
                     for threads in &threads {
-                        for size in sizes(machine, group, &[default_size(machine, op, *threads)])? {
+                        for size in sizes(machine, group, &[default_size(machine, group, op, *threads)])? {
                             let mut case = Case::of(self.name())
                                 .with_word("op", op.name())
                                 .with_size("size", size)
@@ -72,6 +72,10 @@ impl Benchmark for Bandwidth {
             }
         }
         Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -171,14 +175,10 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Each thread's share of what counts as memory, or of what there is, if that is less; but never so little that all
-/// arrays together would not be well beyond the caches.
-fn default_size(machine: &Machine, op: StreamOp, threads: u64) -> u64 {
-    let threads = threads.max(1);
-    let share = |total: u64| total.div_ceil(threads).next_multiple_of(HUGE_PAGE);
-    let room = budget(machine).unwrap_or(u64::MAX) / threads / HUGE_PAGE * HUGE_PAGE;
-    let least = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
-    share(least_total(machine, op)).min(room).max(share(least))
+/// Each thread's share of what counts as memory, within what memory and time allow.
+fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::least(machine, &cpus, op.arrays()))
 }
 
 /// Whether the arrays and the gaps between them have room in `size`.

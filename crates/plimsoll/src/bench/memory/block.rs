@@ -9,9 +9,9 @@ use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
 use super::batches::{Batches, Fixed};
 use super::site;
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, budget, fits_in, last_level, pages, sizes};
+use super::{fits_in, pages, sizes, working_set};
 use crate::bench::fixed::{self, Scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, place};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -73,8 +73,9 @@ impl Benchmark for Block {
                 for block in &blocks {
                     for pages in &pages {
                         for threads in &threads {
-                            for size in sizes(machine, group, &[default_size(machine, op, *block, *threads)])?
-                            {
+                            let blocks = most_blocks(&amounts, op, *block, *threads);
+                            let usual = default_size(machine, group, op, *block, *threads, blocks);
+                            for size in sizes(machine, group, &[usual])? {
                                 has_room(op, *block, size)?;
                                 let case = Case::of(self.name())
                                     .with_word("op", name)
@@ -98,6 +99,10 @@ impl Benchmark for Block {
             }
         }
         Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -166,14 +171,36 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Each thread's share of what counts as memory, and room for some blocks; less where that does not fit.
-fn default_size(machine: &Machine, op: BlockOp, block: u64, threads: u64) -> u64 {
+/// The most blocks that a thread works on in a sample of a fixed amount; none where no amount is fixed.
+fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
+    let each = |asked: &Asked| {
+        let (key, value) = asked.amount.as_ref()?;
+        let amount = match value {
+            Value::Size(n) | Value::Count(n) => *n,
+            _ => return None,
+        };
+        let blocks = if *key == "volume" { amount / block.max(1) / op.regions() as u64 } else { amount };
+        let divided = asked.scaling.as_deref() == Some("strong");
+        Some(if divided { blocks.div_ceil(threads.max(1)) } else { blocks })
+    };
+    amounts.iter().filter_map(each).max()
+}
+
+/// Each thread's share of what counts as memory, and room for some blocks, as many as it works on; less where that does
+/// not fit.
+fn default_size(
+    machine: &Machine,
+    group: &Group,
+    op: BlockOp,
+    block: u64,
+    threads: u64,
+    blocks: Option<u64>,
+) -> u64 {
     let regions = op.regions() as u64;
-    let least = LEAST_BLOCKS.saturating_mul(block).saturating_mul(regions);
-    let memory = last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(regions);
-    let threads = threads.max(1);
-    let room = budget(machine).unwrap_or(u64::MAX) / threads / HUGE_PAGE * HUGE_PAGE;
-    memory.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(room).max(least)
+    let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
+    let least = blocks.saturating_mul(block).saturating_mul(regions);
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::least(machine, &cpus, regions)).max(least)
 }
 
 /// Whether a block fits into the region, which for a copy is half the size.
@@ -293,6 +320,16 @@ mod tests {
     fn prepared(case: &Case, machine: &Machine) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         Block.prepare(case, &Context { machine, options: &options, keep: &Keep::default() })
+    }
+
+    #[test]
+    fn a_region_has_no_more_large_blocks_than_a_thread_works_on() {
+        let size = |scaling: &str| {
+            let of = [("op", &["read-write"][..]), ("block", &["80M"]), ("threads", &["8"])];
+            ids(&[of[0], of[1], of[2], ("volume", &["1280M"]), ("scaling", &[scaling])])[0].clone()
+        };
+        assert!(size("strong").contains("size=160M"), "a block each: {}", size("strong"));
+        assert!(size("weak").contains("size=640M"), "eight each: {}", size("weak"));
     }
 
     #[test]

@@ -34,13 +34,13 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     }
 }
 
-/// The quickest of `kernels`; `lap` says what a pass of one took, of `passes` in each lap. `None` without kernels.
+/// The quickest of `kernels`; `lap` says what a pass of one took, where a lap has so many `passes`, or a part of one. `None` without kernels.
 ///
 /// # Errors
 /// What `lap` says.
 pub(super) fn quickest<E>(
     kernels: Vec<LoadedStream>,
-    passes: u64,
+    passes: f64,
     mut lap: impl FnMut(LoadedStream) -> Result<f64, E>,
 ) -> Result<Option<Chosen>, E> {
     let mut left: Vec<Chosen> =
@@ -52,7 +52,7 @@ pub(super) fn quickest<E>(
         }
         for one in &mut left {
             let seconds = lap(one.kernel)?;
-            spent += seconds * passes as f64;
+            spent += seconds * passes;
             one.pass_seconds = one.pass_seconds.min(seconds);
         }
         left.sort_by(|a, b| a.pass_seconds.total_cmp(&b.pass_seconds));
@@ -74,7 +74,7 @@ mod tests {
         let kernels = named(StreamOp::Copy, "best");
         let Some(best) = kernels.last().map(LoadedStream::variant) else { return };
         let mut laps = 0_u32;
-        let chosen = quickest(kernels, 1, |kernel| {
+        let chosen = quickest(kernels, 1.0, |kernel| {
             laps += 1;
             let seconds = if kernel.variant() == best { 1.0 } else { 1.04 };
             // Every third lap is disturbed.
@@ -89,7 +89,7 @@ mod tests {
         let count = kernels.len();
         let mut laps = 0;
         let mut pace = 1.0;
-        quickest(kernels, 1, |_| {
+        quickest(kernels, 1.0, |_| {
             laps += 1;
             pace *= 1.5;
             Ok::<f64, ()>(pace)
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn those_near_the_best_are_tried_again_while_it_takes_little_time() {
-        let laps = |pass_seconds: f64, passes: u64| {
+        let laps = |pass_seconds: f64, passes: f64| {
             let mut laps = BTreeMap::<String, usize>::new();
             quickest(named(StreamOp::Copy, "best"), passes, |kernel| {
                 *laps.entry(kernel.variant()).or_default() += 1;
@@ -110,8 +110,8 @@ mod tests {
             laps
         };
         // Equal kernels all stay.
-        assert!(laps(1e-3, 2).values().all(|laps| *laps == NEAR.len() + AGAIN));
-        assert!(laps(1e-3, 2000).values().all(|laps| *laps == NEAR.len()));
+        assert!(laps(1e-3, 2.0).values().all(|laps| *laps == NEAR.len() + AGAIN));
+        assert!(laps(1e-3, 2000.0).values().all(|laps| *laps == NEAR.len()));
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
                 assert_eq!(named(op, &kernel.variant()).len(), 1, "{}", kernel.variant());
             }
         }
-        let none = quickest(Vec::new(), 1, |_| Ok::<f64, ()>(1.0)).unwrap();
+        let none = quickest(Vec::new(), 1.0, |_| Ok::<f64, ()>(1.0)).unwrap();
         assert!(none.is_none());
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
 use super::broken;
-use super::lap::{Round, Schedule, Turn};
+use super::lap::{PASS, Round, Schedule, Turn};
 use super::site;
 use super::window::Span;
 use crate::sample::CannotMeasure;
@@ -56,6 +56,10 @@ pub(super) struct Fields {
     op: StreamOp,
     memory: Memory,
     tallies: Vec<Tally>,
+    /// Where in a pass all threads are, in parts of it.
+    at: u64,
+    /// The kernel that began it.
+    last: Option<LoadedStream>,
     /// Whether each thread has a CPU of its own, so that one off its CPU, or late, was disturbed.
     alone: bool,
 }
@@ -70,8 +74,11 @@ struct Tally {
     seed: u64,
     /// What each reading pass must return.
     checksum: u64,
-    /// Laps whose reading passes returned something else.
-    wrong_laps: u64,
+    /// What was read in the pass that is going on.
+    sum: u64,
+    /// Passes, or laps of them, that returned something else.
+    wrong: u64,
+    /// Whole passes.
     passes: u64,
     clock: Option<CoreClock>,
 }
@@ -124,11 +131,12 @@ impl Fields {
             let seed = shape.seed.wrapping_add(member.index as u64);
             site::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            Ok(Tally { seed, checksum, wrong_laps: 0, passes: 0, clock: CoreClock::calibrate().ok() })
+            let clock = CoreClock::calibrate().ok();
+            Ok(Tally { seed, checksum, sum: 0, wrong: 0, passes: 0, clock })
         });
         let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
         let tallies = tallies?;
-        Ok(Self { op: shape.op, memory, tallies, alone: shape.alone })
+        Ok(Self { op: shape.op, memory, tallies, at: 0, last: None, alone: shape.alone })
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
@@ -136,16 +144,28 @@ impl Fields {
         parts.into_iter().zip(&mut self.tallies).map(|(arrays, tally)| Field { arrays, tally }).collect()
     }
 
-    /// Passes of all threads, lap by lap.
+    /// Work of all threads, lap by lap, from where the last round ended.
     pub(super) fn round(
         &mut self,
         team: &mut Team,
         kernel: LoadedStream,
         schedule: Schedule,
     ) -> Result<Round, CannotMeasure> {
-        let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, schedule, member);
+        let (at, laps) = (self.at, schedule.laps(self.at));
+        let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, at, &laps, member);
         let turns = team.run_each(&mut self.fields(), work).map_err(broken)?;
-        Ok(Round::of_all(&turns, self.alone))
+        self.at = (at + laps.iter().sum::<u64>()) % PASS;
+        self.last = Some(kernel);
+        Ok(Round::of_all(&laps, &turns, self.alone))
+    }
+
+    /// Ends the pass that was begun, if one was.
+    pub(super) fn end_pass(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
+        let rest = PASS - self.at;
+        match self.last.filter(|_| rest < PASS) {
+            Some(kernel) => self.round(team, kernel, Schedule { parts: rest, per_lap: rest }).map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     /// Elements in one array of each thread, all threads together.
@@ -176,8 +196,9 @@ impl Fields {
         .map(Buffer::bytes)
     }
 
-    /// Checks every element and every sum; says which thread found what is wrong.
+    /// Ends the pass that was begun, and checks every element and every sum; says which thread found what is wrong.
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), String> {
+        self.end_pass(team).map_err(|e| e.reason)?;
         let checked = team.run_each(&mut self.fields(), |member, field| {
             field.verify().map_err(|why| format!("thread {} on CPU {}: {why}", member.index, member.cpu))
         });
@@ -186,25 +207,32 @@ impl Fields {
 }
 
 impl Field<'_> {
-    fn work(&mut self, kernel: LoadedStream, schedule: Schedule, member: Member<'_>) -> Turn {
+    fn work(&mut self, kernel: LoadedStream, mut at: u64, laps: &[u64], member: Member<'_>) -> Turn {
         let tally = &mut *self.tally;
-        let mut turn = Turn { passes: schedule.laps().collect(), spans: Vec::new(), clock_hz: None };
-        for passes in schedule.laps() {
+        let mut turn = Turn { spans: Vec::with_capacity(laps.len()), clock_hz: None };
+        for &lap in laps {
+            let mut part = self.arrays.part(at, at.saturating_add(lap));
+            let passes = (lap / PASS).max(1);
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
-            let sum = kernel.run(&mut self.arrays, passes);
+            let sum = kernel.run(&mut part, passes);
             turn.spans.push(Span::since(start, on_cpu));
-            tally.wrong_laps += u64::from(sum != tally.checksum.wrapping_mul(passes));
+            tally.sum = tally.sum.wrapping_add(sum);
+            at = (at + lap) % PASS;
+            if at == 0 {
+                tally.wrong += u64::from(tally.sum != tally.checksum.wrapping_mul(passes));
+                tally.passes += passes;
+                tally.sum = 0;
+            }
         }
-        tally.passes += schedule.passes;
         turn.clock_hz = tally.clock.as_ref().and_then(CoreClock::probe);
         turn
     }
 
     fn verify(&self) -> Result<(), String> {
-        let Tally { seed, wrong_laps, passes, .. } = *self.tally;
-        if wrong_laps > 0 {
-            return Err(format!("the sum of what was read was wrong in {wrong_laps} laps"));
+        let Tally { seed, wrong, passes, .. } = *self.tally;
+        if wrong > 0 {
+            return Err(format!("the sum of what was read was wrong {wrong} times"));
         }
         self.arrays.verify(seed, passes).map_err(|e| e.to_string())
     }

@@ -1,23 +1,32 @@
-//! Laps: passes of all threads, from the first one's start to the last one's end, and which of them count.
+//! Laps: what all threads do from the first one's start to the last one's end, and which of them count. Where a pass over
+//! the arrays takes longer than a lap, a lap is a window of it, and the next one goes on where it ended: what one wrote or
+//! read is out of the caches when it is its turn again, and an interruption costs a window and not a pass.
 
 use std::time::Duration;
 
+use plimsoll_metal::stream::Arrays;
+
 use super::window::{Span, Window};
+
+/// Parts of a pass.
+pub(super) const PASS: u64 = Arrays::PASS;
 
 /// Share of a lap that a thread may be off its CPU: above it there was more than an interrupt.
 pub(super) const OFF_CPU: f64 = 0.02;
 
-/// How many passes, and how many of them from one start to the next.
+/// How much is done, and how much of it from one common start to the next; in parts of a pass, of which a whole one has
+/// [`PASS`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Schedule {
-    pub(super) passes: u64,
+    pub(super) parts: u64,
     pub(super) per_lap: u64,
 }
 
-/// Passes from one common start.
+/// Work from one common start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
-    pub(super) passes: u64,
+    /// Parts of a pass.
+    pub(super) parts: u64,
     /// What they took all threads.
     pub(super) seconds: f64,
     /// The largest share of it that a thread was off its CPU.
@@ -26,8 +35,6 @@ pub(super) struct Lap {
 
 /// What one thread did.
 pub(super) struct Turn {
-    /// Passes of each lap.
-    pub(super) passes: Vec<u64>,
     /// When it worked in each lap.
     pub(super) spans: Vec<Span>,
     pub(super) clock_hz: Option<f64>,
@@ -49,31 +56,42 @@ pub(super) struct Counted {
 }
 
 impl Schedule {
-    /// The lengths of the laps: full ones, and what is left over.
-    pub(super) fn laps(self) -> impl Iterator<Item = u64> {
-        let per_lap = self.per_lap.max(1);
-        let rest = self.passes % per_lap;
-        (0..self.passes / per_lap).map(move |_| per_lap).chain((rest > 0).then_some(rest))
+    /// The lengths of the laps from part `at` of a pass on: windows of a pass, which end where it ends, or whole passes. A
+    /// pass that was begun is ended first where laps are whole passes.
+    pub(super) fn laps(self, at: u64) -> Vec<u64> {
+        let per_lap = if self.per_lap >= PASS { self.per_lap / PASS * PASS } else { self.per_lap.max(1) };
+        let (mut at, mut left, mut laps) = (at % PASS, self.parts, Vec::new());
+        if per_lap >= PASS {
+            laps.extend((at > 0).then(|| PASS - at));
+            at = 0;
+            left = left.next_multiple_of(PASS);
+        }
+        while left > 0 {
+            let lap = if per_lap >= PASS { per_lap.min(left) } else { per_lap.min(left).min(PASS - at) };
+            laps.push(lap);
+            at = (at + lap) % PASS;
+            left -= lap;
+        }
+        laps
     }
 }
 
 impl Round {
     /// The turns of all threads, which did the same laps; `alone` with a CPU for each.
-    pub(super) fn of_all(turns: &[Turn], alone: bool) -> Self {
+    pub(super) fn of_all(laps: &[u64], turns: &[Turn], alone: bool) -> Self {
         let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
         let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
-        let passes = turns.first().map(|turn| turn.passes.as_slice()).unwrap_or_default();
-        let laps = passes.iter().enumerate().filter_map(|(index, passes)| {
+        let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
             let spans: Vec<Span> = turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
             let Window { seconds, off_cpu } = Window::of(&spans, alone)?;
-            Some(Lap { passes: *passes, seconds, off_cpu })
+            Some(Lap { parts: *parts, seconds, off_cpu })
         });
         Self { laps: laps.collect(), clock_hz }
     }
 
     /// Passes of all laps.
-    pub(super) fn passes(&self) -> u64 {
-        self.laps.iter().map(|lap| lap.passes).sum()
+    pub(super) fn passes(&self) -> f64 {
+        self.laps.iter().map(|lap| lap.passes()).sum()
     }
 
     /// Time of all laps.
@@ -81,13 +99,13 @@ impl Round {
         self.laps.iter().map(|lap| lap.seconds).sum()
     }
 
-    /// The laps in which no thread was off its CPU for more than `tolerated`; without any, the least disturbed one.
+    /// The laps in which no thread was off its CPU for more than `tolerated`; without any, the least interrupted one.
     pub(super) fn counted(&self, tolerated: f64) -> Counted {
         let least = self.laps.iter().map(|lap| lap.off_cpu).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
         let mut counted = Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0 };
         for lap in self.laps.iter().filter(|lap| lap.off_cpu <= bound) {
-            counted.passes += lap.passes as f64;
+            counted.passes += lap.passes();
             counted.seconds += lap.seconds;
         }
         let all = self.seconds();
@@ -98,9 +116,28 @@ impl Round {
     }
 }
 
-/// How many passes take at least `seconds`; one or more. A timer that stood still during a pass left its time at 0.
-pub(super) fn passes_in(seconds: f64, pass_seconds: f64) -> u64 {
-    (seconds / pass_seconds.max(1e-9)).ceil().clamp(1.0, 1e12) as u64
+impl Lap {
+    /// Passes over the whole arrays.
+    pub(super) fn passes(&self) -> f64 {
+        self.parts as f64 / PASS as f64
+    }
+}
+
+/// How many parts of a pass take at least `seconds`: whole passes from one on, and at least one part. A timer that stood
+/// still during a pass left its time at 0.
+pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
+    let passes = (seconds / pass_seconds.max(1e-9)).clamp(0.0, 1e12);
+    let parts = (passes * PASS as f64).ceil().max(1.0) as u64;
+    if parts > PASS { parts.next_multiple_of(PASS) } else { parts }
+}
+
+/// How long a lap is that takes at least `seconds`: so many whole passes, or one of as many equal windows of a pass as there
+/// can be.
+pub(super) fn lap_of(seconds: f64, pass_seconds: f64) -> u64 {
+    match (pass_seconds / seconds).floor() {
+        windows if windows >= 1.0 => PASS.div_ceil((windows as u64).min(PASS)),
+        _ => parts_in(seconds, pass_seconds).next_multiple_of(PASS),
+    }
 }
 
 /// The share of the time that was not spent on the CPU.
@@ -117,16 +154,31 @@ mod tests {
     use proptest::prelude::*;
 
     fn lap(passes: u64, seconds: f64, off_cpu: f64) -> Lap {
-        Lap { passes, seconds, off_cpu }
+        Lap { parts: passes * PASS, seconds, off_cpu }
     }
 
     proptest! {
         #[test]
-        fn laps_add_up_and_differ_only_at_the_end(passes in 0_u64..10_000, per_lap in 0_u64..300) {
-            let laps: Vec<u64> = Schedule { passes, per_lap }.laps().collect();
-            prop_assert_eq!(laps.iter().sum::<u64>(), passes);
-            prop_assert!(laps.iter().rev().skip(1).all(|lap| *lap == per_lap.max(1)));
-            prop_assert!(laps.iter().all(|lap| *lap > 0));
+        fn windows_follow_one_another_and_never_cross_the_end_of_a_pass(
+            parts in 1_u64..5 * PASS, per_lap in PASS / 300..PASS, at in 0..PASS,
+        ) {
+            let laps = Schedule { parts, per_lap }.laps(at);
+            prop_assert_eq!(laps.iter().sum::<u64>(), parts);
+            let mut place = at;
+            for lap in laps {
+                prop_assert!(lap > 0 && lap <= per_lap && place + lap <= PASS);
+                place = (place + lap) % PASS;
+            }
+        }
+
+        #[test]
+        fn laps_of_whole_passes_end_a_pass_that_was_begun(passes in 1_u64..1000, per_lap in 1_u64..300, at in 0..PASS) {
+            let mut laps = Schedule { parts: passes * PASS, per_lap: per_lap * PASS }.laps(at);
+            if at > 0 {
+                prop_assert_eq!(laps.remove(0), PASS - at);
+            }
+            prop_assert_eq!(laps.iter().sum::<u64>(), passes * PASS);
+            prop_assert!(laps.iter().rev().skip(1).all(|lap| *lap == per_lap * PASS));
         }
     }
 
@@ -135,19 +187,19 @@ mod tests {
         let now = std::time::Instant::now();
         let ms = Duration::from_millis;
         let span = |from, to, off_cpu| Span { start: now + ms(from), end: now + ms(to), off_cpu };
-        let turn = |spans: Vec<Span>, hz| Turn { passes: vec![2, 1], spans, clock_hz: Some(hz) };
+        let turn = |spans: Vec<Span>, hz| Turn { spans, clock_hz: Some(hz) };
         let turns = [
             turn(vec![span(0, 1000, 0.5), span(2000, 2500, 0.0)], 2e9),
             turn(vec![span(0, 1500, 0.0), span(2100, 2600, 0.1)], 4e9),
         ];
-        let all = Round::of_all(&turns, true);
+        let all = Round::of_all(&[2 * PASS, PASS], &turns, true);
         assert_eq!(all.laps.first(), Some(&lap(2, 1.5, 0.5)));
         let late = all.laps[1];
         assert!((late.seconds - 0.6).abs() < 1e-9 && (late.off_cpu - 0.1 / 0.6).abs() < 1e-9, "{late:?}");
         assert_eq!(all.clock_hz, Some(3e9));
         assert!((all.seconds() - 2.1).abs() < 1e-9);
-        assert!((Round::of_all(&turns, false).laps[1].off_cpu - 0.1).abs() < 1e-12);
-        assert!(Round::of_all(&[], true).laps.is_empty());
+        assert!((Round::of_all(&[2 * PASS, PASS], &turns, false).laps[1].off_cpu - 0.1).abs() < 1e-12);
+        assert!(Round::of_all(&[], &[], true).laps.is_empty());
     }
 
     #[test]
@@ -165,11 +217,22 @@ mod tests {
     }
 
     #[test]
-    fn passes_last_at_least_as_long_as_asked() {
-        assert_eq!(passes_in(1e-3, 3e-4), 4);
-        assert_eq!(passes_in(1e-3, 1.0), 1);
-        assert_eq!(passes_in(1e-3, 0.0), 1_000_000);
-        assert_eq!(passes_in(f64::INFINITY, 1.0), 1_000_000_000_000);
+    fn what_is_done_lasts_at_least_as_long_as_asked() {
+        assert_eq!(parts_in(1e-3, 3e-4), 4 * PASS);
+        assert_eq!(parts_in(0.25, 1.0), PASS / 4);
+        assert_eq!(parts_in(1.0, 1.0), PASS);
+        assert_eq!(parts_in(1e-3, 0.0), 1_000_000 * PASS);
+        assert_eq!(parts_in(0.0, 1.0), 1);
+        assert_eq!(parts_in(f64::INFINITY, 1.0), 1_000_000_000_000 * PASS);
+    }
+
+    #[test]
+    fn a_pass_has_equal_windows() {
+        assert_eq!(lap_of(2e-3, 2e-3), PASS);
+        assert_eq!(lap_of(2e-3, 3.9e-3), PASS);
+        assert_eq!(lap_of(2e-3, 4e-3), PASS / 2);
+        assert_eq!(lap_of(2e-3, 1.9e-3), 2 * PASS);
+        assert_eq!(lap_of(2e-3, f64::INFINITY), 1);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 
 use super::site::{self, Site};
 use super::{
-    ASSUMED_LAST_LEVEL, HUGE_PAGE, Level, TIMES_LAST_LEVEL, answers, budget, fits_in, last_level, levels,
-    note_caches, note_nodes, note_pages, pages, pages_of, seed, sizes, team,
+    Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
+    pages, pages_of, seed, sizes, team, working_set,
 };
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place, placed};
 use crate::case::Case;
@@ -68,7 +68,7 @@ impl Benchmark for Latency {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = sizes(machine, group, &default_sizes(machine))?;
+        let sizes = sizes(machine, group, &default_sizes(machine, group))?;
         let (chases, groups, sites) = (chases(group)?, groups(group)?, site::sites(machine, group)?);
         let mut candidates = Vec::new();
         for pages in pages_of_chases(machine, group)? {
@@ -83,6 +83,10 @@ impl Benchmark for Latency {
             }
         }
         Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -107,13 +111,14 @@ impl Benchmark for Latency {
             note_pages(&mut facts, shape.pages, &resident);
             facts.achieved.insert("touched_bytes".to_owned(), Json::from(made.touched_bytes()));
             site::note(&mut facts, case, std::iter::once(made.memory()));
-            note_touched(&mut facts, &caches, size, made.touched_bytes());
+            note_touched(&mut facts, cx.machine, &caches, chase.cpus(), size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
             note_caches(&mut facts, cx.machine);
         }
         facts.achieved.insert("stride".to_owned(), Json::from(stride));
         note_nodes(&mut facts, cx.machine, case, chase.cpus());
+        note_effective(&mut facts, cx.machine, chase.cpus());
         let level = answers(cx.machine, chase.cpus(), size, 1);
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
         facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));
@@ -217,21 +222,23 @@ fn usual_cpu(machine: &Machine) -> usize {
 }
 
 /// Half of each cache that the first CPU has, and one size for memory.
-fn default_sizes(machine: &Machine) -> Vec<u64> {
-    let caches = levels(machine, usual_cpu(machine));
-    let mut sizes: Vec<u64> = caches.iter().map(|level| level.bytes / 2).collect();
-    sizes.push(memory_size(machine, &caches));
+fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
+    let cpu = usual_cpu(machine);
+    let last = working_set::last_level(machine, &[cpu]);
+    let own = |level: Level| level.bytes.min(last) / 2;
+    let memory = memory_size(machine, group);
+    let mut sizes: Vec<u64> =
+        levels(machine, cpu).into_iter().map(own).filter(|size| *size < memory).collect();
+    sizes.dedup();
+    sizes.push(memory);
     sizes
 }
 
 /// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
-/// would take too long to set up or does not fit, but never less than so many times all last-level caches.
-fn memory_size(machine: &Machine, caches: &[Level]) -> u64 {
-    let own = caches.last().map_or(ASSUMED_LAST_LEVEL, |last| last.bytes);
-    let lines = own.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
-    let least = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
-    let room = budget(machine).unwrap_or(u64::MAX) / HUGE_PAGE * HUGE_PAGE;
-    lines.min(LARGEST_DEFAULT).min(room).max(least)
+/// would take too long to set up or does not fit.
+fn memory_size(machine: &Machine, group: &Group) -> u64 {
+    let lines = working_set::least(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
+    working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
 /// How a chase of this size is laid out, and how alike its slices are.
@@ -251,15 +258,22 @@ struct Layout {
 }
 
 /// A remark where the size is beyond the caches but the lines that are touched are not.
-fn note_touched(facts: &mut Facts, caches: &[Level], size: u64, touched: u64) {
-    let Some(last) = caches.last() else { return };
-    if size > last.bytes && touched < last.bytes.saturating_mul(TIMES_LAST_LEVEL) {
+fn note_touched(
+    facts: &mut Facts,
+    machine: &Machine,
+    caches: &[Level],
+    cpus: &[usize],
+    size: u64,
+    touched: u64,
+) {
+    let bytes = working_set::last_level(machine, cpus);
+    if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
         let text = format!(
             "the {} of lines touched are less than {TIMES_LAST_LEVEL} × the last-level cache ({}): it may have answered \
              in part; give a --size of {} for memory alone",
             format_size(touched),
-            format_size(last.bytes),
-            format_size(last.bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64))
+            format_size(bytes),
+            format_size(bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64))
         );
         facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
     }

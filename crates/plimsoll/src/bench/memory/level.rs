@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 
-use super::beyond_caches;
+use super::working_set;
 
 /// A level of the memory hierarchy, as seen from one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64)
     let total = size.saturating_mul(cpus.len() as u64);
     match (answering(machine, cpus, size), last) {
         (Some(level), _) => Answers::Cache(level),
-        (None, _) if beyond_caches(machine, total, arrays) => Answers::Memory,
+        (None, _) if total >= working_set::least(machine, cpus, arrays) => Answers::Memory,
         (None, None) => Answers::Unknown,
         (None, Some(last)) => Answers::CacheAndMemory(last.number),
     }

@@ -13,7 +13,7 @@ use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
 use super::latency::Latency;
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, last_level, pages, pages_of, seed, sizes};
+use super::{HUGE_PAGE, broken, fits, pages, pages_of, seed, sizes, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -78,7 +78,7 @@ impl Benchmark for LoadedLatency {
         for op in group.words("op", &["read"]) {
             find(&op)?;
             for pages in pages(machine, group)? {
-                for size in sizes(machine, group, &[default_size(machine)?])? {
+                for size in sizes(machine, group, &[default_size(machine, group)?])? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)
@@ -100,6 +100,10 @@ impl Benchmark for LoadedLatency {
             }
         }
         Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -124,8 +128,8 @@ fn unloaded(case: &Case) -> Case {
 }
 
 /// The largest size that `memory.latency` takes by itself: memory.
-fn default_size(machine: &Machine) -> Result<u64, String> {
-    let candidates = Latency.cases(machine, &Group::default())?;
+fn default_size(machine: &Machine, group: &Group) -> Result<u64, String> {
+    let candidates = Latency.cases(machine, &Group { budget: group.budget, ..Group::default() })?;
     Ok(candidates.iter().filter_map(|candidate| candidate.case.number("size")).max().unwrap_or(1 << 30))
 }
 
@@ -191,11 +195,15 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     }
 }
 
-/// What each loading thread goes through: all together so many times the last-level caches.
+/// What each loading thread goes through: all together so many times the last-level caches, within what there is.
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
-    let all = last_level(machine).saturating_mul(TIMES_LAST_LEVEL);
-    all.div_ceil(loading).next_multiple_of(HUGE_PAGE).max(LEAST_REGION)
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    let all = working_set::least(machine, &cpus, 1);
+    // The chase beside it may have half of what is there.
+    let quarter = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 4 / loading);
+    let share = working_set::share(machine, &Group::default(), loading, all);
+    share.min(quarter / HUGE_PAGE * HUGE_PAGE).max(LEAST_REGION)
 }
 
 /// The chase and the load.
@@ -440,7 +448,13 @@ mod tests {
         assert_eq!(candidates[0].feasible, Err(alone));
         machine.cpu.allowed = "0-1".parse().unwrap();
         machine.memory.available_bytes = Some(512 << 20);
-        let no_room = why(&machine, &["2"]);
+        assert_eq!(
+            LoadedLatency.cases(&machine, &Group::default()).unwrap()[0].feasible,
+            Ok(()),
+            "a default fits"
+        );
+        let asked = LoadedLatency.cases(&machine, &group(&[("threads", &["2"]), ("size", &["1G"])])).unwrap();
+        let no_room = asked[0].feasible.clone().unwrap_err();
         assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
         assert!(error(&[("op", &["triad"])]).contains("choose among read, write, read-write"));

@@ -6,6 +6,7 @@ mod bandwidth;
 mod batches;
 mod block;
 mod choose;
+mod effective;
 mod field;
 mod lap;
 mod latency;
@@ -15,6 +16,7 @@ mod numa;
 mod passes;
 mod site;
 mod window;
+mod working_set;
 
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_metal::stream::StreamOp;
@@ -73,7 +75,8 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>,
 
 /// Powers of two from 4 KiB to eight times the last-level caches.
 fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
-    let end = last_level(machine).saturating_mul(8).clamp(4096, 1 << 50);
+    let end =
+        machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL).saturating_mul(8).clamp(4096, 1 << 50);
     std::iter::successors(Some(4096_u64), |size| size.checked_mul(2)).take_while(move |size| *size <= end)
 }
 
@@ -145,35 +148,22 @@ fn page_name(pages: Pages) -> &'static str {
     }
 }
 
-/// The last-level caches of all CPUs that may be used, in bytes; assumed where unknown.
-fn last_level(machine: &Machine) -> u64 {
-    machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL)
-}
-
-/// Bytes that the arrays of all threads must have together for `op` to count as memory: each array, over all threads, so
-/// many times the last-level caches.
-///
-/// It is not enough that all arrays together are: what non-temporal stores write never gets into a cache, so that the
-/// arrays read have it to themselves (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384, 88 with
-/// 1.5 GiB).
-fn least_total(machine: &Machine, op: StreamOp) -> u64 {
-    last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(op.arrays())
-}
-
-/// Whether working sets of `arrays` arrays and `total` bytes in all are large enough to count as memory.
-fn beyond_caches(machine: &Machine, total: u64, arrays: u64) -> bool {
-    total >= last_level(machine).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
-}
-
 /// What answers in a case of `memory.bandwidth`.
 pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
     let arrays = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).map_or(1, StreamOp::arrays);
     answers(machine, &placed(machine, case), case.number("size").unwrap_or(0), arrays)
 }
 
-/// Whether so many bytes, over all threads, are memory and not caches.
-pub(crate) fn is_memory(machine: &Machine, bytes: u64) -> bool {
-    bytes >= last_level(machine).saturating_mul(TIMES_LAST_LEVEL)
+/// The last-level caches that the threads of a case have, in bytes, as far as they are known.
+pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
+    let cpus = placed(machine, case);
+    machine.cpu.last_level_of(&cpus.iter().copied().collect())?;
+    Some(working_set::last_level(machine, &cpus))
+}
+
+/// Whether so many bytes, over all threads of a case, are memory and not caches.
+pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
+    bytes >= working_set::least_of(machine, case, 1)
 }
 
 /// A remark where the size of the caches is not known, so that what was measured may be a cache.
@@ -184,6 +174,19 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
             format_size(ASSUMED_LAST_LEVEL)
         );
         facts.warnings.push(Warning::Other { code: "caches-unknown".to_owned(), text });
+    }
+}
+
+/// Says how much of a large cache there really is, where that was measured.
+fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
+    let Some(first) = cpus.first() else { return };
+    let (Some(effective), Some(last)) = (machine.cpu.effective_cache, levels(machine, *first).pop()) else {
+        return;
+    };
+    if effective.bytes < last.bytes {
+        let text =
+            format!("{} of {} MiB L{} as measured", effective.bytes >> 20, last.bytes >> 20, last.number);
+        facts.achieved.insert("effective_cache".to_owned(), Json::from(text));
     }
 }
 
@@ -213,6 +216,11 @@ pub(crate) fn reserve(available: u64) -> u64 {
 /// Bytes that may be taken: what system and control group have left, less the reserve. `None` where unknown.
 pub(crate) fn budget(machine: &Machine) -> Option<u64> {
     machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
+}
+
+/// Measures how much of a large cache there is, where that is not known yet.
+fn look(machine: &mut Machine) {
+    machine.cpu.effective_cache = machine.cpu.effective_cache.or_else(|| effective::look(machine));
 }
 
 /// Bytes for people.

@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use super::lap::OFF_CPU;
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
-use super::{HUGE_PAGE, TIMES_LAST_LEVEL, broken, fits, pages, pages_of, seed, team_on};
+use super::{broken, fits, pages, pages_of, seed, team_on, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -33,7 +33,7 @@ const GROUP: u64 = 64 * 4096;
 /// Bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
 /// Memory of a node when its caches are not known, and the most by default.
-const ASSUMED_CACHE: u64 = 64 << 20;
+const ASSUMED_CACHE: u64 = 256 << 20;
 const MOST: u64 = 2 << 30;
 /// A slice of a pair's time; of several the median counts, so that an interrupt does not.
 const SLICE: Duration = Duration::from_millis(2);
@@ -77,7 +77,7 @@ impl Benchmark for Numa {
                 ));
             }
             for pages in pages(machine, group)? {
-                for size in super::sizes(machine, group, &[default_size(machine, &op)])? {
+                for size in super::sizes(machine, group, &[default_size(machine, group, &op)])? {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)
@@ -89,6 +89,10 @@ impl Benchmark for Numa {
             }
         }
         Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -128,26 +132,16 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 }
 
 /// What is beyond the caches of the CPUs of one node: for a chase by the lines that it touches.
-fn default_size(machine: &Machine, op: &str) -> u64 {
-    let one = with_cpus(machine).into_iter().map(|row| caches(machine, &row.cpus)).max();
-    let all = one.unwrap_or(ASSUMED_CACHE).saturating_mul(TIMES_LAST_LEVEL);
+fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
+    let one = with_cpus(machine).into_iter().map(|row| working_set::least(machine, &row.cpus, 1)).max();
+    let all = one.unwrap_or(ASSUMED_CACHE);
     let bytes = if op == "latency" { all.saturating_mul(STRIDE / 64).min(MOST.max(all)) } else { all };
-    bytes.next_multiple_of(HUGE_PAGE)
-}
-
-/// The distinct last-level caches of these CPUs.
-fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
-    let mut seen = std::collections::BTreeSet::new();
-    let last = |cpu: &usize| (1..=4).rev().find_map(|level| machine.cpu.cache_of(*cpu, level));
-    let sizes = cpus.iter().filter_map(|cpu| {
-        let cache = last(cpu)?;
-        let instance = cache.instances.iter().find(|set| set.contains(*cpu)).map(ToString::to_string);
-        seen.insert((cache.level, instance)).then_some(cache.size_bytes).flatten()
-    });
-    match sizes.sum() {
-        0 => ASSUMED_CACHE,
-        bytes => bytes,
-    }
+    working_set::share(
+        machine,
+        group,
+        with_memory(machine).len() as u64,
+        bytes.saturating_mul(with_memory(machine).len() as u64),
+    )
 }
 
 /// A node whose CPUs work.

@@ -1,7 +1,8 @@
 //! Passes over arrays on every thread: the prepared case of `memory.bandwidth`.
 //!
-//! A sample is cut into laps of a few milliseconds, each from the first thread's start to the last one's
-//! end. A lap in which a thread was off its CPU is set aside: it says nothing about memory.
+//! A sample is cut into laps of a few milliseconds, each from the first thread's start to the last one's end: whole passes,
+//! or windows of one that roll through the arrays. A lap in which a thread was off its CPU is excluded: it says nothing
+//! about memory.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +12,11 @@ use serde_json::Value as Json;
 
 use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
-use super::lap::{OFF_CPU, Round, Schedule, passes_in};
+use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::site;
 use super::{
-    Answers, TIMES_LAST_LEVEL, answers, last_level, least_total, note_caches, note_nodes, note_pages,
-    pages_of, seed, team,
+    Answers, HUGE_PAGE, TIMES_LAST_LEVEL, answers, note_caches, note_effective, note_nodes, note_pages,
+    pages_of, seed, team, working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
@@ -30,8 +31,10 @@ use crate::warning::Warning;
 const TRIAL_SECONDS: f64 = 1e-3;
 /// The same where threads share CPUs, and waking them all takes milliseconds.
 const SHARED_TRIAL_SECONDS: f64 = 20e-3;
-/// Where such a lap is not reached by so many passes, they take no time.
-const MOST_TRIAL_PASSES: u64 = 1 << 24;
+/// The first look at what a pass takes: this part of one.
+const FIRST_LOOK: u64 = PASS >> 8;
+/// Where such a lap is not reached by so much work, it takes no time.
+const MOST_TRIAL: u64 = PASS << 24;
 /// The least that a lap lasts: a hundred times what waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
 
@@ -70,7 +73,8 @@ impl Passes {
         site::note(&mut facts, case, fields.memory());
         let level = answers(cx.machine, team.cpus(), size, op.arrays());
         facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
-        note_level(&mut facts, cx.machine, op, level);
+        note_effective(&mut facts, cx.machine, team.cpus());
+        note_level(&mut facts, cx.machine, op, team.cpus(), level);
         facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
         let apart = Apart::of(cx.machine, case, team.cpus());
         Ok(Self { team, fields, op, chosen: None, alone, apart, facts })
@@ -80,27 +84,33 @@ impl Passes {
     pub(super) fn choose(&mut self, variant: &str) -> Result<(), CannotMeasure> {
         let kernels = choose::named(self.op, variant);
         let least = if self.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
-        let mut passes = 1;
+        let mut per_lap = FIRST_LOOK;
         if let Some(first) = kernels.first() {
-            let mut took = |passes| -> Result<f64, CannotMeasure> {
-                let schedule = Schedule { passes, per_lap: passes };
-                Ok(self.fields.round(&mut self.team, *first, schedule)?.seconds())
+            let mut took = |per_lap| -> Result<f64, CannotMeasure> {
+                let schedule = Schedule { parts: per_lap, per_lap };
+                let round = self.fields.round(&mut self.team, *first, schedule)?;
+                // The last lap: a pass that was begun is ended before whole ones.
+                Ok(round.laps.last().map_or(0.0, |lap| lap.seconds / lap.passes()))
             };
-            let mut last = took(passes)?;
-            while last < least && passes < MOST_TRIAL_PASSES {
-                passes *= 4;
-                last = took(passes)?;
+            let passes = |parts: u64| parts as f64 / PASS as f64;
+            let mut pass_seconds = took(per_lap)?;
+            while pass_seconds * passes(per_lap) < least && per_lap < MOST_TRIAL {
+                per_lap *= 4;
+                pass_seconds = took(per_lap)?;
             }
-            passes = passes_in(least, last / passes as f64);
+            per_lap = lap_of(least, pass_seconds);
         }
         let (fields, team) = (&mut self.fields, &mut self.team);
+        let passes = per_lap as f64 / PASS as f64;
         let quickest = choose::quickest(kernels, passes, |kernel| {
-            let round = fields.round(team, kernel, Schedule { passes, per_lap: passes })?;
-            Ok::<f64, CannotMeasure>(round.seconds() / passes as f64)
+            let round = fields.round(team, kernel, Schedule { parts: per_lap, per_lap })?;
+            Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
         })?;
         let chosen = quickest.ok_or_else(|| {
             CannotMeasure::not_here(format!("no variant '{variant}' of {} runs here", self.op))
         })?;
+        // Samples of one amount are alike then.
+        self.fields.end_pass(&mut self.team)?;
         self.chosen = Some(chosen);
         self.facts.achieved.insert("variant".to_owned(), Json::from(chosen.kernel.variant()));
         let each = self.fields.elements() / self.fields.threads().max(1) as u64;
@@ -110,13 +120,18 @@ impl Passes {
     }
 
     fn round(&mut self, chosen: Chosen, amount: Amount, program: u64) -> Result<Round, CannotMeasure> {
-        let passes = match amount {
-            Amount::Work(bytes) => (bytes as f64 / program as f64).round().clamp(1.0, 1e12) as u64,
-            Amount::Seconds(wanted) => passes_in(wanted, chosen.pass_seconds),
+        let lap = lap_of(LAP_SECONDS, chosen.pass_seconds);
+        let parts = match amount {
+            Amount::Work(bytes) => {
+                let parts = (bytes as f64 / program as f64 * PASS as f64).round().clamp(1.0, 1e18) as u64;
+                // Laps of whole passes have whole passes to do.
+                if lap > PASS { parts.div_ceil(PASS) * PASS } else { parts }
+            }
+            Amount::Seconds(wanted) => parts_in(wanted, chosen.pass_seconds),
         };
         // Threads that share CPUs come one after the other, and waking them takes longer than a lap: once for a sample.
-        let per_lap = if self.alone { passes_in(LAP_SECONDS, chosen.pass_seconds) } else { passes };
-        self.fields.round(&mut self.team, chosen.kernel, Schedule { passes, per_lap })
+        let per_lap = if self.alone { lap } else { parts };
+        self.fields.round(&mut self.team, chosen.kernel, Schedule { parts, per_lap })
     }
 }
 
@@ -135,7 +150,7 @@ impl Prepared for Passes {
         let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
         Ok(Sample {
             elapsed: round.seconds(),
-            work: Some(program.saturating_mul(round.passes())),
+            work: Some((program as f64 * round.passes()).round() as u64),
             values: [("program".to_owned(), rate(program)), ("bus".to_owned(), rate(bus))].into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
@@ -180,13 +195,14 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
 
 /// A remark where the arrays are beyond the caches and yet too small for the figure to be one of memory. What fits in a
 /// cache is named by its level, and claims nothing else.
-fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, level: Answers) {
+fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
     if let Answers::CacheAndMemory(_) = level {
+        let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);
         let text = format!(
-            "all arrays together are less than the {} with which each is {TIMES_LAST_LEVEL} × the last-level caches \
-             ({}): caches answered in part; leave --size out to measure memory",
-            format_size(least_total(machine, op)),
-            format_size(last_level(machine))
+            "all arrays together are less than the size with which each is {TIMES_LAST_LEVEL} × the last-level caches \
+             ({}): caches answered in part; give a --size of {} for memory alone",
+            format_size(working_set::last_level(machine, cpus)),
+            format_size(each.next_multiple_of(HUGE_PAGE)),
         );
         facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
     }

@@ -42,14 +42,14 @@ fn prepared(
 }
 
 #[test]
-fn each_array_over_all_threads_is_four_times_all_last_level_caches() -> Result<(), Fault> {
+fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Result<(), Fault> {
     let zen4 = ids(&Bandwidth, &machine("firecracker-zen4")?, &Group::default());
     assert_eq!(zen4.len(), 6);
     assert_eq!(zen4[0], "memory.bandwidth/op=read/size=128M/variant=best/pages=thp/threads=1");
     assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=192M/variant=best/pages=thp/threads=2");
-    // Eight caches of 32 MiB; transparent huge pages are off.
+    // Eight caches of 32 MiB, of which one thread has one; transparent huge pages are off.
     let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
-    assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=2G/variant=best/pages=4k/threads=1");
+    assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=256M/variant=best/pages=4k/threads=1");
     Ok(())
 }
 
@@ -59,8 +59,8 @@ fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result
     let sizes = ["16K", "512K", "16M", "512M"];
     assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
     let epyc = ids(&Latency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
-    // One CPU uses one of the eight caches, but the size is above four times all of them.
-    assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=1G/pages=thp"));
+    // One CPU uses one of the eight caches.
+    assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=512M/pages=thp"));
     Ok(())
 }
 
@@ -112,20 +112,50 @@ fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
 }
 
 #[test]
-fn defaults_shrink_to_what_is_free_but_not_into_the_caches() -> Result<(), Fault> {
+fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(), Fault> {
     let mut machine = machine("firecracker-zen4")?;
     let one = list("threads", ["1"]);
     let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
-    machine.memory.available_bytes = Some(385 * MIB);
-    let candidate = triad(&machine);
-    assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(288 * MIB), true));
-    assert_eq!(answers_case(&machine, &candidate.case), Answers::CacheAndMemory(3), "so it is marked");
-    machine.memory.available_bytes = Some(160 * MIB);
-    let candidate = triad(&machine);
-    assert_eq!(candidate.case.number("size"), Some(128 * MIB));
-    assert!(candidate.feasible.unwrap_err().reason.starts_with("needs 1 × 128 MiB of memory"));
+    for (available, wanted, level) in
+        [(GIB, 384, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 10, Answers::Cache(3))]
+    {
+        machine.memory.available_bytes = Some(if available == GIB { GIB } else { available * MIB });
+        let candidate = triad(&machine);
+        assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(wanted * MIB), true));
+        assert_eq!(answers_case(&machine, &candidate.case), level, "so it is marked");
+    }
     let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
-    assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(128 * MIB), false));
+    assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(10 * MIB), true));
+    Ok(())
+}
+
+/// Machines of all sizes, told of caches of all sizes.
+#[test]
+fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
+    let mut machine = machine("epyc-7543-nps4")?;
+    let group = Group { budget: Some(42.0), ..Group::default() };
+    for available in [256 * MIB, GIB, 4 * GIB, 2048 * GIB] {
+        for cache in [MIB, 32 * MIB, 480 * MIB, 2 * GIB] {
+            machine.memory.available_bytes = Some(available);
+            machine.memory.transparent_huge_pages = Some("always".to_owned());
+            machine
+                .cpu
+                .caches
+                .iter_mut()
+                .for_each(|c| c.size_bytes = c.size_bytes.map(|b| b.max(cache * u64::from(c.level == 3))));
+            for benchmark in [&Bandwidth as &dyn Benchmark, &Latency, &Block] {
+                for Candidate { case, feasible } in benchmark.cases(&machine, &group)? {
+                    let bytes = case.number("size").unwrap() * case.threads() as u64;
+                    assert!(
+                        feasible.is_ok() && bytes <= (available / 2).max(case.threads() as u64 * HUGE_PAGE),
+                        "{case}"
+                    );
+                    let each = case.number("size").unwrap() as f64;
+                    assert!(each <= 600.0 * MIB as f64, "{case}: too much to set up in time");
+                }
+            }
+        }
+    }
     Ok(())
 }
 

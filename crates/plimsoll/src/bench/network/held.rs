@@ -34,6 +34,8 @@ pub(super) struct Held {
     /// What arrived up and down, in each transfer.
     up: Vec<f64>,
     down: Vec<f64>,
+    /// The first sample, which warms up, is over.
+    warm: bool,
 }
 
 /// One bound of one direction.
@@ -80,6 +82,14 @@ impl Held {
         };
         self.up.push(up);
         self.down.push(down);
+    }
+
+    /// A sample has ended. The first one warms up: what came in it is no part of the figure.
+    pub(super) fn sampled(&mut self) {
+        if !self.warm {
+            self.forget();
+        }
+        self.warm = true;
     }
 
     /// What came so far was of another state.
@@ -258,6 +268,18 @@ mod tests {
         let usual = welcome(100_000_000_000, Shaping::default());
         let held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&usual));
         assert_eq!(condition(&held, SERVER_CAP), None);
+    }
+
+    #[test]
+    fn what_came_while_it_warmed_up_is_no_part_of_the_figure() {
+        let server = welcome(50_000_000, Shaping::default());
+        let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
+        for came in [20e6, 49e6, 49e6] {
+            held.came(&[came]);
+            held.sampled();
+        }
+        assert_eq!(codes(&held), ["server-cap"]);
+        assert_eq!(held.carried(), 49e6);
     }
 
     #[test]

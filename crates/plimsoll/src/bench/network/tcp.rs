@@ -215,8 +215,8 @@ impl Streams {
         self.far_end.transfer(work, &self.message, &self.placement.near)
     }
 
-    /// One transfer and its figures; true where too much of a burst was in it.
-    fn measured(&mut self, work: &wire::Tcp) -> Result<(Sample, bool), CannotMeasure> {
+    /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
+    fn measured(&mut self, work: &wire::Tcp) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
         let ways = checked(work, &outcome)?;
@@ -228,12 +228,13 @@ impl Streams {
         if let Some(rates) = &judged {
             judge(&mut sample, rates.iter().sum(), f64::from(work.message) * 8.0);
         }
-        self.held.came(&judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect()));
+        let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
         let sent = ways.iter().map(|way| way.sent.bytes).min();
         if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent) {
             fixed.moved(sent / u64::from(work.message));
         }
-        Ok((sample, self.watch.is_spoilt(&all)))
+        let spoilt = self.watch.is_spoilt(&all);
+        Ok((sample, came, spoilt))
     }
 
     /// Looks for a token bucket in what has come so far.
@@ -357,20 +358,22 @@ impl Prepared for Streams {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
         let work = wire::Tcp { amount, ..self.work.clone() };
-        let (mut sample, mut spoilt) = self.measured(&work)?;
+        let (mut sample, mut came, mut spoilt) = self.measured(&work)?;
         let found = self.look();
         if found {
             self.held.forget();
         }
         for _ in 0..AGAIN {
             if found && !sample.renewed || spoilt {
-                (sample, spoilt) = self.measured(&work)?;
+                (sample, came, spoilt) = self.measured(&work)?;
                 sample.renewed = found;
             }
         }
         self.watch.judged(spoilt);
+        self.held.came(&came);
         sample.conditions.more.extend(self.path.conditions());
         sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        self.held.sampled();
         Ok(sample)
     }
 

@@ -1,7 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use super::super::{Held, new_name};
+use super::super::{Held, PREFIX, REPAIR, Unfinished, new_name, unfinished_name};
 use super::*;
 
 struct Place {
@@ -21,7 +21,7 @@ fn place() -> Place {
 impl Place {
     /// A directory with a file and a directory in it, and its entry.
     fn made(&self) -> (PathBuf, Held) {
-        let name = new_name();
+        let name = new_name(PREFIX);
         let path = self.parent.join(&name);
         let mut held = self.registry.enter(&self.parent, &name).unwrap();
         std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path).unwrap();
@@ -152,7 +152,7 @@ fn entries_that_say_nothing_are_left_alone_while_they_are_young() {
 fn killed_between_entry_and_directory_nothing_or_an_empty_one_goes() {
     let place = place();
     for made in [false, true] {
-        let name = new_name();
+        let name = new_name(PREFIX);
         let held = place.registry.enter(&place.parent, &name).unwrap();
         if made {
             std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
@@ -173,7 +173,7 @@ fn a_registry_that_others_may_enter_is_not_used() {
     place.killed(held);
     std::fs::set_permissions(&place.registry.directory, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(place.registry.reap(), Reaped::default());
-    assert!(left.exists() && place.registry.enter(&place.parent, &new_name()).is_err());
+    assert!(left.exists() && place.registry.enter(&place.parent, &new_name(PREFIX)).is_err());
 }
 
 #[test]
@@ -199,4 +199,52 @@ fn what_is_mounted_on_a_name_is_not_entered() {
     std::fs::create_dir(place.parent.join("below")).unwrap();
     assert_eq!(stays_on_its_mount(parent.as_fd(), "below"), Ok(()));
     assert_eq!(stays_on_its_mount(parent.as_fd(), "none"), Err(Errno::NOENT));
+}
+
+#[test]
+fn files_that_were_not_finished_are_removed_and_nothing_else_of_their_name() {
+    let place = place();
+    let entered = |change: &dyn Fn(&Path)| {
+        let name = unfinished_name();
+        let mut held = place.registry.enter(&place.parent, &name).unwrap();
+        let path = place.parent.join(name);
+        std::fs::write(&path, "half a document").unwrap();
+        held.made(&path).unwrap();
+        change(&path);
+        place.killed(held);
+        let gone = place.registry.reap().removed == [path.display().to_string()];
+        assert_eq!(gone, path.symlink_metadata().is_err());
+        gone
+    };
+    assert!(entered(&|_| {}));
+    // Its last name was given by a link, and the first one stayed.
+    assert!(entered(&|path| std::fs::hard_link(path, path.with_file_name("run.json")).unwrap()));
+    assert!(place.parent.join("run.json").exists());
+    assert!(!entered(&|path| {
+        std::fs::rename(path, path.with_file_name("aside")).unwrap();
+        std::fs::write(path, "precious").unwrap();
+    }));
+    assert!(!entered(&|path| {
+        std::fs::remove_file(path).unwrap();
+        symlink("run.json", path).unwrap();
+    }));
+    let made = Unfinished::new_in(&place.parent, Some(&place.registry)).unwrap();
+    let before = place.entries();
+    assert_eq!(place.registry.reap().removed, Vec::<String>::new(), "its maker lives");
+    let finished = place.parent.join("finished");
+    made.finish(|path| path.persist(&finished).map_err(std::io::Error::from)).unwrap();
+    assert!(finished.exists() && place.entries() == before - 1);
+}
+
+#[test]
+fn names_that_others_may_have_given_are_none_of_ours() {
+    let kind = |name: &str| kind_of(OsStr::new(name));
+    assert_eq!(kind(&new_name(PREFIX)), Some(Kind::Directory));
+    assert_eq!(kind(&new_name(REPAIR)), Some(Kind::Directory));
+    assert_eq!(kind("plimsoll-12-0123456789abcdef"), Some(Kind::Directory));
+    assert_eq!(kind(&unfinished_name()), Some(Kind::File));
+    for other in ["", "plimsoll", "plimsoll-", ".plimsoll-", ".plimsoll-../x", "history.db", ".history-1.new"]
+    {
+        assert_eq!(kind(other), None, "{other}");
+    }
 }

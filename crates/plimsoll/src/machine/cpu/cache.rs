@@ -7,6 +7,15 @@ use serde::{Deserialize, Serialize};
 /// The most caches that one CPU can have.
 const MAX_INDEX: usize = 16;
 
+/// How much of a last-level cache one CPU really has, where that was looked at: a guest is told of all that its host has.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveCache {
+    /// Bytes of one last-level cache within which loads stayed quick, rounded up to a power of two.
+    pub bytes: u64,
+    /// Bytes per second at which memory could be set up for that, rounded down to a power of two.
+    pub fill_rate: f64,
+}
+
 /// Caches that are alike, wherever they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
@@ -52,8 +61,8 @@ impl Cache {
     }
 }
 
-/// The sum over the distinct last-level caches of `cpus`: of each CPU, its cache of the highest level.
-pub(super) fn last_level_bytes(caches: &[Cache], cpus: &CpuSet) -> Option<u64> {
+/// The distinct last-level caches of `cpus`, of each CPU its cache of the highest level: bytes of all, and how many they are.
+pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> {
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
     for cpu in cpus.iter() {
@@ -68,7 +77,7 @@ pub(super) fn last_level_bytes(caches: &[Cache], cpus: &CpuSet) -> Option<u64> {
             total = total.checked_add(cache.size_bytes?)?;
         }
     }
-    Some(total).filter(|&bytes| bytes > 0)
+    (total > 0).then_some((total, counted.len() as u64))
 }
 
 /// All caches of these CPUs, alike ones together, ordered by level and kind.
@@ -202,7 +211,7 @@ mod tests {
     fn last_level(tree: &str, allowed: &str) -> Result<Option<u64>, Fault> {
         let fixture = Fixture::unpack(tree)?;
         let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
-        Ok(last_level_bytes(&caches, &allowed.parse()?).map(|bytes| bytes >> 10))
+        Ok(super::last_level(&caches, &allowed.parse()?).map(|(bytes, _)| bytes >> 10))
     }
 
     #[test]

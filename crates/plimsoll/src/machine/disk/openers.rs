@@ -2,8 +2,10 @@
 //! same.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::rings::{self, Registered};
 use super::thing::{FileId, Thing};
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::root::{ReadError, Root};
@@ -35,6 +37,21 @@ pub struct Watched {
     pub writers_only: bool,
     /// Processes that do not count: they serve the device.
     pub exempt: Vec<u32>,
+    /// Overlays that may show the file, with a number of their own: their layers cannot be found.
+    pub shown_on: Vec<DeviceNumber>,
+}
+
+impl Watched {
+    /// Whether an open file may be this one as an overlay shows it: it has the inode, or the name.
+    pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
+        match (self.thing, open) {
+            (Thing::File(own), Thing::File(open)) if self.shown_on.contains(&open.system) => {
+                open.inode == own.inode
+                    || name.is_some_and(|name| Path::new(&self.name).file_name() == Some(name))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What this user could see of the processes.
@@ -100,6 +117,14 @@ fn parent(root: &Root, process: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// What gives the right to look at other users' processes, as the end of a sentence (ptrace(2), access mode checking).
+pub fn remedy() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => "run it with the capability CAP_SYS_PTRACE to check them",
+        false => "run as root to check them",
+    }
+}
+
 /// What a process calls itself.
 pub fn name(root: &Root, process: u32) -> String {
     let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
@@ -110,7 +135,7 @@ pub fn name(root: &Root, process: u32) -> String {
 /// (`CLONE_FILES`, clone(2)), and of which the first may have ended. `None` where they may not be looked at, or are too many.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
     let mut all = open_in(root, &process.to_string())?;
-    let number = |link: &Path| link.file_name().map(std::ffi::OsStr::to_owned);
+    let number = |link: &Path| link.file_name().map(OsStr::to_owned);
     let shared: HashMap<_, _> = all.iter().map(|(link, thing)| (number(link), *thing)).collect();
     let mut looked = 0;
     for thread in root.threads(process).into_iter().filter(|thread| *thread != process) {
@@ -135,16 +160,40 @@ fn living(root: &Root, process: u32) -> u32 {
     root.threads(process).into_iter().find(has_maps).unwrap_or(process)
 }
 
-/// What is open by the descriptors of one thread, named by its directory below `/proc`.
+/// What is open by the descriptors of one thread, named by its directory below `/proc`, and what is registered with its rings.
 fn open_in(root: &Root, process: &str) -> Option<Vec<(PathBuf, Thing)>> {
+    let mut all = Vec::new();
+    for link in links(root, process)? {
+        match Thing::open_at(root, &link) {
+            Some(thing) => all.push((link, thing)),
+            None => {
+                let registered = rings::registered(root, process, &link);
+                all.extend(registered.into_iter().filter_map(|file| Some((link.clone(), file.thing?))));
+            }
+        }
+    }
+    Some(all)
+}
+
+/// The links to the open files of one thread; `None` where they may not be looked at.
+fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
     let dir = PathBuf::from(format!("proc/{process}/fd"));
-    let links = match root.numbers(&dir) {
-        Ok(numbers) => numbers.into_iter().map(|number| dir.join(number.to_string())),
-        Err(ReadError::Denied(_)) => return None,
+    match root.numbers(&dir) {
+        Ok(numbers) => Some(numbers.into_iter().map(|number| dir.join(number.to_string())).collect()),
+        Err(ReadError::Denied(_)) => None,
         // It has ended meanwhile.
-        Err(_) => return Some(Vec::new()),
-    };
-    Some(links.filter_map(|link| Some((link.clone(), Thing::open_at(root, &link)?))).collect())
+        Err(_) => Some(Vec::new()),
+    }
+}
+
+/// The file of this name that a process has registered with a ring, where its path leads nowhere from here.
+fn registered_by_name(root: &Root, process: u32, watched: &[Watched]) -> Option<usize> {
+    let rings = links(root, &process.to_string())?;
+    let lost = rings.iter().flat_map(|link| rings::registered(root, &process.to_string(), link));
+    let lost: Vec<Registered> = lost.filter(|file| file.thing.is_none()).collect();
+    watched
+        .iter()
+        .position(|one| !one.exempt.contains(&process) && lost.iter().any(|file| file.may_be(&one.name)))
 }
 
 /// What a line of `/proc/PID/fdinfo` says of an open file, after its name (proc_pid_fdinfo(5)).
@@ -183,8 +232,15 @@ fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Option<usiz
         !watched[*place].writers_only || access(root, link) != Some(Access::Read)
     };
     let files = open_files(root, process)?;
+    let shown = |link: &Path, thing: Thing| {
+        let path = root.link_text(link).unwrap_or_default();
+        watched.iter().position(|one| one.may_show(thing, path.file_name()) && !one.exempt.contains(&process))
+    };
+    let open = files.iter().find_map(|(link, thing)| {
+        place(*thing).or_else(|| shown(link, *thing)).filter(|place| counts(place, link))
+    });
+    let open = open.or_else(|| registered_by_name(root, process, watched));
     let process = living(root, process);
-    let open = files.iter().find_map(|(link, thing)| place(*thing).filter(|place| counts(place, link)));
     match open {
         Some(place) => Some(Some(place)),
         None => Some(mapped(root, process, &place, watched)?.filter(|place| !watched[*place].writers_only)),
@@ -244,8 +300,13 @@ mod tests {
         let root = Root::live();
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let thing = Thing::at(&root, file.path()).expect("there");
-        let watched =
-            |writers_only| Watched { thing, name: "file".to_owned(), writers_only, exempt: Vec::new() };
+        let watched = |writers_only| Watched {
+            thing,
+            name: "file".to_owned(),
+            writers_only,
+            exempt: Vec::new(),
+            shown_on: Vec::new(),
+        };
         let found = |watched: Watched| holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
         let open = file.reopen().expect("open");
@@ -273,13 +334,39 @@ mod tests {
         let found = |more: &str| -> Result<_, Fault> {
             let fixture = Fixture::unpack(&format!("{process}{more}"))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-            let watched = Watched { thing, name: "d".to_owned(), writers_only: false, exempt: Vec::new() };
+            let watched = Watched {
+                thing,
+                name: "d".to_owned(),
+                writers_only: false,
+                exempt: Vec::new(),
+                shown_on: Vec::new(),
+            };
             let seen = holder(&fixture.root, &[watched]);
             assert_eq!(seen.unseen, 0);
             Ok((seen.holder.map(|(opener, _)| opener.process), living(&fixture.root, 77)))
         };
         assert_eq!(found("")?, (None, 78));
         assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n")?, (Some(77), 78));
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_that_is_registered_with_a_ring_is_held() -> Result<(), Fault> {
+        let found = |paths: &str| -> Result<_, Fault> {
+            let fixture = Fixture::unpack(&format!(
+                "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/5 -> anon_inode:[io_uring]\n\
+                 proc/77/fdinfo/5 = flags:\\t02000002\\nUserFiles:\\t1\\n    0: {paths}\\nUserBufs:\\t0\nproc/77/maps = x\n"
+            ))?;
+            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let name = "/srv/disk.img".to_owned();
+            let watched =
+                Watched { thing, name, writers_only: true, exempt: Vec::new(), shown_on: Vec::new() };
+            Ok(holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
+        };
+        assert_eq!(found("/srv/disk.img")?, Some(77));
+        assert_eq!(found("disk.img")?, Some(77), "kernels before 6.7 give the name alone");
+        assert_eq!(found("/elsewhere/disk.img")?, Some(77), "it is seen from there alone");
+        assert_eq!(found("/srv/other.img")?, None);
         Ok(())
     }
 
@@ -293,7 +380,13 @@ mod tests {
             std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
         }
         let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-        let watched = [Watched { thing, name: "d".to_owned(), writers_only: false, exempt: Vec::new() }];
+        let watched = [Watched {
+            thing,
+            name: "d".to_owned(),
+            writers_only: false,
+            exempt: Vec::new(),
+            shown_on: Vec::new(),
+        }];
         assert_eq!(holder(&fixture.root, &watched), Seen::default());
         std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
         std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;

@@ -39,6 +39,18 @@ impl Overlays<'_> {
         Some(below.into_iter().chain(self.above(file, written)).collect())
     }
 
+    /// Overlays of which a layer cannot be found: its path is relative to a directory that nobody knows, or leads nowhere. The
+    /// files that they show may be any, under the same name or, where they were not copied up, of the same inode.
+    pub(super) fn blind(&self) -> Vec<DeviceNumber> {
+        let found = |table: &Table, layer: &Path| {
+            layer.is_absolute()
+                && (self.root.about(seen(table, layer)).is_some() || self.root.about(layer).is_some())
+        };
+        let is_blind =
+            |(table, mount): &(&Table, &Mount)| !all_layers(mount).iter().all(|layer| found(table, layer));
+        self.mounts().filter(is_blind).map(|(_, mount)| mount.device).collect()
+    }
+
     fn mounts(&self) -> impl Iterator<Item = (&Table, &Mount)> {
         let of = |table: &'_ Table| -> bool { table.mounts.iter().any(is_overlay) };
         let tables = self.tables.all.iter().filter(move |table| of(table));
@@ -171,13 +183,18 @@ fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 /// The absolute paths of an overlay's layers, the upper one first (Documentation/filesystems/overlayfs.rst). Since Linux 6.5
 /// each lower one may have an option of its own.
 fn layers(mount: &Mount) -> Vec<PathBuf> {
+    all_layers(mount).into_iter().filter(|layer| layer.is_absolute()).collect()
+}
+
+/// The paths as they were given.
+fn all_layers(mount: &Mount) -> Vec<PathBuf> {
     let values = |name: &'static str| {
         mount.options.iter().filter_map(move |option| option.strip_prefix(name)?.strip_prefix('='))
     };
     let upper = values("upperdir").map(plain);
     let lower = values("lowerdir").flat_map(separated);
     let single = values("lowerdir+").chain(values("datadir+")).map(plain);
-    upper.chain(lower).chain(single).filter(|layer| layer.is_absolute()).collect()
+    upper.chain(lower).chain(single).collect()
 }
 
 /// overlayfs takes a backslash before any character, most of all a colon.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::images::{self, Images};
 use super::loops::{self, Looped};
 use super::openers;
 use super::stack::name_of;
@@ -25,6 +26,8 @@ pub(super) struct Survey<'a> {
     swaps: Vec<(Option<Thing>, PathBuf)>,
     /// Whatever else has a device or file in use inside the kernel.
     others: Vec<Other>,
+    /// What is mounted from files.
+    pub(super) images: Images,
 }
 
 impl<'a> Survey<'a> {
@@ -45,7 +48,14 @@ impl<'a> Survey<'a> {
             Vec::new()
         });
         let sources = tables.all.iter().map(|table| sources(root, table)).collect();
-        Survey { root, tables, sources, loops, swaps, others: others(root) }
+        let images = tables.all.iter().flat_map(|table| {
+            let all = table.mounts.iter().filter(|mount| images::is_one(mount));
+            all.map(move |mount| {
+                (mount, source(root, table, mount).map(|(path, _)| path), at(root, table, mount))
+            })
+        });
+        let images = Images::among(root, images);
+        Survey { root, tables, sources, loops, swaps, others: others(root), images }
     }
 
     /// Whether both are the same. A file on a file system that shows another's files has a number of its own there, and
@@ -166,14 +176,7 @@ impl<'a> Survey<'a> {
                     || source.map_or_else(named, |source| self.same(source, thing))
             };
             if let Some((mount, _)) = table.mounts.iter().zip(sources).find(its) {
-                let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
-                let whose = table.process.map(|process| {
-                    format!(
-                        " in the mount namespace of process {process} ({})",
-                        openers::name(self.root, process)
-                    )
-                });
-                return Some(format!("is mounted on {point}{}", whose.unwrap_or_default()));
+                return Some(at(self.root, table, mount));
             }
         }
         let systems = [("sys/fs/btrfs", "devices", "btrfs"), ("sys/fs/bcachefs", "", "bcachefs")];
@@ -216,14 +219,28 @@ fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
     Ok(paths.map(|path| (Thing::at(root, &path), path)).collect())
 }
 
-/// What the sources of a table's mounts lead to, as the processes of that namespace see them.
+/// Where something is mounted, as the end of a sentence.
+fn at(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> String {
+    let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
+    let whose = table.process.map(|process| {
+        format!(" in the mount namespace of process {process} ({})", openers::name(root, process))
+    });
+    format!("is mounted on {point}{}", whose.unwrap_or_default())
+}
+
+/// What the sources of a table's mounts lead to.
 fn sources(root: &Root, table: &mounts::Table) -> Vec<Option<Thing>> {
-    let of = |mount: &mounts::Mount| {
-        let path = mount.source.strip_prefix("/").ok()?;
-        let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(path));
-        within.and_then(|within| Thing::at(root, &within)).or_else(|| Thing::at(root, &mount.source))
-    };
-    table.mounts.iter().map(of).collect()
+    let all = table.mounts.iter().map(|mount| source(root, table, mount));
+    all.map(|source| source.map(|(_, thing)| thing)).collect()
+}
+
+/// What a mount's source leads to as the processes of its namespace see it, else as this program does; and the path that
+/// leads there from here.
+fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
+    let below = mount.source.strip_prefix("/").ok()?;
+    let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
+    let mut ways = within.into_iter().chain([mount.source.clone()]);
+    ways.find_map(|path| Thing::at(root, &path).map(|thing| (path, thing)))
 }
 
 /// Devices and files that the kernel itself has in use for others: compressed memory writes back to them, and storage

@@ -6,7 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::openers::Watched;
+use super::loops::Looped;
+use super::openers::{self, Watched};
 use super::overlays::Overlays;
 use super::place_of;
 use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
@@ -76,8 +77,9 @@ pub fn examine(root: &Root, number: DeviceNumber) -> Use {
     let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
     let overlays = Overlays { root, tables: &survey.tables };
     let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
+    let blind = overlays.blind();
     said.extend(stack.untold.iter().cloned());
-    let looked = Look { survey, stack: &stack };
+    let looked = Look { survey, stack: &stack, blind };
     for at in 0..stack.nodes.len() {
         said.extend(looked.users_of(at));
     }
@@ -95,6 +97,13 @@ pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
 pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("diskseq")).ok();
+    of(&place).or_else(|| of(place.parent()?))
+}
+
+/// A number from the device's queue, or from that of the disk that the partition is on (`discard_max_bytes`).
+pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
+    let place = place_of(root, number).ok()?;
+    let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
@@ -119,6 +128,8 @@ fn page_80(root: &Root, disk: &Path) -> Option<String> {
 struct Look<'a> {
     survey: Survey<'a>,
     stack: &'a Stack,
+    /// Overlays whose layers cannot be found.
+    blind: Vec<DeviceNumber>,
 }
 
 impl Look<'_> {
@@ -129,6 +140,10 @@ impl Look<'_> {
         let left_out = |name: &str| self.stack.has(name) || self.keeps_apart(node, name);
         let mut said = self.partitions(node);
         said.extend(self.survey.direct(node.thing, place, &left_out));
+        if said.is_empty() && matches!(node.thing, Thing::File(_)) {
+            said.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
+        }
+        said.extend(self.shown_to_loops(at, &left_out));
         let lead = self.lead(node);
         said.into_iter().map(|said| format!("{lead}{said}")).collect()
     }
@@ -141,6 +156,17 @@ impl Look<'_> {
         };
         let other = root.resolve(Path::new("sys/class/block").join(other));
         node.reached == Reached::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
+    }
+
+    /// Loop devices on what may be the same file, as an overlay shows it whose layers cannot be found.
+    fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
+        let watched = self.watch(&self.stack.nodes[at]);
+        let shows = |one: &&Looped| {
+            !left_out(&one.name)
+                && one.backing.is_some_and(|backing| watched.may_show(backing, one.path.file_name()))
+        };
+        let one = self.survey.loops.iter().find(shows)?;
+        Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))
     }
 
     /// How the node comes to matter, as the beginning of what is said of it.
@@ -229,7 +255,11 @@ impl Look<'_> {
 
     /// What no process may hold open. Managers hold the members of what they manage, and look at them.
     fn watched(&self) -> Vec<Watched> {
-        let watched = |node: &Node| Watched {
+        self.stack.nodes.iter().map(|node| self.watch(node)).collect()
+    }
+
+    fn watch(&self, node: &Node) -> Watched {
+        Watched {
             thing: node.thing,
             name: match node.reached {
                 Reached::Itself => String::new(),
@@ -237,8 +267,8 @@ impl Look<'_> {
             },
             writers_only: matches!(node.reached, Reached::Member | Reached::OtherPath | Reached::Memory),
             exempt: node.server.into_iter().collect(),
-        };
-        self.stack.nodes.iter().map(watched).collect()
+            shown_on: self.blind.clone(),
+        }
     }
 
     /// What nobody can know from here.
@@ -266,9 +296,7 @@ impl Look<'_> {
         }
         let unseen = self.survey.tables.unseen;
         if unseen > 0 {
-            said.push(format!(
-                "this user cannot see the mounts of {unseen} processes; run as root to check them"
-            ));
+            said.push(format!("plimsoll cannot see the mounts of {unseen} processes; {}", openers::remedy()));
         }
         // The first namespace has this number in every kernel (include/linux/proc_ns.h, PROC_PID_INIT_INO).
         let first = self

@@ -11,6 +11,8 @@ use crate::document::Run;
 use crate::label::{is_usual, label};
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
+use crate::plan::{Group, file};
+use crate::resolve::{AMOUNTS, unscaled};
 
 /// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
 const AXES: &[Along] = &[
@@ -50,24 +52,35 @@ const OVERLAID: &[&str] = &[
 const TOGETHER: &[&str] = &["network.tcp", "network.udp"];
 
 /// Of a benchmark: further metrics that are drawn beside the headline.
-const BESIDE: &[(&str, &str)] =
-    &[("disk.io", "latency"), ("memory.block", "latency"), ("network.latency", "rate")];
+const BESIDE: &[(&str, &[&str])] = &[
+    ("disk.io", &["throughput", "rate", "latency"]),
+    ("memory.block", &["throughput", "latency"]),
+    ("network.latency", &["rate", "goodput"]),
+];
+
+/// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
+const WIDE: f64 = 20.0;
+
+/// A measurement with one of its metrics.
+#[derive(Clone, Copy)]
+struct Drawn<'a> {
+    measurement: &'a Measurement,
+    metric: &'a MetricResult,
+}
 
 /// All sweeps of the measurements of one subsystem, beside published figures of the same cases.
 pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Vec<Chart> {
-    let usable: Vec<&Measurement> = run
-        .measurements
-        .iter()
-        .filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok)
-        .collect();
+    let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+    let usable: Vec<Drawn<'_>> = of.flat_map(drawn).collect();
+    let stated = Stated::of(run);
     let mut charts = Vec::new();
     for along in AXES {
         let mut left = usable.clone();
         for sizes in [Sizes::Each, Sizes::InAll] {
             let all = std::mem::take(&mut left);
-            for facet in facets(&all, along, sizes) {
+            for facet in facets(&all, along, sizes, &stated) {
                 match facet.charts(run, along, references) {
-                    none if none.is_empty() => left.extend(&facet.all),
+                    none if none.is_empty() => left.extend(facet.drawn()),
                     made => charts.extend(made),
                 }
             }
@@ -77,6 +90,47 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
         chart.id = format!("{subsystem}-{index}");
     }
     charts
+}
+
+/// The headline of a measurement, and what is drawn beside it.
+fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
+    let beside = BESIDE.iter().find(|(name, _)| *name == measurement.case.benchmark());
+    let beside = beside.map_or(&[][..], |(_, metrics)| metrics);
+    let wanted =
+        |(index, metric): &(usize, &MetricResult)| *index == 0 || beside.contains(&metric.name.as_str());
+    let metrics = measurement.metrics.iter().enumerate().filter(wanted);
+    metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
+}
+
+/// What a run's plan says of its cases before it is scaled.
+pub(super) struct Stated {
+    groups: Vec<Group>,
+    scale: f64,
+}
+
+impl Stated {
+    pub(super) fn of(run: &Run) -> Self {
+        let file = file::parse_kept("plan", &run.plan.text).ok();
+        Self { groups: file.map(|file| file.groups).unwrap_or_default(), scale: run.plan.scale }
+    }
+
+    fn case(&self, case: &Case) -> Case {
+        unscaled(&self.groups, self.scale, case)
+    }
+
+    /// Whether the plan asks for the case as a series in time: all that such a group names, and no amount beside it.
+    pub(super) fn is_series(&self, case: &Case) -> bool {
+        let named = |group: &&Group| {
+            let has = |(key, values): (&&str, &Vec<Value>)| {
+                case.get(key).is_some_and(|value| values.contains(value))
+            };
+            group.benchmarks.iter().any(|name| name == case.benchmark()) && group.lists.iter().all(has)
+        };
+        let amounts = |group: &&Group| {
+            case.params().iter().filter(|(key, _)| AMOUNTS.contains(key) && !group.asked(key)).count()
+        };
+        self.groups.iter().filter(|g| g.how.series.is_some()).filter(named).any(|g| amounts(&g) == 0)
+    }
 }
 
 /// What makes two areas of memory the same work for different numbers of threads.
@@ -101,47 +155,47 @@ impl Sizes {
 struct Facet<'a> {
     /// The benchmark, or the first of those that are laid over each other.
     benchmark: &'a str,
-    metric: String,
-    /// What all of them share and others have not: all of it, which is the key, and what the title says of it.
+    metric: &'a str,
+    /// What the plan states alike for all of them and otherwise for others: the key.
     shared: Vec<String>,
-    fixed: String,
+    /// What the title says of it: what all of them had.
+    fixed: Vec<String>,
     all: Vec<&'a Measurement>,
 }
 
-fn facets<'a>(all: &[&'a Measurement], along: &Along, sizes: Sizes) -> Vec<Facet<'a>> {
+impl<'a> Facet<'a> {
+    fn drawn(&self) -> Vec<Drawn<'a>> {
+        let of = |measurement: &&'a Measurement| {
+            let metric = measurement.metrics.iter().find(|m| m.name == self.metric)?;
+            Some(Drawn { measurement, metric })
+        };
+        self.all.iter().filter_map(of).collect()
+    }
+}
+
+fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -> Vec<Facet<'a>> {
     let mut found: Vec<Facet<'a>> = Vec::new();
-    for measurement in all.iter().filter(|m| place(&m.case, along.key).is_some()) {
-        let mut metrics: Vec<&str> =
-            measurement.metrics.first().map(|m| m.name.as_str()).into_iter().collect();
-        let beside =
-            BESIDE.iter().filter(|(b, _)| *b == measurement.case.benchmark()).map(|(_, metric)| *metric);
-        metrics.extend(beside.filter(|name| measurement.metrics.iter().skip(1).any(|m| m.name == **name)));
-        let total = sizes.total(&measurement.case, along);
+    for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key).is_some()) {
+        let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
+        let total = sizes.total(case, along);
         let kept = |key: &str, _: &Value| {
             key != along.key && !OVERLAID.contains(&key) && (total.is_none() || key != "size")
         };
         let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
-        let shared = text(others(&measurement.case, kept));
+        let shared = text(others(&stated.case(case), kept));
         let unusual = |name: &str, value: &Value| kept(name, value) && !is_usual(name, value);
-        let fixed = text(others(&measurement.case, unusual)).join(" · ");
-        for metric in metrics {
-            let benchmark = measurement.case.benchmark();
-            let alike = |f: &Facet<'a>| {
-                f.benchmark == benchmark || [f.benchmark, benchmark].iter().all(|b| TOGETHER.contains(b))
-            };
-            let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
-            match found.iter_mut().find(same) {
-                Some(facet) => facet.all.push(measurement),
-                None => {
-                    found.push(Facet {
-                        benchmark,
-                        metric: metric.to_owned(),
-                        shared: shared.clone(),
-                        fixed: fixed.clone(),
-                        all: vec![measurement],
-                    });
-                }
+        let fixed = text(others(case, unusual));
+        let benchmark = case.benchmark();
+        let alike = |f: &Facet<'a>| {
+            f.benchmark == benchmark || [f.benchmark, benchmark].iter().all(|b| TOGETHER.contains(b))
+        };
+        let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
+        match found.iter_mut().find(same) {
+            Some(facet) => {
+                facet.fixed.retain(|text| fixed.contains(text));
+                facet.all.push(drawn.measurement);
             }
+            None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![drawn.measurement] }),
         }
     }
     found
@@ -246,7 +300,7 @@ impl Facet<'_> {
         let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
         let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
         let work = ["op", "pattern", "type", "protocol", "direction"].iter().filter_map(single);
-        let said = work.chain([self.fixed.clone()]).filter(|text| !text.is_empty());
+        let said = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
         let said: String = said.map(|text| format!(" · {text}")).collect();
         // A benchmark that is called after what it measures: memory.latency.
         let metric =
@@ -284,11 +338,9 @@ impl Facet<'_> {
         let unit = lines.iter().flat_map(|l| &l.points).map(|(_, m)| m.unit).next();
         let unit = unit.map_or("", |unit| unit.name());
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
-        let scale = match unit {
-            // Latencies of caches and of memory are two orders apart.
-            "s" if along.scale == Scale::Log => Scale::Log,
-            _ => Scale::Linear,
-        };
+        // Latencies of caches and of memory are two orders apart.
+        let wide = unit == "s" && along.scale == Scale::Log || is_wide(&series);
+        let scale = if wide { Scale::Log } else { Scale::Linear };
         let bytes = ["size", "block", "message"].contains(&along.key);
         let mut chart = Chart {
             id: String::new(),
@@ -296,12 +348,14 @@ impl Facet<'_> {
             note: String::new(),
             kind: Kind::Lines,
             x: Axis { scale: along.scale, ..Axis::linear(along.name, if bytes { "B" } else { "" }) },
-            y: Axis { scale, ..Axis::linear(&self.metric, unit) },
+            y: Axis { scale, ..Axis::linear(self.metric, unit) },
             series,
             bands: if along.key == "size" { caches(&run.machine) } else { Vec::new() },
         };
         if longest <= 3 && ["threads", "streams"].contains(&along.key) {
-            as_bars(&mut chart);
+            // A bar begins at nothing, which a logarithmic axis has not.
+            as_places(&mut chart);
+            chart.kind = if wide { Kind::Lines } else { Kind::Bars };
         }
         chart
     }
@@ -349,7 +403,8 @@ impl Facet<'_> {
             bands: Vec::new(),
         };
         if lines.iter().all(|l| l.points.len() <= 3) {
-            as_bars(&mut chart);
+            as_places(&mut chart);
+            chart.kind = Kind::Bars;
         }
         Some(chart)
     }
@@ -405,8 +460,15 @@ fn ideal(line: &Lines<'_>) -> Vec<Series> {
     series
 }
 
-/// Few places read better as bars than as lines.
-fn as_bars(chart: &mut Chart) {
+/// Whether what is drawn is so far apart that a linear axis would hide some of it.
+pub(super) fn is_wide(series: &[Series]) -> bool {
+    let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
+    let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    least > 0.0 && most / least > WIDE
+}
+
+/// Few places are told apart better by their names than by a scale.
+fn as_places(chart: &mut Chart) {
     let places: BTreeSet<u64> = chart
         .series
         .iter()
@@ -422,7 +484,6 @@ fn as_bars(chart: &mut Chart) {
             }
         }
     }
-    chart.kind = Kind::Bars;
     chart.x = Axis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 

@@ -52,6 +52,8 @@ pub(super) enum Scale {
     Linear,
     Log,
     Category,
+    /// Named places at 0, 1, 2 …, with room between them.
+    Places,
 }
 
 /// One line or colour of bars.
@@ -61,21 +63,36 @@ pub(super) struct Series {
     pub(super) role: Role,
     /// [x, y] or [x, y, low, high]; null where there is none.
     pub(super) points: Vec<Vec<Option<f64>>>,
+    /// What a point is, in the place of x; none where x says it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) labels: Vec<String>,
+    /// Number of its colour, where lines that belong together share one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) colour: Option<usize>,
+    /// Points without a line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) scattered: bool,
 }
 
 /// Whose figures they are: it decides line and mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Role {
     Own,
     Peer,
-    /// What others published of the same case.
-    Published,
     Limit,
     /// What perfect scaling would give.
     Ideal,
     /// A law fitted, or the level of a segment.
     Fit,
+    /// What others published of the same case.
+    Published,
+    /// What they published of a reference program.
+    Program,
+    /// What they published as a limit.
+    Theory,
+    /// What they published and is not to be believed.
+    Doubted,
 }
 
 /// A range of x with a name.
@@ -99,6 +116,10 @@ impl Axis {
         Self { name: name.to_owned(), scale: Scale::Category, categories, ..Self::default() }
     }
 
+    pub(super) fn places(name: &str, categories: Vec<String>) -> Self {
+        Self { name: name.to_owned(), scale: Scale::Places, categories, ..Self::default() }
+    }
+
     pub(super) fn of(unit: Unit, name: &str) -> Self {
         Self::linear(name, unit.name())
     }
@@ -106,7 +127,7 @@ impl Axis {
 
 impl Series {
     pub(super) fn new(name: impl Into<String>, role: Role, points: Vec<Vec<Option<f64>>>) -> Self {
-        Self { name: name.into(), role, points }
+        Self { name: name.into(), role, points, labels: Vec::new(), colour: None, scattered: false }
     }
 }
 

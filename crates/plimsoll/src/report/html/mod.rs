@@ -11,12 +11,15 @@ mod gauge;
 mod nodes;
 mod page;
 mod parts;
+pub(super) mod plain;
+mod reports;
 mod roofline;
 mod single;
 #[cfg(test)]
 mod tests;
 
 pub use compare::comparison;
+pub use reports::titles;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -82,21 +85,26 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
     run.measurements.iter().filter_map(of).collect()
 }
 
-/// The published figures of the run's cases, as marks: of every report that has one.
-pub fn published(run: &Run) -> Vec<Reference> {
-    let reports: Vec<Baseline> = published::names().into_iter().filter_map(published::find).collect();
+/// The published figures of the run's cases, as marks, for each metric: of the report that the run replays, or of every
+/// report that has one.
+fn published(run: &Run) -> Vec<Reference> {
+    let replayed = published::find(&run.plan.name);
+    let reports: Vec<Baseline> = match replayed {
+        Some(report) => vec![report],
+        None => published::names().into_iter().filter_map(published::find).collect(),
+    };
+    let mark = |m: &Measurement, metric: &str, report: &Baseline| {
+        Some(Reference {
+            kind: ReferenceKind::Published,
+            name: report.title(),
+            case: m.case.id().as_str().to_owned(),
+            metric: metric.to_owned(),
+            value: report.of(&m.case, metric)?.believed()?,
+        })
+    };
     let of = |m: &Measurement| -> Vec<Reference> {
-        let Some(metric) = m.metrics.first() else { return Vec::new() };
-        let mark = |report: &Baseline| {
-            Some(Reference {
-                kind: ReferenceKind::Published,
-                name: report.title(),
-                case: m.case.id().as_str().to_owned(),
-                metric: metric.name.clone(),
-                value: report.of(&m.case, &metric.name)?.believed()?,
-            })
-        };
-        reports.iter().filter_map(mark).collect()
+        let all = m.metrics.iter().flat_map(|metric| reports.iter().map(move |report| (metric, report)));
+        all.filter_map(|(metric, report)| mark(m, &metric.name, report)).collect()
     };
     run.measurements.iter().flat_map(of).collect()
 }
@@ -117,8 +125,15 @@ const STYLE: &str = include_str!("assets/report.css");
 /// What the page shows beside a run.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// Figures for the marks on the load lines.
+    /// Figures for the marks on the load lines and in the charts; published ones are added for each run.
     pub references: Vec<Reference>,
+}
+
+impl Beside {
+    /// With the published figures of the run's cases.
+    fn with_published(&self, run: &Run) -> Self {
+        Self { references: self.references.iter().cloned().chain(published(run)).collect() }
+    }
 }
 
 /// The page of these runs; the first has the gauges, the others follow.
@@ -130,10 +145,13 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
     for (index, run) in runs.iter().enumerate() {
-        let (body, mut drawn) = page::body(run, beside, index);
+        let (body, mut drawn) = page::body(run, &beside.with_published(run), index);
         charts.append(&mut drawn);
         bodies.push(body);
     }
+    let together = reports::together(runs);
+    bodies.push(page::together(&together));
+    charts.extend(together);
     let island = data::island(&charts)?;
     Ok(document(&bodies, &island, &script, &title(runs)).into_string())
 }

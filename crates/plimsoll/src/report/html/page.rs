@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::data::Chart;
-use super::{Beside, charts, gauge, nodes, parts, roofline, single};
+use super::{Beside, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::document::Run;
 use crate::report::context::title;
 
@@ -21,10 +21,15 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
     };
     let machines = keep(nodes::of(whole));
     let run = &nodes::first(whole);
+    let mut replay = reports::of(run);
+    for part in replay.iter_mut().flat_map(|replay| &mut replay.parts) {
+        part.charts = keep(std::mem::take(&mut part.charts));
+    }
+    let stated = charts::Stated::of(run);
     let roof = keep(roofline::roofline(run).into_iter().collect());
     for part in crate::report::subsystems(run) {
         let mut found = charts::sweeps(run, part, &beside.references);
-        found.extend(single::of(run, part));
+        found.extend(single::of(run, part, |m| replay.is_some() && stated.is_series(&m.case)));
         let mut found = keep(found);
         if part == "cpu" {
             found.extend(roof.clone());
@@ -50,6 +55,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
                 (gauge::gauges(run, &beside.references))
                 (legend(run, beside))
             }
+            @if let Some(replay) = &replay { (replay.section(run)) }
             @for section in &sections { (section) }
             @if !forest.is_empty() || parts::has_peers(run) {
                 section {
@@ -74,8 +80,20 @@ fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
     }
 }
 
+/// What all runs of a page are drawn in together.
+pub(super) fn together(charts: &[Chart]) -> Markup {
+    html! {
+        @if !charts.is_empty() {
+            main { section {
+                h2 { "The published reports together" }
+                div.charts { @for chart in charts { (figure(chart)) } }
+            } }
+        }
+    }
+}
+
 /// The place of a chart; the script fills it.
-fn figure(chart: &Chart) -> Markup {
+pub(super) fn figure(chart: &Chart) -> Markup {
     html! {
         figure.chart data-chart=(chart.id) {
             figcaption { strong { (chart.title) } @if !chart.note.is_empty() { span.note { (chart.note) } } }

@@ -21,15 +21,15 @@ pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measuremen
     of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
 }
 
-/// The charts of one subsystem's single measurements.
-pub(super) fn of(run: &Run, subsystem: &str) -> Vec<Chart> {
+/// The charts of one subsystem's single measurements; series in time only where the page has them nowhere else.
+pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
     let all = believed(run, subsystem);
     let mut charts: Vec<Chart> = Vec::new();
     charts.extend(distribution(&all));
     for (measurement, metric) in &all {
         charts.extend(curve(measurement, metric));
         charts.extend(heat(run, measurement, metric));
-        charts.extend(series(measurement, metric, run.seed));
+        charts.extend(series(measurement, metric, run.seed).filter(|_| !elsewhere(measurement)));
     }
     for (index, chart) in charts.iter_mut().enumerate() {
         chart.id = format!("{subsystem}-single-{index}");
@@ -38,7 +38,7 @@ pub(super) fn of(run: &Run, subsystem: &str) -> Vec<Chart> {
 }
 
 /// The samples over time, with the levels between changes.
-fn series(measurement: &Measurement, metric: &MetricResult, seed: u64) -> Option<Chart> {
+pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64) -> Option<Chart> {
     if metric.series.len() < LEAST_SERIES {
         return None;
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixture;
 use crate::measurement::PeerResult;
-use crate::published::find;
+use crate::published::{find, names};
 use crate::quantity::Unit;
 
 fn run() -> Run {
@@ -31,29 +31,144 @@ fn run() -> Run {
     Run { measurements: vec![fast, net, out], ..fixture::run() }
 }
 
-#[test]
-fn the_tables_are_the_reports_with_todays_figures_and_right_units() {
-    let text = text(&find("hyperion-prometheus").unwrap(), &run(), &Style::plain(200));
-    assert!(text.contains("cpu throughput, G(FL)OP/s (the report prints GigaOPS)"), "{text}");
-    let row = text.lines().find(|line| line.contains("integer-ops QP") && line.contains("472.0")).unwrap();
-    assert!(row.contains("2.183") && row.contains("216 ×"), "{row}");
-    assert!(text.contains("network throughput, Mbit/s (the report prints Mb/sec)"));
-    let past = text.lines().find(|line| line.contains("40000")).unwrap();
-    assert!(past.contains("86872 [") || past.contains("86870 ["), "{past}");
-    assert!(past.trim_end().ends_with('–'), "nothing is divided by it: {past}");
-    assert!(text.contains("published: past the link of 56 Gbit/s"));
-    assert!(text.contains("skipped: no room") && text.contains("not in this run"));
+fn written(name: &str, runs: &[&Run], format: Format) -> String {
+    let reports = [(find(name).unwrap(), runs.to_vec())];
+    let mut out = Vec::new();
+    print(&reports, format, &mut out, &Style::plain(160)).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn text(name: &str, runs: &[&Run]) -> String {
+    written(name, runs, Format::Text)
+}
+
+/// The table whose title holds these words.
+fn table<'a>(text: &'a str, title: &str) -> &'a str {
+    let is_it = |table: &&str| table.lines().next().is_some_and(|line| line.contains(title));
+    text.split("\n\n").find(is_it).unwrap_or_else(|| panic!("no {title}: {text}"))
+}
+
+/// The line of that name below the row of that label.
+fn line<'a>(table: &'a str, row: &str, name: &str) -> &'a str {
+    let lines: Vec<&str> = table.lines().collect();
+    let start = lines.iter().position(|line| line.trim_start().starts_with(row)).unwrap();
+    let found = lines[start..].iter().find(|line| line.contains(&format!(" {name} ")));
+    found.unwrap_or_else(|| panic!("{row}: no {name}: {table}"))
 }
 
 #[test]
-fn every_report_has_its_layout() {
-    let of = |name: &str| text(&find(name).unwrap(), &run(), &Style::plain(200));
-    assert!(of("ec2-t2micro").contains("published mean"));
-    assert!(of("ec2-t2micro").contains("cpu reference programs, G(FL)OP/s"));
-    assert!(of("chameleon-kvm").contains("memory reference programs, GB/s"));
-    assert!(of("chameleon-kvm").contains("8 threads"));
-    let lines = |name: &str| of(name).lines().count();
-    assert!(crate::published::names().iter().all(|name| lines(name) > 30));
+fn a_row_has_what_is_today_and_what_was_published_below_each_other() {
+    let text = text("hyperion-prometheus", &[&run()]);
+    let cpu = table(&text, "Table 1 of 8: CPU throughput, in GOP/s and GFLOP/s");
+    assert!(cpu.contains("the report prints GigaOPS"), "{cpu}");
+    assert!(line(cpu, "QP (char), 1 thread", "today").contains("472.0"), "{cpu}");
+    assert!(line(cpu, "QP (char), 1 thread", "stdev").contains("2.828"), "{cpu}");
+    let published = line(cpu, "QP (char), 1 thread", "published");
+    assert!(published.contains("2.183406") && published.contains("588.8"), "{published}");
+    assert!(published.contains("0.37082303 %"), "{published}");
+    assert!(line(cpu, "QP (char), 1 thread", "ratio").contains("216 ×"), "{cpu}");
+    let memory = table(&text, "memory throughput, in GB/s");
+    assert!(memory.contains("skipped: no room"), "{memory}");
+}
+
+#[test]
+fn what_cannot_be_true_is_marked_and_nothing_is_divided_by_it() {
+    let text = text("hyperion-prometheus", &[&run()]);
+    let net = table(&text, "network throughput, in Mbit/s");
+    assert!(line(net, "TCP, 4 threads, 32KB", "today").contains("40000"), "{net}");
+    let published = line(net, "TCP, 4 threads, 32KB", "published");
+    assert!(published.contains(" ["), "{published}");
+    let rows: Vec<&str> = net.lines().collect();
+    let at = rows.iter().position(|line| line.contains("TCP, 4 threads, 32KB")).unwrap();
+    assert!(rows[at..at + 3].iter().all(|line| !line.contains(" ratio ")), "{net}");
+    assert!(net.contains("] published: "), "{net}");
+}
+
+#[test]
+fn every_number_of_every_report_is_printed_in_every_format() {
+    for name in names() {
+        let baseline = find(name).unwrap();
+        for format in [Format::Text, Format::Markdown, Format::Html, Format::Csv] {
+            let written = written(name, &[&run()], format);
+            let missing = baseline.figures.iter().find(|figure| !written.contains(figure.value));
+            assert!(missing.is_none(), "{name} {format:?}: {missing:?}");
+        }
+        let rows = written(name, &[&run()], Format::Csv).lines().count();
+        assert_eq!(rows, baseline.figures.len() + 1, "{name}: a row for each number");
+    }
+}
+
+#[test]
+fn a_table_without_figures_of_today_says_why_once() {
+    let text = text("chameleon-kvm", &[&run()]);
+    let iozone = table(&text, "IOzone");
+    assert!(iozone.contains("no figures of today: IOzone"), "{iozone}");
+    assert!(!iozone.contains(" today "), "{iozone}");
+    let memory = table(&text, "memory throughput: ReadWrite");
+    assert!(memory.contains("published limit, from the text: 35200 MB/s"), "{memory}");
+    assert!(memory.contains("no figures of today: not in this run"), "{memory}");
+}
+
+#[test]
+fn lines_fit_and_columns_that_do_not_follow_below() {
+    let reports = [(find("chameleon-kvm").unwrap(), vec![])];
+    let mut out = Vec::new();
+    print(&reports, Format::Text, &mut out, &Style::plain(100)).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let long = text.lines().find(|line| line.chars().count() > 100);
+    assert!(long.is_none(), "{long:?}");
+    assert!(table(&text, "IOzone").matches("row=11").count() > 1);
+}
+
+#[test]
+fn two_runs_of_a_plan_fill_the_tables_together() {
+    let cpu = |rate: f64| {
+        fixture::measured(
+            "cpu.peak/op=add/type=i32/threads=1/scaling=strong/work=1e12",
+            "rate",
+            Unit::OpPerSecond,
+            rate,
+        )
+    };
+    let disk = fixture::measured(
+        "disk.io/op=read/pattern=sequential/block=1M/threads=1",
+        "throughput",
+        Unit::BytePerSecond,
+        3e8,
+    );
+    let (id, started) = ("01990000-0000".to_owned(), "2026-11-22T08:00:00Z".to_owned());
+    let first = Run { measurements: vec![cpu(20e9), disk], ..fixture::run() };
+    let second = Run { measurements: vec![cpu(30e9)], id, started, ..fixture::run() };
+    for runs in [[&first, &second], [&second, &first]] {
+        let text = text("ec2-t2micro", &runs);
+        let mean = line(table(&text, "integer operations"), "1 thread", "ratio");
+        assert!(mean.contains("1.22 ×"), "the later run's: {mean}");
+        assert!(table(&text, "disk throughput and latency: 1 thread, 1MB").contains("300.0"), "{text}");
+        assert!(text.contains("today: cpu (1 figure) from run 01990000-0000"), "{text}");
+        assert!(text.contains("today: disk (1 figure) from run "), "{text}");
+        assert!(text.contains("1 figure is in more than one of these runs"), "{text}");
+    }
+}
+
+#[test]
+fn a_number_of_the_text_has_the_point_with_that_number_or_the_best() {
+    let rate = |kind: &str, threads: u64, rate: f64| {
+        let id = format!("cpu.peak/op={kind}/threads={threads}/scaling=strong");
+        fixture::measured(&id, "rate", Unit::FlopPerSecond, rate)
+    };
+    let mut run = run();
+    run.measurements = vec![
+        rate("fma/type=f64", 1, 40e9),
+        rate("fma/type=f64", 4, 80e9),
+        rate("add/type=i32", 1, 50e9),
+        rate("add/type=i32", 2, 70e9),
+    ];
+    let text = text("ec2-t2micro", &[&run]);
+    let numbers = table(&text, "numbers of the text");
+    assert!(line(numbers, "cpu, float-ops", "today").contains("40.0"), "20.58 is of one thread: {numbers}");
+    assert!(line(numbers, "cpu, integer-ops", "today").contains("70.0"), "24.54 is in no table: {numbers}");
+    assert!(numbers.contains("the best of 2 cases: "), "{numbers}");
+    assert!(line(numbers, "cpu, float-ops", "published").contains("53.59 %"), "{numbers}");
 }
 
 #[test]
@@ -61,57 +176,67 @@ fn a_row_tells_what_was_published() {
     let (baseline, run) = (find("hyperion-prometheus").unwrap(), run());
     let told = beside(&baseline, &run.measurements[0]);
     assert_eq!(told, ["published (Hyperion, disk: Prometheus, year not stated) rate 2.18 GOP/s, here 216 ×"]);
-    assert!(beside(&baseline, &run.measurements[1])[0].contains("not to be believed: past the link"));
+    assert!(beside(&baseline, &run.measurements[1])[0].contains("not to be believed: "));
     assert!(beside(&baseline, &run.measurements[2]).is_empty());
 }
 
 #[test]
-fn a_tool_beside_another_case_keeps_its_share_of_that_cases_limit() {
+fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
     use crate::limit::{Kind, Limit, Source};
     let floor = Limit::fixed(Kind::Floor, Source::Derived, 20e-6, "echo", Vec::new());
-    let mut echo = fixture::measured("network.latency/protocol=icmp/message=56", "rtt", Unit::Second, 40e-6);
+    let mut echo =
+        fixture::measured("network.latency/protocol=tcp/message=1/streams=1", "rtt", Unit::Second, 40e-6);
     let peer = PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
     echo.metrics[0].peers = vec![peer];
-    let today = |tool| Today { samples: Vec::new(), metric: None, tool, instead: None, invalid: None };
-    let beside = Beside::of(&today(None), 1e-6).with_tool_of(&today(Tool::of(&echo, "rtt")), 1e-6);
-    assert_eq!(beside.0, ["80.00 netperf", NOTHING, NOTHING, "25.0 %"], "limit ÷ measured");
+    let tool = today::Tool::of(&echo, "rtt", "ping").unwrap();
+    assert_eq!((tool.name, tool.figure, tool.of_limit), ("netperf", 80e-6, Some(0.25)), "limit ÷ measured");
 }
 
 #[test]
-fn a_tool_that_tells_a_rate_stands_beside_the_latency_too() {
+fn a_tool_that_gives_a_rate_has_the_latency_too() {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=4/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
     disk.metrics[0].peers = vec![PeerResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
     disk.metrics.push(fixture::metric_of("latency", Unit::Second, vec![400e-6]));
     let run = Run { measurements: vec![disk], ..fixture::run() };
-    let text = text(&find("hyperion-prometheus").unwrap(), &run, &Style::plain(200));
-    let table = text.split("\n\n").find(|table| table.starts_with("disk latency")).unwrap();
-    assert!(
-        table.contains("0.4000") && table.contains("0.5000 iozone"),
-        "four under way at 8000 a second: {table}"
-    );
+    let text = text("hyperion-prometheus", &[&run]);
+    let today = line(table(&text, "disk latency"), "RR, 4 threads", "today");
+    assert!(today.contains("0.4000") && today.contains("0.5000"), "four under way at 8000 a second: {today}");
 }
 
 #[test]
-fn a_tool_that_tells_a_rate_stands_beside_the_throughput_too() {
+fn a_tool_that_gives_a_rate_has_the_throughput_too() {
     let case = "disk.io/op=read/pattern=sequential/block=8K/size=8G/threads=1/volume=8G/scaling=strong/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
     disk.metrics[0].peers = vec![PeerResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
     disk.metrics.push(fixture::metric_of("throughput", Unit::BytePerSecond, vec![81.92e6]));
     let run = Run { measurements: vec![disk], ..fixture::run() };
-    let text = text(&find("chameleon-kvm").unwrap(), &run, &Style::plain(200));
-    assert!(text.contains("81.92") && text.contains("65.54 iozone"), "8000 a second of 8 KiB: {text}");
+    let text = text("chameleon-kvm", &[&run]);
+    let reads = table(&text, "disk throughput: Sequential Read");
+    assert!(line(reads, "1 thread", "reference").contains("65.54 iozone"), "8000 a second of 8 KiB: {reads}");
 }
 
 #[test]
-fn a_scaled_system_of_equations_stands_in_its_row() {
+fn a_scaled_system_of_equations_is_in_its_row_and_says_its_size() {
     let solved = fixture::measured("cpu.linpack/n=1000/threads=1", "rate", Unit::FlopPerSecond, 40e9);
     let mut run = Run { measurements: vec![solved], ..fixture::run() };
-    let row = |run: &Run| {
-        let text = text(&find("hyperion-prometheus").unwrap(), run, &Style::plain(200));
-        text.lines().any(|line| line.contains("40.00"))
-    };
-    assert!(!row(&run), "10000 were not solved");
+    assert!(!text("hyperion-prometheus", &[&run]).contains("40.00"), "10000 were not solved");
     run.plan.scale = 0.001;
-    assert!(row(&run));
+    let text = text("hyperion-prometheus", &[&run]);
+    let cpu = table(&text, "CPU throughput");
+    assert!(line(cpu, "DP (double), 1 thread", "today").contains("40.0"), "{cpu}");
+    assert!(cpu.contains("n 1000 instead of 10000"), "{cpu}");
+    assert!(line(cpu, "DP (double), 1 thread", "today").contains("plimsoll"), "no HPL ran: {cpu}");
+}
+
+#[test]
+fn nothing_of_outside_reaches_a_page_unescaped() {
+    let mut run = run();
+    run.measurements[2].reason = Some("<b>\u{202e}|x".to_owned());
+    for format in [Format::Html, Format::Markdown, Format::Csv, Format::Text] {
+        let written = written("hyperion-prometheus", &[&run], format);
+        assert!(!written.contains('\u{202e}'), "{format:?}");
+        let is_marked_up = matches!(format, Format::Html | Format::Markdown);
+        assert!(!is_marked_up || !written.contains("<b>"), "{format:?}");
+    }
 }

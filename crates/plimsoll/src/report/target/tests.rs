@@ -201,7 +201,7 @@ fn an_interrupt_ends_the_waiting_and_stays_to_be_seen() {
     let path = directory.path().join("fifo");
     fifo(&path);
     let (interrupt, interrupts) = unbounded();
-    let waits = Waits { interrupts, tell: |_| {} };
+    let waits = Waits { interrupts, ..Waits::forever(|_| {}) };
     interrupt.send(()).unwrap();
     let error = Target::new(&path, &waits).unwrap().put("new").unwrap_err();
     assert!(error.to_string().contains("nobody reads this FIFO"), "{error}");
@@ -221,4 +221,52 @@ fn what_is_open_is_written_to_its_end() {
     let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
     target(Path::new(&link)).unwrap().put("new\n").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"before\nnew\n");
+}
+
+/// A file that is mounted by itself, as containers show one of their host's.
+#[test]
+fn a_file_that_is_mounted_is_written_in_place_and_one_that_only_grows_is_refused_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (host, shown) = (directory.path().join("host"), directory.path().join("run.json"));
+    [&host, &shown]
+        .iter()
+        .for_each(|path| fs::write(path, "an old document, longer than the new one").unwrap());
+    let run = |program: &str, arguments: &[&Path]| {
+        let mut command = std::process::Command::new(program);
+        let status = command.args(arguments).stderr(std::process::Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if run("mount", &[Path::new("--bind"), &host, &shown]) {
+        let written = target(&shown).and_then(|target| target.put("new"));
+        let failed = target(&shown).unwrap().fill(|_| Err(Errno::NOSPC.into()));
+        assert!(run("umount", &[&shown]));
+        assert!(written.is_ok() && failed.is_err(), "{written:?} {failed:?}");
+        assert_eq!(fs::read(&host).unwrap(), b"new");
+        assert_eq!(names(directory.path()).len(), 2);
+    }
+    let chattr = |flag: &str| run("chattr", &[Path::new(flag), &host]);
+    if chattr("+a") {
+        let refused = target(&host).unwrap_err().to_string();
+        assert!(chattr("-a") && refused.contains("append-only"), "{refused}");
+    }
+}
+
+#[test]
+fn what_a_kill_leaves_of_a_document_is_entered_for_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::at(&directory.path().join("scratch"));
+    let waits = Waits { registry: Some(registry), ..Waits::forever(|_| {}) };
+    let path = directory.path().join("run.json");
+    let entered = std::cell::Cell::new(0);
+    let fill = |out: &mut dyn Write| {
+        let entries = names(&directory.path().join("scratch"));
+        let unfinished =
+            names(directory.path()).into_iter().find(|name| name.starts_with(".plimsoll-")).unwrap();
+        assert!(entries == [format!("{unfinished}.json")], "{entries:?}");
+        entered.set(entries.len());
+        out.write_all(b"new")
+    };
+    Target::new(&path, &waits).unwrap().fill(fill).unwrap();
+    assert_eq!((entered.get(), names(&directory.path().join("scratch")).len()), (1, 0));
+    assert_eq!(fs::read(&path).unwrap(), b"new");
 }

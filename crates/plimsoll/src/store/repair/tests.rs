@@ -3,6 +3,10 @@
 use super::*;
 use crate::fixture;
 
+fn repair(location: &Location) -> Result<Repaired, StoreError> {
+    super::repair(location, None)
+}
+
 const RUNS: usize = 12;
 
 /// A history of runs with tags and a note; its place, and the runs.

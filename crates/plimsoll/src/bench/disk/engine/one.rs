@@ -54,9 +54,10 @@ pub struct Mapping {
 impl Mapping {
     pub(super) fn new(files: &[Arc<TestFile>], access: Access) -> Result<Self, RingError> {
         let map = |file: &Arc<TestFile>| {
-            let len = rustix::fs::fstat(file).map(|stat| usize::try_from(stat.st_size).unwrap_or(0));
+            let len = file.len().map(|bytes| usize::try_from(bytes).unwrap_or(0));
             let failed = |errno| RingError::Mapping { bytes: len.unwrap_or(0), errno };
-            Mapped::new(file, len.map_err(failed)?, access).map_err(failed)
+            let purpose = if file.is_writable() { Use::Write } else { Use::Read };
+            Mapped::new(file, len.map_err(failed)?, access, purpose).map_err(failed)
         };
         Ok(Mapping { files: files.to_vec(), mapped: files.iter().map(map).collect::<Result<_, _>>()? })
     }
@@ -122,10 +123,7 @@ impl<T: Transfer> OneAtATime<T> {
             Op::Read => self.transfer.read(file, offset, buffer),
             Op::Write | Op::WriteThrough => self.transfer.write(file, offset, buffer, op),
             Op::DataSync => rustix::fs::fdatasync(self.transfer.file(file)?).map(|()| 0),
-            Op::Trim => {
-                let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-                rustix::fs::fallocate(self.transfer.file(file)?, hole, offset, len as u64).map(|()| len)
-            }
+            Op::Trim => self.transfer.file(file)?.trim(offset, len as u64).map(|()| len),
         }
     }
 }

@@ -18,6 +18,10 @@ impl<E: Engine> Loop<E> {
         }
         for slot in 0..self.slots.len() {
             let Slot { whole: last, finished: true, .. } = self.slots[slot] else { continue };
+            // What a discarded range of a device reads as is for the device to say (linux/fs.h, BLKDISCARD).
+            if last.op == Op::Trim && self.manner.files.iter().any(|file| file.is_device()) {
+                continue;
+            }
             if last.op != Op::Read {
                 self.read_back(slot, last)?;
             }
@@ -25,7 +29,7 @@ impl<E: Engine> Loop<E> {
                 continue;
             };
             let found = match last.op {
-                // What is freed reads as zeros (fallocate(2)).
+                // What is freed of a file reads as zeros (fallocate(2)).
                 Op::Trim => {
                     let left = buffer.iter().position(|byte| *byte != 0);
                     left.map(|at| (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, How::NotFreed))

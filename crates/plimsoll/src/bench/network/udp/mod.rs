@@ -187,12 +187,12 @@ impl Datagrams {
         self.far_end.pid()
     }
 
-    /// One transfer and its figures; true where too much of a burst was in it.
+    /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
     fn transfer(
         &mut self,
         amount: wire::Amount,
         rate: Option<u64>,
-    ) -> Result<(Sample, Trial, bool), CannotMeasure> {
+    ) -> Result<(Sample, Trial, Vec<f64>, bool), CannotMeasure> {
         let work = wire::Udp { amount, rate, tag: tag(), ..self.work.clone() };
         let began = Instant::now();
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
@@ -216,12 +216,10 @@ impl Datagrams {
         if let Some(rates) = &judged {
             judge(&mut sample, rates.iter().sum(), bits);
         }
-        if !self.searches {
-            self.held.came(&judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect()));
-        }
+        let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
         sample.conditions.more.extend(self.path.conditions());
-        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
-        Ok((sample, trial, shows && self.watch.is_spoilt(&all)))
+        let spoilt = shows && self.watch.is_spoilt(&all);
+        Ok((sample, trial, came, spoilt))
     }
 
     /// Looks for a token bucket in what has come so far. What came before it was found is forgotten.
@@ -245,15 +243,17 @@ impl Datagrams {
     fn measured(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let rate = self.work.rate;
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
-        let (mut sample, _, mut spoilt) = self.transfer(amount, rate)?;
+        let (mut sample, _, mut came, mut spoilt) = self.transfer(amount, rate)?;
         let found = self.look();
         for _ in 0..AGAIN {
             if found && !sample.renewed || spoilt {
-                (sample, _, spoilt) = self.transfer(amount, rate)?;
+                (sample, _, came, spoilt) = self.transfer(amount, rate)?;
                 sample.renewed = found;
             }
         }
         self.watch.judged(spoilt);
+        self.held.came(&came);
+        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
         Ok(sample)
     }
 
@@ -267,7 +267,7 @@ impl Datagrams {
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
             let amount = amount::of_sample(None, Amount::Seconds(seconds), self.work.streams);
-            let (sample, trial, _) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
+            let (sample, trial, ..) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
             Ok((trial, sample))
         })?;
         if most.is_none() && self.look() {
@@ -467,10 +467,9 @@ impl Prepared for Datagrams {
     }
 
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        if self.searches {
-            return self.searched(amount);
-        }
-        self.measured(amount)
+        let sample = if self.searches { self.searched(amount) } else { self.measured(amount) };
+        self.held.sampled();
+        sample
     }
 
     /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.

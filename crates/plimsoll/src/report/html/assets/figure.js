@@ -60,7 +60,7 @@ class Figure {
   legend() {
     const list = element("div", "series");
     if (this.chart.series.length < 2) return list;
-    const looks = coloured(this.chart.series);
+    const looks = coloured(this.chart);
     this.chart.series.forEach((one, index) => {
       const toggle = button("", `show or hide ${one.name}`, () => {
         const shown = this.hidden.delete(one.name) || (this.hidden.add(one.name), false);
@@ -108,7 +108,8 @@ class Figure {
   // Goes through the points of the lines that are shown.
   step(by) {
     const points = this.chart.series.flatMap((one, series) =>
-      this.hidden.has(one.name) ? [] : one.points.map((_, dataIndex) => ({ name: one.name, series, dataIndex })));
+      this.hidden.has(one.name) ? [] : one.points.map((point, dataIndex) => ({ name: one.name, series, dataIndex, point })))
+      .filter((at) => at.point[1] !== null);
     if (!points.length) return;
     this.cursor = (this.cursor + by + points.length) % points.length;
     const at = points[this.cursor];
@@ -116,7 +117,7 @@ class Figure {
     const drawn = this.drawing.getOption().series;
     const seriesIndex = drawn.findIndex((s) => s.name === at.name);
     this.drawing.dispatchAction({ type: "showTip", seriesIndex, dataIndex: at.dataIndex });
-    this.told.textContent = told(this.chart, at.name, this.chart.series[at.series].points[at.dataIndex]);
+    this.told.textContent = told(this.chart, at.name, at.point, at.dataIndex);
   }
 
   leave() {
@@ -163,8 +164,8 @@ class Figure {
     details.addEventListener("toggle", () => {
       if (!details.open || details.childElementCount > 1) return;
       const list = element("ul");
-      const points = this.chart.series.flatMap((one) => one.points.map((p) => told(this.chart, one.name, p)));
-      points.slice(0, 2000).forEach((text) => list.append(element("li", "", text)));
+      const points = this.chart.series.flatMap((one) => one.points.map((p, i) => (p[1] === null ? null : told(this.chart, one.name, p, i))));
+      points.filter((text) => text !== null).slice(0, 2000).forEach((text) => list.append(element("li", "", text)));
       details.append(list);
     });
     return details;

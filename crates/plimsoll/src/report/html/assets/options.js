@@ -10,27 +10,43 @@ function theme() {
 }
 
 function axis(spec, colours) {
-  const type = spec.scale === "log" ? "log" : spec.scale === "category" ? "category" : "value";
+  const type = { log: "log", category: "category" }[spec.scale] || "value";
   const made = {
     type,
     name: spec.name,
     nameLocation: "middle",
     nameGap: 28,
     nameTextStyle: { color: colours.dim },
-    axisLine: { show: true, lineStyle: { color: colours.dim } },
+    axisLine: { show: true, onZero: false, lineStyle: { color: colours.dim } },
     axisLabel: { color: colours.text, hideOverlap: true },
     splitLine: { lineStyle: { color: colours.line } },
     scale: type === "value" && spec.unit !== "%",
   };
   if (type === "category") made.data = spec.categories;
+  else if (spec.scale === "places") named(made, spec.categories);
   else made.axisLabel.formatter = (value) => human(value, spec.unit);
   // Sizes are powers of two.
   if (type === "log" && spec.unit === "B") made.logBase = 2;
   return made;
 }
 
+// Places with names at 0, 1, 2 …
+function named(axis, names) {
+  Object.assign(axis, { min: -0.5, max: names.length - 0.5, interval: 1, splitLine: { show: false }, axisTick: { show: false } });
+  // The library marks from the left edge on, which is half a place before the first.
+  axis.axisLabel.customValues = names.map((_, place) => place);
+  axis.axisLabel.formatter = (value) => names[value] ?? "";
+}
+
 // What was measured, by us or by others; bounds and laws are drawn beside it.
-const MEASURED = ["own", "peer", "published"];
+const MEASURED = ["own", "peer", "published", "program"];
+
+// How a line is dashed.
+const DASHES = { own: "solid", peer: [6, 3], published: [1, 4], program: [1, 6], theory: [2, 6], doubted: [1, 8], limit: [2, 3], ideal: [8, 5], fit: [3, 2] };
+
+// Marks of lines that have them always: levels at named places, and what is not to be believed.
+const TICK = "rect";
+const CROSS = "path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z";
 
 // Bars of others are hatched, so that they are told apart without colours.
 const HATCHED = {
@@ -38,15 +54,35 @@ const HATCHED = {
   published: { symbol: "circle", symbolSize: 0.7, dashArrayX: [8, 0], dashArrayY: [8, 0], color: "rgba(255,255,255,.6)" },
 };
 
+// Over named places each role has its colour, so that charts of one page read alike: the first of a role has this, the next
+// of the same role those after it.
+const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, peer: 4 };
+
 // Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
-function coloured(series) {
+function coloured(chart) {
+  if (chart.series.some((one) => one.scattered)) return chart.series.map(pairedColours);
+  if (chart.x.scale === "places") return colouredByRole(chart.series);
   let used = -1;
   let ours = 0;
-  return series.map((one) => {
+  return chart.series.map((one) => {
     const solid = MEASURED.includes(one.role);
     if (solid) used += 1;
     if (one.role === "own") ours = used;
     const index = solid ? used : ours;
+    return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
+  });
+}
+
+// What was measured and what was published of one report have one colour, and a mark each.
+function pairedColours(one) {
+  return { colour: COLOURS[one.colour % COLOURS.length], symbol: one.role === "own" ? "circle" : "rect", bar: 0 };
+}
+
+function colouredByRole(series) {
+  const seen = {};
+  return series.map((one) => {
+    const further = MEASURED.includes(one.role) ? (seen[one.role] = (seen[one.role] ?? -1) + 1) : 0;
+    const index = BY_ROLE[one.role] + further;
     return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
   });
 }
@@ -71,7 +107,7 @@ function loadLine(one, look, count) {
 }
 
 function intervals(one, colour, bars, count, index) {
-  const points = one.points.filter((p) => p.length > 3 && p[2] !== null);
+  const points = one.points.filter((p) => p.length > 3 && p[2] !== null && p[3] > p[2]);
   if (!points.length) return [];
   return [{
     type: "custom", name: one.name, silent: true, itemStyle: { color: colour }, z: 5,
@@ -93,7 +129,7 @@ function intervals(one, colour, bars, count, index) {
 
 function lines(chart, colours) {
   const bars = chart.kind === "bars";
-  const looks = coloured(chart.series);
+  const looks = coloured(chart);
   const count = chart.series.filter((s) => bars && MEASURED.includes(s.role)).length;
   const made = [];
   let index = -1;
@@ -109,17 +145,19 @@ function lines(chart, colours) {
     } else if (bars) {
       made.push(loadLine(one, looks[i], count));
     } else {
-      const dash = { own: "solid", peer: [6, 3], published: [1, 4], limit: [2, 3], ideal: [8, 5], fit: [3, 2] }[one.role];
+      const level = chart.x.scale === "places" && ["limit", "theory"].includes(one.role);
+      const mark = level ? { symbol: TICK, symbolSize: [16, 3] } : one.role === "doubted" ? { symbol: CROSS, symbolSize: 8 } : { symbol, symbolSize: many ? 3 : one.scattered ? 6 : 7 };
       made.push({
-        ...common, type: "line", symbol, symbolSize: many ? 3 : 7, showSymbol: solid && (!many || one.points.length > 1),
-        lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: dash },
+        ...common, type: one.scattered ? "scatter" : "line", ...mark, showAllSymbol: true,
+        showSymbol: level || one.role === "doubted" || (solid && (!many || one.points.length > 1)),
+        lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: DASHES[one.role] },
         connectNulls: false, animation: false,
       });
     }
     if (one.role === "own") made.push(...intervals(one, colour, bars, count, index));
   });
   const marks = chart.bands.map((band) => [
-    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: band.name, label: { show: true, color: colours.dim, position: "insideTop" } },
+    { xAxis: band.from === null ? (chart.x.scale === "log" ? lowest(chart) : "min") : band.from, name: band.name, label: { show: true, color: colours.dim, position: chart.x.scale === "places" ? "top" : "insideTop" } },
     { xAxis: band.to === null ? highest(chart) : band.to },
   ]);
   if (marks.length && made.length) {
@@ -174,15 +212,17 @@ function forest(chart, colours) {
 }
 
 // What stands at a point, in words: also the hover text.
-function told(chart, name, value) {
+function told(chart, name, value, index) {
+  const said = chart.series.find((one) => one.name === name)?.labels?.[index];
+  const interval = (low, high, unit) => (low === null || low === undefined ? "" : ` [${human(low, unit)}, ${human(high, unit)}]`);
+  if (said) return `${name} · ${said}: ${human(value[1], chart.y.unit)}${interval(value[2], value[3], chart.y.unit)}`;
   if (chart.kind === "heat") {
     return `${chart.x.categories[value[0]]} ← ${chart.y.categories[value[1]]}: ${human(value[2], chart.y.unit)}`;
   }
-  const interval = (low, high, unit) => (low === null || low === undefined ? "" : ` [${human(low, unit)}, ${human(high, unit)}]`);
   if (chart.kind === "forest") {
     return `${chart.y.categories[value[1]]}: ${digits(value[0])}${interval(value[2], value[3], "")}`;
   }
-  const x = chart.x.scale === "category" ? chart.x.categories[value[0]] : human(value[0], chart.x.unit);
+  const x = chart.x.categories ? chart.x.categories[Math.round(value[0])] : human(value[0], chart.x.unit);
   return `${name} · ${chart.x.name} ${x}: ${human(value[1], chart.y.unit)}${interval(value[2], value[3], chart.y.unit)}`;
 }
 
@@ -210,18 +250,19 @@ function options(chart) {
     y.axisLabel.overflow = "truncate";
   }
   if (chart.kind === "bars" && chart.y.unit !== "s") y.min = 0;
+  if (chart.x.scale === "places") y.scale = false;
   if (chart.kind === "bars") y.scale = false;
   const body = chart.kind === "heat" ? heat(chart, colours) : chart.kind === "forest" ? forest(chart, colours) : { series: lines(chart, colours) };
   return {
     animation: false,
     textStyle: { fontFamily: "system-ui, sans-serif" },
     aria: { enabled: true, label: { description: spoken(chart) } },
-    grid: { left: chart.kind === "forest" ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: 14, bottom: 48 },
+    grid: { left: chart.kind === "forest" ? names : 84, right: chart.kind === "heat" ? 90 : 18, top: chart.x.scale === "places" && chart.bands.length ? 26 : 14, bottom: 48 },
     legend: { show: false },
     tooltip: {
       trigger: "item", renderMode: "richText", confine: true,
       backgroundColor: colours.page, borderColor: colours.dim, textStyle: { color: colours.text, fontSize: 12 },
-      formatter: (at) => told(chart, at.seriesName, at.value),
+      formatter: (at) => told(chart, at.seriesName, at.value, at.dataIndex),
     },
     xAxis: x,
     yAxis: y,

@@ -1,0 +1,484 @@
+//! Which published figures are not to be believed: one list of rules for all figures of all reports, so that equal
+//! figures are marked equally. What a device can do at most is in `machines`; docs/method.md has the rules in words.
+
+use super::Figure;
+use super::machines::{Bound, Machine};
+
+/// A message by the kernel's sockets takes longer than this there and back between two machines: four ways through the
+/// stack and two interrupts.
+const ROUND_TRIP: f64 = 10e-6;
+/// What iperf 2 sends by UDP where no rate is given: 1 Mibit/s.
+const IPERF_DEFAULT: f64 = 1_048_576.0;
+
+/// All figures of a report, and its machine.
+struct Report<'a> {
+    machine: Machine,
+    figures: &'a [Figure],
+}
+
+/// A rule: its name, and why a figure breaks it.
+type Rule = (&'static str, fn(&Report<'_>, &Figure) -> Option<&'static str>);
+
+/// Rules for points and for the figures of reference programs and theory; samples and deviations follow their point.
+const POINTS: &[Rule] = &[
+    ("whole-transfer", whole_transfer),
+    ("from-throughput", from_throughput),
+    ("no-unit", no_unit),
+    ("cpu-bound", cpu_bound),
+    ("memory-bound", memory_bound),
+    ("disk-threads", disk_threads),
+    ("multiples", multiples),
+    ("disk-bound", disk_bound),
+    ("network-bound", network_bound),
+    ("speed-up", speed_up),
+    ("latency-rate", latency_rate),
+    ("latency-throughput", latency_throughput),
+    ("not-between-machines", not_between_machines),
+];
+
+/// Rules for what a report computes from its figures, or repeats in its prose.
+const STATED: &[Rule] = &[
+    ("mean", mean_of_samples),
+    ("peak", peak_of_samples),
+    ("deviation", deviation_of_samples),
+    ("misread", misread),
+    ("efficiency", efficiency),
+    ("prose", prose),
+];
+
+/// Marks the figures of a report.
+pub(super) fn mark(report: &str, figures: &mut [Figure]) {
+    let machine = Machine::of(report);
+    let apply = |figures: &mut [Figure], rules: &[Rule], of: fn(&Figure) -> bool| {
+        let report = Report { machine, figures };
+        let broken = |figure: &Figure| {
+            let fresh = rules.iter().filter(|_| of(figure) && figure.impossible.is_empty());
+            fresh.into_iter().find_map(|(rule, test)| Some((*rule, test(&report, figure)?)))
+        };
+        let found: Vec<_> = report.figures.iter().map(broken).collect();
+        for (figure, found) in figures.iter_mut().zip(found) {
+            (figure.rule, figure.impossible) = found.unwrap_or((figure.rule, figure.impossible));
+        }
+    };
+    apply(figures, POINTS, |figure| !figure.is_part_of_a_point() && !figure.is_share());
+    apply(figures, &[("point", of_its_point)], Figure::is_part_of_a_point);
+    apply(figures, STATED, |_| true);
+    apply(figures, &[("share", of_its_figure)], Figure::is_share);
+}
+
+impl Figure {
+    /// Whether it is a sample of a point, or their deviation.
+    fn is_part_of_a_point(&self) -> bool {
+        self.statistic.starts_with("sample") || self.statistic == "stdev"
+    }
+
+    /// Whether it is a share of another figure.
+    fn is_share(&self) -> bool {
+        self.source.starts_with("efficiency")
+    }
+
+    fn is_theory(&self) -> bool {
+        self.source == "theoretical"
+    }
+
+    fn is_of(&self, subsystem: &str, metric: &str) -> bool {
+        self.subsystem == subsystem && self.metric == metric
+    }
+
+    fn is_point(&self) -> bool {
+        matches!(self.statistic, "mean" | "single")
+    }
+
+    fn base_value(&self) -> Option<f64> {
+        self.base.map(|(value, _)| value)
+    }
+
+    fn printed(&self) -> Option<f64> {
+        self.value.parse().ok()
+    }
+
+    fn number_of_threads(&self) -> Option<f64> {
+        self.threads.parse().ok()
+    }
+
+    fn number_of_bytes(&self) -> Option<f64> {
+        self.bytes.parse().ok()
+    }
+
+    /// What tells a row apart but for its threads.
+    fn row(&self) -> [&'static str; 5] {
+        [self.subsystem, self.operation, self.pattern, self.precision, self.bytes]
+    }
+
+    fn is_beside(&self, other: &Self) -> bool {
+        self.row() == other.row() && self.threads == other.threads
+    }
+
+    /// Half of a unit of its last digit.
+    fn rounding(&self) -> f64 {
+        let (digits, exponent) = self.value.split_once(['e', 'E']).unwrap_or((self.value, "0"));
+        let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        0.5 * 10_f64.powi(exponent - i32::try_from(decimals).unwrap_or(0))
+    }
+}
+
+impl Report<'_> {
+    /// The point of the same row, threads and source with another metric.
+    fn beside(&self, figure: &Figure, metric: &str) -> Option<&Figure> {
+        let is = |f: &&Figure| f.metric == metric && f.source == figure.source && f.is_point();
+        self.figures.iter().filter(is).find(|f| f.is_beside(figure))
+    }
+
+    /// The point of the same row and source at another number of threads.
+    fn at(&self, figure: &Figure, threads: f64) -> Option<&Figure> {
+        let is = |f: &&Figure| f.metric == figure.metric && f.source == figure.source && f.is_point();
+        let row = |f: &&Figure| f.row() == figure.row() && f.number_of_threads() == Some(threads);
+        self.figures.iter().filter(is).find(row)
+    }
+
+    /// Own points of this table: the same subsystem and metric.
+    fn table<'b>(&'b self, figure: &'b Figure) -> impl Iterator<Item = &'b Figure> {
+        let same =
+            |f: &&Figure| f.is_of(figure.subsystem, figure.metric) && f.source == "own" && f.is_point();
+        self.figures.iter().filter(same)
+    }
+
+    /// The samples that a mean, peak or deviation is of: its own, the trials of a program, or the points of all threads.
+    fn samples(&self, figure: &Figure) -> Vec<&Figure> {
+        let same = |f: &&Figure| {
+            f.metric == figure.metric && f.source == figure.source && f.subsystem == figure.subsystem
+        };
+        let like: Vec<&Figure> =
+            self.figures.iter().filter(same).filter(|f| f.operation == figure.operation).collect();
+        let of = |wanted: &dyn Fn(&Figure) -> bool| -> Vec<&Figure> {
+            like.iter().copied().filter(|f| wanted(f)).collect()
+        };
+        let own = of(&|f| f.statistic.starts_with("sample") && f.is_beside(figure));
+        if !own.is_empty() || figure.statistic == "stdev" {
+            return own;
+        }
+        if !figure.pattern.is_empty() && figure.is_reference() {
+            let lead = format!("{};trial=", figure.pattern);
+            return of(&|f| f.pattern.starts_with(&lead) && f.statistic == "single");
+        }
+        let over_threads = figure.threads.is_empty() && figure.pattern != "headline";
+        of(&|f| over_threads && f.statistic == "single" && f.row() == figure.row() && !f.threads.is_empty())
+    }
+}
+
+/// Whether a figure is past the most that a device can do.
+fn past(value: f64, bound: Option<Bound>) -> Option<&'static str> {
+    bound.filter(|bound| value > bound.value).map(|bound| bound.why)
+}
+
+/// Whether a time is below the least that a device needs.
+fn below(value: f64, bound: Option<Bound>) -> Option<&'static str> {
+    bound.filter(|bound| value < bound.value).map(|bound| bound.why)
+}
+
+/// Latency × throughput is the same in all rows of the table: it is the time of the whole transfer.
+fn whole_transfer(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_of("network", "latency") || figure.source != "own" {
+        return None;
+    }
+    let product =
+        |f: &Figure| Some(f.printed()? * report.beside(f, "throughput")?.printed()?).filter(|p| *p > 0.0);
+    let products: Vec<f64> = report.table(figure).filter_map(product).collect();
+    let (least, most) = products.iter().fold((f64::MAX, 0.0_f64), |(a, b), p| (a.min(*p), b.max(*p)));
+    (products.len() >= 4 && most < 1.02 * least)
+        .then_some("latency × throughput is the same in all rows: the time of the whole transfer")
+}
+
+/// Most rows of the table are threads ÷ throughput, whatever their message.
+fn from_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_of("network", "latency") || figure.source != "own" {
+        return None;
+    }
+    let is_ratio = |f: &Figure| {
+        let is = |other: &&Figure| {
+            other.is_of("network", "throughput") && other.source == "own" && other.operation == f.operation
+        };
+        let mut of_table = report.figures.iter().filter(is).filter(|other| other.threads == f.threads);
+        let throughput = of_table.next()?.printed()?;
+        let ratio = f.printed()? * throughput / f.number_of_threads()?;
+        Some((ratio - 1.0).abs() < 0.01)
+    };
+    let rows: Vec<bool> = report.table(figure).filter_map(is_ratio).collect();
+    let fit = rows.iter().filter(|is| **is).count();
+    (rows.len() >= 4 && 4 * fit >= 3 * rows.len())
+        .then_some("threads ÷ throughput in at least three of four rows: not measured")
+}
+
+/// A time without a unit that could be told from its size.
+fn no_unit(_: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.base.is_some() || !figure.unit.is_empty() || figure.metric != "latency" {
+        return None;
+    }
+    match figure.printed() {
+        Some(0.0) => Some("0, below the resolution of its clock; no unit is printed"),
+        _ => Some("no unit is printed"),
+    }
+}
+
+/// More floating-point operations than the CPUs do, in a figure or in what is called the limit.
+fn cpu_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    let is_float = figure.operation != "integer-ops" && figure.is_of("cpu", "throughput");
+    past(figure.base_value().filter(|_| is_float)?, report.machine.flops)
+}
+
+/// More than the memory carries, or a time below its latency: by thread, where operations of all threads are counted.
+fn memory_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.subsystem != "memory" || figure.is_theory() {
+        return None;
+    }
+    match (figure.metric, figure.unit) {
+        ("throughput", "Mbps") => Some("in Mbps, which is no unit of this size: GB/s fits"),
+        ("throughput", _) => past(figure.base_value()?, report.machine.memory),
+        ("latency", _) => {
+            let threads = figure.matched.as_ref().map_or(1.0, |matched| matched.per);
+            below(figure.base_value()? * threads, report.machine.memory_latency)
+        }
+        _ => None,
+    }
+}
+
+/// A limit of a disk that grows with the number of threads.
+fn disk_threads(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_theory() || !figure.is_of("disk", "throughput") {
+        return None;
+    }
+    let one = report.at(figure, 1.0)?.base_value()?;
+    (figure.base_value()? > one).then_some("a device gains no bandwidth from threads")
+}
+
+/// More than the disk transfers, more random operations than it makes, or a time that it cannot answer in.
+fn disk_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    let (value, machine) = (figure.base_value()?, &report.machine);
+    let most = if figure.operation == "write" { machine.write } else { machine.read };
+    let random =
+        |operations: f64| past(operations, machine.operations.filter(|_| figure.pattern == "random"));
+    match (figure.subsystem, figure.metric) {
+        ("disk", "throughput") => {
+            past(value, most).or_else(|| random(value / figure.number_of_bytes().filter(|n| *n > 0.0)?))
+        }
+        ("disk", "iops") => random(value),
+        ("disk", "latency") if !figure.is_theory() => {
+            let slow = below(value, machine.disk_latency);
+            slow.or_else(|| past(figure.number_of_bytes()? / value, most))
+        }
+        _ => None,
+    }
+}
+
+/// More than the link carries, or a round trip that no socket makes.
+fn network_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.subsystem != "network" || report.machine.same_host && figure.is_reference() {
+        return None;
+    }
+    let value = figure.base_value()?;
+    let link = if figure.operation == "udp" { report.machine.udp } else { report.machine.tcp };
+    match figure.metric {
+        "throughput" => past(value, link),
+        "latency" if figure.is_theory() => None,
+        "latency" if value < 1.0 / report.machine.clock => Some("less than a clock cycle"),
+        "latency" if value < ROUND_TRIP => {
+            Some("under 10 µs, which no round trip by sockets between machines takes: a buffered send")
+        }
+        _ => None,
+    }
+}
+
+/// A reference program's figure that is a whole multiple, to the last digit, of one with fewer threads.
+fn multiples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_reference() || figure.metric != "throughput" {
+        return None;
+    }
+    let (value, threads) = (figure.printed()?, figure.number_of_threads()?);
+    let is_multiple = |fewer: f64| {
+        let of = report.at(figure, fewer).and_then(Figure::printed);
+        of.is_some_and(|of| (value / of - threads / fewer).abs() < 1e-9)
+    };
+    let fewer = [1.0, 2.0, 4.0, 8.0];
+    fewer
+        .into_iter()
+        .any(|fewer| fewer < threads && is_multiple(fewer))
+        .then_some("the figure of fewer threads times the number of threads, to the last digit: computed")
+}
+
+/// A rate that grows more than by the number of CPUs and threads: computing has no caches to gain.
+fn speed_up(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_of("cpu", "throughput") || figure.source != "own" {
+        return None;
+    }
+    let threads = figure.number_of_threads()?;
+    let most = report.machine.cpus.map_or(threads, |cpus| cpus.min(threads));
+    let one = report.at(figure, 1.0)?.base_value()?;
+    (figure.base_value()? > 1.1 * most * one)
+        .then_some("past the rate of one thread times the number of CPUs: work counted for each thread")
+}
+
+/// Latency × rate is the number of operations under way, which is that of the threads.
+fn latency_rate(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_of("disk", "latency") || figure.is_theory() {
+        return None;
+    }
+    let rate = report.beside(figure, "iops")?.base_value()?;
+    let under_way = figure.base_value()? * rate / figure.number_of_threads()?;
+    (!(0.5..=2.0).contains(&under_way))
+        .then_some("more than twofold off the rate of the same row: one of the two is wrong")
+}
+
+/// A message cannot come sooner than its table says that it is sent.
+fn latency_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_of("network", "latency") || figure.source != "own" {
+        return None;
+    }
+    let throughput = report.beside(figure, "throughput")?.base_value().filter(|rate| *rate > 0.0)?;
+    let sending = 8.0 * figure.number_of_bytes()? / throughput;
+    (1.25 * figure.base_value()? < sending).then_some(
+        "shorter than the message takes at the throughput of the same row: one of the two is wrong",
+    )
+}
+
+/// A reference program between two ends on one host, or at a rate that it was not asked for.
+fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !report.machine.same_host || !figure.is_reference() || !figure.is_of("network", "throughput") {
+        return None;
+    }
+    let value = figure.base_value()?;
+    let default = figure.operation == "udp" && (value / IPERF_DEFAULT - 1.0).abs() < 0.1;
+    Some(if default {
+        "1 Mbit/s, the rate that iperf sends by UDP where none is given"
+    } else {
+        "both ends on one host: no link was crossed"
+    })
+}
+
+/// A mean that is not that of its samples, within half a percent and its rounding.
+fn mean_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.statistic != "mean" {
+        return None;
+    }
+    let samples = report.samples(figure);
+    let values: Vec<f64> = samples.iter().filter_map(|f| f.printed()).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let misread = samples.iter().any(|sample| misread(report, sample).is_some());
+    (!misread && (figure.printed()? - mean).abs() > 0.005 * mean.abs() + figure.rounding())
+        .then_some("not the mean of its samples")
+}
+
+/// A best that is not the best of its samples.
+fn peak_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.statistic != "peak" || figure.metric != "throughput" {
+        return None;
+    }
+    let samples = report.samples(figure);
+    let best = samples.iter().filter_map(|f| f.printed()).fold(0.0, f64::max);
+    let misread = samples.iter().any(|sample| misread(report, sample).is_some());
+    (best > 0.0 && !misread && (figure.printed()? - best).abs() > 0.001 * best)
+        .then_some("not the best of its samples")
+}
+
+/// A standard deviation that is more than a tenth off that of its samples, and their rounding.
+fn deviation_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.statistic != "stdev" {
+        return None;
+    }
+    let samples = report.samples(figure);
+    let values: Vec<f64> = samples.iter().filter_map(|f| f.printed()).collect();
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
+    let rounding = samples.iter().map(|f| 2.0 * f.rounding()).fold(figure.rounding(), f64::max);
+    let (printed, room) = (figure.printed()?, 0.1 * deviation + rounding);
+    (values.len() > 1 && (printed - deviation).abs() > room)
+        .then_some("not the standard deviation of its samples")
+}
+
+/// A rate of LINPACK that its size and time contradict, beyond the rounding of the time.
+fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if figure.operation != "linpack-solve" || figure.metric != "throughput" || figure.statistic != "single" {
+        return None;
+    }
+    let time = report.beside(figure, "time")?;
+    let n: f64 = figure.pattern.strip_prefix("n=")?.split(';').next()?.parse().ok()?;
+    let operations = 2.0 / 3.0 * n.powi(3) + 2.0 * n.powi(2);
+    let seconds = time.printed()?;
+    let off = (figure.base_value()? * seconds / operations - 1.0).abs();
+    (off > 0.002 + time.rounding() / seconds).then_some("not what its size and time give: a digit is misread")
+}
+
+/// A share that no figure of its row gives, within half a percent and a unit of its last digit.
+fn efficiency(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    if !figure.is_share() || figure.unit != "%" {
+        return None;
+    }
+    let printed = figure.printed()?;
+    let own = figure.source == "efficiency-own";
+    let of = |f: &&Figure| f.metric == figure.metric && f.is_beside_or_stated(figure);
+    let values = |wanted: &dyn Fn(&Figure) -> bool| -> Vec<f64> {
+        report.figures.iter().filter(of).filter(|f| wanted(f)).filter_map(Figure::base_value).collect()
+    };
+    let measured = values(&|f| if own { f.source == "own" } else { f.is_reference() });
+    let limits = values(&|f| f.is_theory() || own && f.is_reference());
+    let mut shares =
+        measured.iter().flat_map(|m| limits.iter().map(move |limit| 100.0 * m / limit)).peekable();
+    shares.peek()?;
+    let fits = |share: f64| (share - printed).abs() <= 0.005 * share + 2.0 * figure.rounding();
+    (!shares.any(fits)).then_some("not the share that the report's own figures give")
+}
+
+/// A number of the prose that is in no table, within the rounding of the prose. iperf is in no table, its screen is none.
+fn prose(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    let stated = figure.pattern == "headline" && !figure.is_theory() && !figure.is_share();
+    if !stated || figure.metric != "throughput" || figure.source == "iperf" {
+        return None;
+    }
+    let value = figure.base_value()?;
+    let factor = value / figure.printed()?;
+    let mut table = report
+        .figures
+        .iter()
+        .filter(|f| f.is_of(figure.subsystem, figure.metric) && f.pattern != "headline")
+        .filter(|f| f.source == figure.source && f.in_the_same_table(figure))
+        .filter_map(Figure::base_value)
+        .peekable();
+    table.peek()?;
+    let same = |other: f64| (other - value).abs() <= 1.001 * figure.rounding() * factor;
+    (!table.any(same)).then_some("a number of the prose that is in none of the report's tables")
+}
+
+/// A sample or deviation of a point that is not to be believed.
+fn of_its_point(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    let point = report.beside(figure, figure.metric)?;
+    Some(point.impossible).filter(|why| !why.is_empty())
+}
+
+/// A share of a figure that is not to be believed.
+fn of_its_figure(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
+    let own = figure.source == "efficiency-own";
+    let is = |f: &&Figure| match own {
+        true => matches!(f.source, "own" | "theoretical"),
+        false => f.is_reference() || f.is_theory(),
+    };
+    let mut row = report.figures.iter().filter(is).filter(|f| f.metric == figure.metric);
+    row.any(|f| f.is_beside(figure) && !f.impossible.is_empty() && !f.is_part_of_a_point())
+        .then_some("a share of a figure that cannot be true")
+}
+
+impl Figure {
+    /// Of the same row, or said of the same subsystem in the prose.
+    fn is_beside_or_stated(&self, other: &Self) -> bool {
+        let stated = self.pattern == "headline" && other.pattern == "headline";
+        self.is_beside(other)
+            || stated && self.subsystem == other.subsystem && self.operation == other.operation
+    }
+
+    /// Whether it is of the operation that a number of the prose is about.
+    fn in_the_same_table(&self, stated: &Self) -> bool {
+        let message = stated.bytes.is_empty() || stated.bytes == self.bytes;
+        let solved = stated.source == "linpack";
+        message && (solved || self.operation == stated.operation)
+    }
+}

@@ -1,0 +1,26 @@
+//! A page of text and tables alone, without scripts.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::STYLE;
+
+/// A page with this body; `more` is added to the style of all pages. It needs no other file and may load none.
+pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String {
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(more)) }
+            }
+            body { (body) }
+        }
+    }
+    .into_string()
+}

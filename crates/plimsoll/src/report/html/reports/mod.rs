@@ -1,0 +1,107 @@
+//! The figures of the published report that a run replays, drawn again: one for each operation and metric of the report, over its
+//! blocks and numbers of threads, with the figures of this run beside what is published.
+//!
+//! What is drawn follows from the report's data alone. A figure that is not to be believed has a mark of its own, with the reason.
+
+mod lines;
+mod plot;
+mod programs;
+mod shares;
+mod today;
+mod together;
+
+use maud::{Markup, html};
+
+use super::data::Chart;
+use super::{charts::Stated, page, single};
+use crate::document::Run;
+use crate::measurement::Status;
+use crate::published::{self, Baseline};
+use crate::report::context;
+use plot::plots;
+
+pub(super) use together::together;
+
+/// The charts of one subsystem of a report.
+pub(super) struct Part {
+    subsystem: &'static str,
+    pub(super) charts: Vec<Chart>,
+}
+
+/// The figures of the report that a run replays.
+pub(super) struct Replay {
+    baseline: Baseline,
+    pub(super) parts: Vec<Part>,
+    /// Titles of figures of which this run has nothing.
+    missing: Vec<String>,
+}
+
+/// The figures of the report that the run replays, if it does.
+pub(super) fn of(run: &Run) -> Option<Replay> {
+    let baseline = published::find(&run.plan.name)?;
+    let mut found = Replay { parts: Vec::new(), missing: Vec::new(), baseline: baseline.clone() };
+    for plot in plots(&baseline) {
+        match plot.charts(&baseline, run) {
+            none if none.is_empty() => found.missing.push(plot.title()),
+            charts => found.add(plot.subsystem(), charts),
+        }
+    }
+    for (subsystem, chart) in programs::of(&baseline, run) {
+        found.add(subsystem, vec![chart]);
+    }
+    let stated = Stated::of(run);
+    for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok && stated.is_series(&m.case))
+    {
+        let chart =
+            measurement.metrics.first().and_then(|metric| single::series(measurement, metric, run.seed));
+        let subsystem =
+            baseline.figures.iter().map(|f| f.subsystem).find(|s| *s == measurement.case.subsystem());
+        if let Some((subsystem, chart)) = subsystem.zip(chart) {
+            found.add(subsystem, vec![chart]);
+        }
+    }
+    let charts = found.parts.iter_mut().flat_map(|part| &mut part.charts);
+    charts.enumerate().for_each(|(index, chart)| chart.id = format!("report-{index}"));
+    Some(found)
+}
+
+/// The titles of a report's figures, in the order in which the page of its replay has them; series over time and reference
+/// programs not counted.
+pub fn titles(baseline: &Baseline) -> Vec<String> {
+    plots(baseline).iter().map(plot::Plot::title).collect()
+}
+
+impl Replay {
+    fn add(&mut self, subsystem: &'static str, charts: Vec<Chart>) {
+        match self.parts.iter_mut().find(|part| part.subsystem == subsystem) {
+            Some(part) => part.charts.extend(charts),
+            None => self.parts.push(Part { subsystem, charts }),
+        }
+    }
+
+    /// The section of the page.
+    pub(super) fn section(&self, run: &Run) -> Markup {
+        html! {
+            section {
+                h2 { "Figures of the published report " (self.baseline.name) }
+                p.note {
+                    "One chart for each operation and metric of the report. Published: " (self.baseline.machine) ", " (self.baseline.year)
+                    ". This run: the mean of its samples, bars from the least to the most."
+                    @if run.plan.scale != 1.0 {
+                        " Its volumes, work and file sizes are scaled to " (run.plan.scale) ", the published ones are not."
+                    }
+                }
+                @for part in &self.parts {
+                    h3 { (context::title(part.subsystem)) }
+                    div.charts { @for chart in &part.charts { (page::figure(chart)) } }
+                }
+                @if !self.missing.is_empty() {
+                    p.note { "Not in this run: " (self.missing.join("; ")) "." }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! One figure of a report: an operation and a metric over its blocks and numbers of threads.
+
+use super::lines::{At, Column, Lines, metric};
+use super::shares;
+use super::today::Today;
+use crate::document::Run;
+use crate::published::{Baseline, Figure, Matched};
+use crate::quantity::{Unit, format_size};
+use crate::report::context;
+use crate::report::html::data::{Chart, Role};
+
+/// A point of the report's own, with the case that measures the same.
+#[derive(Clone, Copy)]
+pub(super) struct Point<'a> {
+    pub(super) figure: &'a Figure,
+    pub(super) matched: &'a Matched,
+}
+
+/// A figure of a report.
+pub(super) struct Plot<'a> {
+    pub(super) points: Vec<Point<'a>>,
+}
+
+/// The points of a report that a case of ours measures.
+pub(super) fn points(baseline: &Baseline) -> impl Iterator<Item = Point<'_>> {
+    let own = baseline.figures.iter().filter(|figure| figure.is_own_point());
+    own.filter_map(|figure| Some(Point { figure, matched: figure.matched.as_ref()? }))
+}
+
+/// The figures of a report, in its order.
+pub(super) fn plots(baseline: &Baseline) -> Vec<Plot<'_>> {
+    let mut all: Vec<Plot<'_>> = Vec::new();
+    let key = |f: &Figure| [f.subsystem, f.metric, f.operation, f.pattern];
+    for point in points(baseline) {
+        match all.iter_mut().find(|plot| key(plot.points[0].figure) == key(point.figure)) {
+            Some(plot) => plot.points.push(point),
+            None => all.push(Plot { points: vec![point] }),
+        }
+    }
+    all.iter_mut().for_each(Plot::sort);
+    all
+}
+
+impl<'a> Plot<'a> {
+    /// Bands in the order of the report, in each the numbers of threads.
+    fn sort(&mut self) {
+        let mut bands: Vec<String> = Vec::new();
+        for point in &self.points {
+            if !bands.contains(&point.band()) {
+                bands.push(point.band());
+            }
+        }
+        let threads = |p: &Point<'_>| p.figure.threads.parse::<u64>().unwrap_or(0);
+        self.points.sort_by_key(|p| (bands.iter().position(|band| *band == p.band()), threads(p)));
+    }
+
+    pub(super) fn subsystem(&self) -> &'static str {
+        self.points[0].figure.subsystem
+    }
+
+    pub(super) fn title(&self) -> String {
+        let Figure { subsystem, metric, operation, pattern, .. } = self.points[0].figure;
+        let words = [*pattern, *operation].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
+        format!("{} {metric}: {}", context::title(subsystem), words.join(" "))
+    }
+
+    /// The figures themselves, and where the report prints efficiencies these; nothing where the run has none of its points.
+    pub(super) fn charts(&self, baseline: &Baseline, run: &Run) -> Vec<Chart> {
+        let today: Vec<Today<'_>> = self.points.iter().map(|p| Today::of(run, p.matched)).collect();
+        let measured = today.iter().filter(|today| today.figure().is_some()).count();
+        if measured == 0 {
+            return Vec::new();
+        }
+        let mut note = Vec::new();
+        if measured < today.len() {
+            note.push(format!("this run has {measured} of {} points", today.len()));
+        }
+        let mute = self.points.iter().filter(|p| p.matched.value.is_none()).count();
+        if mute > 0 {
+            note.push(format!("{mute} published points have no unit that is known"));
+        }
+        let unit = self.unit().or_else(|| today.iter().find_map(Today::unit));
+        let lines = self.lines(baseline, run, &today);
+        let y = metric(self.points[0].matched.metric, unit);
+        let chart = lines.chart(self.title(), note.join("; "), self.axis(), y);
+        std::iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
+    }
+
+    /// The columns of its points.
+    pub(super) fn columns(&self) -> Vec<Column> {
+        let column = |p: &Point<'_>| Column { band: p.band(), name: p.figure.threads.to_owned() };
+        self.points.iter().map(column).collect()
+    }
+
+    /// What its columns count.
+    pub(super) fn axis(&self) -> &'static str {
+        let several =
+            |of: fn(&Figure) -> &str| self.points.iter().any(|p| of(p.figure) != of(self.points[0].figure));
+        match (several(|f| f.bytes), several(|f| f.precision)) {
+            (true, _) => "threads, by block",
+            (_, true) => "threads, by type",
+            _ => "threads",
+        }
+    }
+
+    fn unit(&self) -> Option<Unit> {
+        self.points.iter().find_map(|p| Some(p.matched.value?.1))
+    }
+
+    /// The figures that the report prints of reference programs, or as theory, of a point.
+    pub(super) fn beside(
+        &self,
+        baseline: &'a Baseline,
+        point: Point<'a>,
+    ) -> impl Iterator<Item = &'a Figure> {
+        let other = |f: &&Figure| f.source != "own" && covers(f, point.figure);
+        baseline.figures.iter().filter(other)
+    }
+
+    fn lines(&self, baseline: &'a Baseline, run: &'a Run, today: &[Today<'a>]) -> Lines {
+        let mut lines = Lines::new(self.columns());
+        let unit = self.unit();
+        let title = baseline.title();
+        for (column, (point, today)) in self.points.iter().zip(today).enumerate() {
+            let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
+            if let Some([mean, least, most]) = today.figure() {
+                lines.add("this run", Role::Own, at(mean, Some([least, most]), point.words()));
+            }
+            for (name, value) in self.tools(baseline, run, *point, today) {
+                lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, point.words()));
+            }
+            if let Some((_, value)) = today.limit() {
+                lines.add("limit, this run", Role::Limit, at(value, None, point.words()));
+            }
+            published(&mut lines, &title, "", Role::Published, column, *point, point.figure, unit);
+            for figure in self.beside(baseline, *point).filter(|f| !f.source.starts_with("efficiency")) {
+                let (name, role) = match figure.source {
+                    "theoretical" => ("theory", Role::Theory),
+                    program => (program, Role::Program),
+                };
+                published(&mut lines, &title, name, role, column, *point, figure, unit);
+            }
+        }
+        lines
+    }
+
+    /// The tools of today: beside the point's own case, or beside the one that the report's reference program has.
+    fn tools(
+        &self,
+        baseline: &'a Baseline,
+        run: &'a Run,
+        point: Point<'a>,
+        today: &Today<'a>,
+    ) -> Vec<(&'a str, f64)> {
+        let own = today.tools();
+        if !own.is_empty() {
+            return own;
+        }
+        let others =
+            self.beside(baseline, point).filter(|f| f.is_reference()).filter_map(|f| f.matched.as_ref());
+        let same = others.filter(|m| m.metric == point.matched.metric && m.case != point.matched.case);
+        same.flat_map(|matched| Today::of(run, matched).tools()).collect()
+    }
+}
+
+/// Adds what the report prints at a point: in the line of its kind, or in that of what is not to be believed.
+#[expect(clippy::too_many_arguments)]
+fn published(
+    lines: &mut Lines,
+    title: &str,
+    name: &str,
+    role: Role,
+    column: usize,
+    point: Point<'_>,
+    figure: &Figure,
+    unit: Option<Unit>,
+) {
+    let Some(value) = base(figure).filter(|(_, of)| unit.is_none_or(|unit| unit == *of)).map(|(v, _)| v)
+    else {
+        return;
+    };
+    let printed = format!("{}, printed {} {}", point.words(), figure.value, figure.unit);
+    let named = |what: &str| {
+        [name, what, title].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(", ")
+    };
+    let (name, role, label) = match figure.impossible {
+        "" => (named(""), role, printed.trim_end().to_owned()),
+        why => (named("not believed"), Role::Doubted, format!("{}, {why}", printed.trim_end())),
+    };
+    lines.add(&name, role, At { column, value, range: None, label });
+}
+
+impl Point<'_> {
+    /// What it has in common with its neighbours: block and precision.
+    pub(super) fn band(&self) -> String {
+        let block = self.figure.bytes.parse().map_or(String::new(), size);
+        let words = [self.figure.precision.to_owned(), block];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The point in words.
+    pub(super) fn words(&self) -> String {
+        let threads = match self.figure.threads {
+            "" => String::new(),
+            "1" => "1 thread".to_owned(),
+            n => format!("{n} threads"),
+        };
+        let words = [self.band(), threads];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Bytes as an axis names them.
+fn size(bytes: u64) -> String {
+    match format_size(bytes) {
+        size if size.ends_with(|c: char| c.is_ascii_digit()) => format!("{size} B"),
+        size => format!("{} {}iB", &size[..size.len() - 1], &size[size.len() - 1..]),
+    }
+}
+
+/// Whether a figure says something of a point: in all that it names it is the point's. A number of the prose names little.
+pub(super) fn covers(figure: &Figure, point: &Figure) -> bool {
+    let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
+    let same = |general: &str, own: &str| general.is_empty() || general == own;
+    figure.subsystem == point.subsystem
+        && figure.metric == point.metric
+        && same(figure.operation, point.operation)
+        && same(pattern, point.pattern)
+        && same(figure.precision, point.precision)
+        && same(figure.bytes, point.bytes)
+        && same(figure.threads, point.threads)
+}
+
+/// A figure in its base unit, as the report counts it.
+pub(super) fn base(figure: &Figure) -> Option<(f64, Unit)> {
+    figure.matched.as_ref()?.value
+}

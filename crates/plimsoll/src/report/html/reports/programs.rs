@@ -1,0 +1,111 @@
+//! The reference programs of a report that stand beside no point of its own: LINPACK by size, STREAM by operation.
+
+use super::lines::{At, Column, Lines, metric};
+use super::plot::{base, covers, points};
+use super::today::Today;
+use crate::document::Run;
+use crate::published::{Baseline, Figure, Matched};
+use crate::report::context;
+use crate::report::html::data::{Chart, Role};
+
+/// One program's figures of one metric.
+struct Program<'a> {
+    first: &'a Figure,
+    /// Its figures, each with the case that measures the same.
+    all: Vec<(&'a Figure, &'a Matched)>,
+}
+
+/// The chart of each program of which this run has a case, with its subsystem.
+pub(super) fn of(baseline: &Baseline, run: &Run) -> Vec<(&'static str, Chart)> {
+    let chart = |program: &Program<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
+    programs(baseline).iter().filter_map(chart).collect()
+}
+
+fn programs(baseline: &Baseline) -> Vec<Program<'_>> {
+    let mut found: Vec<Program<'_>> = Vec::new();
+    for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == "throughput") {
+        let Some(matched) = figure.matched.as_ref().filter(|m| m.value.is_some()) else { continue };
+        if points(baseline).any(|point| covers(figure, point.figure)) {
+            continue;
+        }
+        let same =
+            |p: &&mut Program<'_>| p.first.subsystem == figure.subsystem && p.first.source == figure.source;
+        match found.iter_mut().find(same) {
+            Some(program) => program.all.push((figure, matched)),
+            None => found.push(Program { first: figure, all: vec![(figure, matched)] }),
+        }
+    }
+    found
+}
+
+impl Program<'_> {
+    fn chart(&self, baseline: &Baseline, run: &Run) -> Option<Chart> {
+        let mut cases: Vec<&Matched> = Vec::new();
+        for (_, matched) in &self.all {
+            if !cases.iter().any(|known| known.case == matched.case) {
+                cases.push(matched);
+            }
+        }
+        let column = |m: &&Matched| Column { band: String::new(), name: self.name(m) };
+        let mut lines = Lines::new(cases.iter().map(column).collect());
+        let title = baseline.title();
+        let mut unit = None;
+        for (column, matched) in cases.iter().enumerate() {
+            let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
+            let today = Today::of(run, matched);
+            let words =
+                today.measurements().first().map(|m| crate::label::label(&m.case)).unwrap_or_default();
+            unit = unit.or(today.unit());
+            if let Some([mean, least, most]) = today.figure() {
+                lines.add("this run", Role::Own, at(mean, Some([least, most]), words.clone()));
+            }
+            for (name, value) in today.tools() {
+                lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, words.clone()));
+            }
+            if let Some((_, value)) = today.limit() {
+                lines.add("limit, this run", Role::Limit, at(value, None, words.clone()));
+            }
+            for (figure, _) in self.all.iter().filter(|(_, m)| m.case == matched.case) {
+                let Some((value, _)) = base(figure) else { continue };
+                let label = format!(
+                    "{} {}, printed {} {}",
+                    self.name(matched),
+                    figure.pattern,
+                    figure.value,
+                    figure.unit
+                );
+                let word = match figure.statistic {
+                    "mean" => " mean",
+                    "peak" => " best",
+                    _ => "",
+                };
+                let (name, role) = match figure.impossible {
+                    "" => (format!("{}{word}, {title}", figure.source), Role::Program),
+                    _ => (format!("{}{word}, not believed, {title}", figure.source), Role::Doubted),
+                };
+                lines.add(&name, role, at(value, None, label));
+            }
+        }
+        let title = format!("{} throughput: {}", context::title(self.first.subsystem), self.first.source);
+        let note = "a reference program of the report, and the case that measures the same";
+        let y = metric(self.first.matched.as_ref()?.metric, unit);
+        lines.has(Role::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
+    }
+
+    /// The parameters in which the cases differ.
+    fn varying(&self) -> Vec<&'static str> {
+        let Some((_, first)) = self.all.first() else { return Vec::new() };
+        let differs =
+            |name: &&'static str| self.all.iter().any(|(_, m)| m.case.get(name) != first.case.get(name));
+        first.case.params().iter().map(|(name, _)| *name).filter(differs).collect()
+    }
+
+    fn axis(&self) -> String {
+        self.varying().join(", ")
+    }
+
+    fn name(&self, matched: &Matched) -> String {
+        let values = self.varying().into_iter().filter_map(|name| matched.case.get(name));
+        values.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+}

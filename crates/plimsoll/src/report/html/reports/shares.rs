@@ -1,0 +1,65 @@
+//! How near to theory: the efficiencies that a report prints, with those of this run counted in the same way.
+
+use super::lines::{At, Lines};
+use super::plot::{Plot, covers};
+use super::today::Today;
+use crate::document::Run;
+use crate::published::{Baseline, Figure};
+use crate::report::html::data::{Axis, Chart, Role};
+
+/// The chart of a plot's efficiencies; `None` where the report prints none.
+pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[Today<'_>]) -> Option<Chart> {
+    let mut lines = Lines::new(plot.columns());
+    let title = baseline.title();
+    for (column, (point, today)) in plot.points.iter().zip(today).enumerate() {
+        let at = |value: f64, label: String| At { column, value, range: None, label };
+        if let Some((_, limit)) = today.limit() {
+            let share = |value: f64| value / limit * 100.0;
+            if let Some([mean, ..]) = today.figure() {
+                lines.add("this run", Role::Own, at(share(mean), point.words()));
+            }
+            for (name, value) in today.tools() {
+                lines.add(&format!("{name}, this run"), Role::Peer, at(share(value), point.words()));
+            }
+        }
+        for figure in plot.beside(baseline, *point) {
+            let (of, role) = match figure.source {
+                "efficiency-own" => (Some(point.figure), Role::Published),
+                "efficiency-reference" => (program(baseline, figure), Role::Program),
+                _ => continue,
+            };
+            let source = if role == Role::Published { "" } else { of.map_or("reference", |of| of.source) };
+            let why =
+                [Some(figure), of].into_iter().flatten().map(|f| f.impossible).find(|why| !why.is_empty());
+            let (what, role) = if why.is_some() { ("not believed", Role::Doubted) } else { ("", role) };
+            let name = [source, what, &title]
+                .iter()
+                .filter(|s| !s.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let why = why.map(|why| format!(", {why}")).unwrap_or_default();
+            let label = format!("{}, printed {} %{why}", point.words(), figure.value);
+            if let Ok(value) = figure.value.parse() {
+                lines.add(&name, role, at(value, label));
+            }
+        }
+    }
+    let printed = [Role::Published, Role::Program, Role::Doubted].into_iter().any(|role| lines.has(role));
+    let note = match run.plan.scale {
+        1.0 => "figure ÷ limit, for rates and latencies alike, as the report counts it",
+        _ => {
+            "figure ÷ limit, for rates and latencies alike, as the report counts it; of a scaled run small work counts against it"
+        }
+    };
+    let title = format!("{}, efficiency", plot.title());
+    printed.then(|| {
+        lines.chart(title, note.to_owned(), plot.axis(), Axis::linear("share of theory or limit", "%"))
+    })
+}
+
+/// The figure of the reference program that an efficiency is of: the one that the report prints at the same point.
+fn program<'a>(baseline: &'a Baseline, efficiency: &Figure) -> Option<&'a Figure> {
+    let same = |f: &&Figure| f.is_reference() && f.metric == efficiency.metric && covers(f, efficiency);
+    baseline.figures.iter().find(same)
+}

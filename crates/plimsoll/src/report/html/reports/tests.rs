@@ -1,0 +1,191 @@
+//! Each report's figures: every point that is to be believed is drawn, once, with its source; what is not has a mark of its own.
+
+use super::super::data::{Role, Series};
+use super::super::{Beside, page as page_of};
+use super::plot::points;
+use super::*;
+use crate::fixture;
+use crate::measurement::Measurement;
+
+/// A run that measured all points of a report, each as published and a half more.
+fn replay(baseline: &Baseline) -> Run {
+    let mut all: Vec<Measurement> = Vec::new();
+    for point in points(baseline) {
+        let (case, metric) = (&point.matched.case, point.matched.metric);
+        let (value, unit) = point.matched.value.unwrap_or((1e-6, crate::quantity::Unit::Second));
+        let made = fixture::measured(case.id().as_str(), metric, unit, value.max(1e-12) * 1.5);
+        match all.iter_mut().find(|m| m.case == *case) {
+            None => all.push(made),
+            Some(known) if known.metrics.iter().all(|m| m.name != metric) => {
+                known.metrics.extend(made.metrics)
+            }
+            Some(_) => {}
+        }
+    }
+    let mut run = fixture::run_of(all);
+    run.plan.name = baseline.name.to_owned();
+    run.plan.text = String::new();
+    run.plan.scale = 1.0;
+    run
+}
+
+fn reports() -> Vec<Baseline> {
+    published::names().into_iter().filter_map(published::find).collect()
+}
+
+fn of_role(charts: &[Chart], role: Role) -> Vec<&Series> {
+    charts.iter().flat_map(|chart| &chart.series).filter(|one| one.role == role).collect()
+}
+
+fn drawn(series: &[&Series]) -> usize {
+    series.iter().flat_map(|one| &one.points).filter(|p| p[1].is_some()).count()
+}
+
+fn charts(run: &Run) -> Vec<Chart> {
+    of(run).unwrap().parts.into_iter().flat_map(|part| part.charts).collect()
+}
+
+#[test]
+fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
+    for baseline in reports() {
+        let figures: Vec<Chart> = charts(&replay(&baseline))
+            .into_iter()
+            .filter(|c| c.y.unit != "%" && !c.title.ends_with("efficiency"))
+            .collect();
+        let own = of_role(&figures, Role::Published);
+        let believed = points(&baseline).filter(|p| p.figure.believed().is_some()).count();
+        assert_eq!(drawn(&own), believed, "{}", baseline.name);
+        for series in own {
+            assert!(series.name.contains(&baseline.title()), "{}", series.name);
+            assert_eq!(series.labels.len(), series.points.len());
+            let told = series.points.iter().zip(&series.labels).filter(|(p, _)| p[1].is_some());
+            assert!(told.clone().all(|(_, label)| label.contains("printed")), "{:?}", series.labels);
+            let mut at: Vec<u64> = told.map(|(p, _)| p[0].unwrap().to_bits()).collect();
+            at.sort_unstable();
+            at.dedup();
+            assert_eq!(at.len(), drawn(&[series]), "a point stands twice in {}", series.name);
+        }
+        // What is not believed says why.
+        let why = points(&baseline)
+            .filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && !p.figure.impossible.is_empty());
+        let labels: Vec<&String> =
+            of_role(&figures, Role::Doubted).into_iter().flat_map(|one| &one.labels).collect();
+        for point in why {
+            assert!(
+                labels.iter().any(|label| label.contains(point.figure.impossible)),
+                "{}",
+                point.figure.impossible
+            );
+        }
+        assert!(figures.iter().all(|c| !c.x.name.is_empty() && !c.y.name.is_empty() && !c.y.unit.is_empty()));
+    }
+}
+
+#[test]
+fn each_published_efficiency_is_drawn() {
+    let baseline = published::find("hyperion-prometheus").unwrap();
+    let run = replay(&baseline);
+    let charts: Vec<Chart> = charts(&run).into_iter().filter(|c| c.title.ends_with("efficiency")).collect();
+    let printed = baseline.figures.iter().filter(|f| f.source.starts_with("efficiency")).count();
+    let shares = [Role::Published, Role::Program, Role::Doubted].map(|role| drawn(&of_role(&charts, role)));
+    assert_eq!(shares.iter().sum::<usize>(), printed);
+}
+
+#[test]
+fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
+    for baseline in reports() {
+        let run = replay(&baseline);
+        let mut believed: Vec<(String, &str)> = points(&baseline)
+            .filter(|p| p.figure.believed().is_some())
+            .map(|p| (p.matched.case.id().as_str().to_owned(), p.matched.metric))
+            .collect();
+        believed.sort_unstable();
+        believed.dedup();
+        let marks = super::super::published(&run);
+        let missing = believed
+            .iter()
+            .filter(|(case, metric)| !marks.iter().any(|m| m.case == *case && m.metric == *metric));
+        assert_eq!(missing.collect::<Vec<_>>(), Vec::<&(String, &str)>::new(), "{}", baseline.name);
+        assert!(marks.iter().all(|mark| mark.name == baseline.title()), "{}", baseline.name);
+    }
+}
+
+#[test]
+fn titles_are_told_apart_and_stand_on_the_page() {
+    for baseline in reports() {
+        let mut titles = titles(&baseline);
+        let page = page_of(&[replay(&baseline)], &Beside::default()).unwrap();
+        for title in &titles {
+            assert!(page.contains(&format!("<strong>{title}</strong>")), "{title}");
+        }
+        let count = titles.len();
+        titles.sort_unstable();
+        titles.dedup();
+        assert_eq!(titles.len(), count, "{}", baseline.name);
+    }
+}
+
+#[test]
+fn the_reports_together_have_all_believed_points() {
+    let reports = reports();
+    let runs: Vec<Run> = reports.iter().map(replay).collect();
+    let charts = together(&runs);
+    let wanted = reports.iter().flat_map(points).filter(|p| {
+        p.figure.believed().is_some()
+            && !p.figure.threads.is_empty()
+            && ["throughput", "latency"].contains(&p.figure.metric)
+    });
+    assert_eq!(drawn(&of_role(&charts, Role::Published)), wanted.count());
+    for subsystem in ["CPU", "Memory", "Disk", "Network"] {
+        assert!(
+            charts.iter().any(|c| c.title == format!("{subsystem} throughput of all reports")),
+            "{subsystem}"
+        );
+    }
+    assert_eq!(together(&[fixture::run()]), []);
+}
+
+#[test]
+fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
+    let baseline = published::find("ec2-t2micro").unwrap();
+    let mut run = replay(&baseline);
+    run.plan.text = r#"
+        [[group]]
+        benchmark = "cpu.peak"
+        op = "add"
+        type = "i32"
+        threads = 4
+        series = 600
+        sample-time = "1s"
+    "#
+    .to_owned();
+    let mut timed = fixture::measured(
+        "cpu.peak/op=add/type=i32/threads=4",
+        "rate",
+        crate::quantity::Unit::OpPerSecond,
+        1e10,
+    );
+    timed.metrics[0].series = (0..30)
+        .map(|n| crate::measurement::Point { t: f64::from(n), value: 1e10, ..Default::default() })
+        .collect();
+    run.measurements.push(timed);
+    let over_time = |charts: &[Chart]| charts.iter().filter(|c| c.title.ends_with("over time")).count();
+    assert_eq!(over_time(&charts(&run)), 1);
+    let (_, all) = page::body(&run, &Beside::default(), 0);
+    assert_eq!(over_time(&all), 1);
+    run.plan.name = "another".to_owned();
+    let (_, all) = page::body(&run, &Beside::default(), 0);
+    assert_eq!(over_time(&all), 1);
+}
+
+#[test]
+fn what_a_run_lacks_is_named() {
+    let baseline = published::find("chameleon-kvm").unwrap();
+    let mut run = replay(&baseline);
+    run.measurements.retain(|m| m.case.subsystem() == "cpu");
+    let found = of(&run).unwrap();
+    assert!(found.parts.iter().all(|part| part.subsystem == "cpu"));
+    let text = found.section(&run).into_string();
+    assert!(text.contains("Not in this run: ") && text.contains("Disk latency: random read"), "{text}");
+    assert!(of(&fixture::run()).is_none());
+}

@@ -1,0 +1,69 @@
+//! What a run measured of a published point: its samples, its limit, the reference tools beside it.
+
+use crate::document::Run;
+use crate::limit::Limit;
+use crate::measurement::{Measurement, MetricResult, Status, converted};
+use crate::published::Matched;
+
+/// What a run measured of a point; of several repeats all.
+pub(super) struct Today<'a> {
+    metric: &'a str,
+    all: Vec<&'a Measurement>,
+}
+
+impl<'a> Today<'a> {
+    pub(super) fn of(run: &'a Run, matched: &'a Matched) -> Self {
+        let is = |m: &&Measurement| m.status == Status::Ok && matched.is(&m.case, run.plan.scale);
+        Self { metric: matched.metric, all: run.measurements.iter().filter(is).collect() }
+    }
+
+    fn metrics(&self) -> impl Iterator<Item = &'a MetricResult> {
+        self.all.iter().filter_map(|m| m.metrics.iter().find(|metric| metric.name == self.metric))
+    }
+
+    /// The cases that were measured.
+    pub(super) fn measurements(&self) -> &[&'a Measurement] {
+        &self.all
+    }
+
+    /// Mean, least and most of the samples.
+    pub(super) fn figure(&self) -> Option<[f64; 3]> {
+        let samples: Vec<f64> = self.metrics().flat_map(|metric| metric.samples.iter().copied()).collect();
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+        let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (!samples.is_empty() && mean > 0.0).then_some([mean, least, most])
+    }
+
+    /// Where its limit is known: how it is derived, and its value.
+    pub(super) fn limit(&self) -> Option<(&'a Limit, f64)> {
+        self.metrics().find_map(|metric| metric.limit.as_ref().and_then(|limit| Some((limit, limit.value?))))
+    }
+
+    /// The unit of the figures.
+    pub(super) fn unit(&self) -> Option<crate::quantity::Unit> {
+        self.metrics().map(|metric| metric.unit).next()
+    }
+
+    /// Each reference tool's figure of this metric, or one that follows from another metric of the same transfers.
+    pub(super) fn tools(&self) -> Vec<(&'a str, f64)> {
+        let mut found: Vec<(&str, f64)> = Vec::new();
+        for measurement in &self.all {
+            let own = measurement.metrics.iter().filter(|m| m.name == self.metric);
+            let others = measurement.metrics.iter().filter(|m| m.name != self.metric);
+            for metric in own.chain(others) {
+                for peer in &metric.peers {
+                    let figure = peer
+                        .median
+                        .and_then(|median| converted(&measurement.case, median, &metric.name, self.metric));
+                    if let Some(figure) = figure.filter(|f| *f > 0.0)
+                        && !found.iter().any(|(name, _)| *name == peer.peer)
+                    {
+                        found.push((&peer.peer, figure));
+                    }
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,129 @@
+//! All reports in one chart of each subsystem and metric: every published point that is to be believed, by number of
+//! threads, and what the runs of the page measured of the same points.
+
+use std::collections::BTreeSet;
+
+use super::plot::{Point, base, points};
+use super::today::Today;
+use crate::document::Run;
+use crate::published::{self, Baseline};
+use crate::report::context;
+use crate::report::html::data::{Axis, Chart, Kind, Role, Scale, Series};
+use crate::text::shown_within;
+
+/// Metrics of which a chart is made, as the reports name them.
+const METRICS: &[&str] = &["throughput", "latency"];
+
+/// The charts; none where no run of the page replays a report.
+pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
+    if !runs.iter().any(|run| published::find(&run.plan.name).is_some()) {
+        return Vec::new();
+    }
+    let reports: Vec<Baseline> = published::names().into_iter().filter_map(published::find).collect();
+    let mut charts = Vec::new();
+    for metric in METRICS {
+        for subsystem in ["cpu", "memory", "disk", "network"] {
+            charts.extend(chart(&reports, runs, subsystem, metric));
+        }
+    }
+    charts.iter_mut().enumerate().for_each(|(index, chart)| chart.id = format!("together-{index}"));
+    charts
+}
+
+/// A point: threads, value, and what it is.
+type Dot = (u64, f64, String);
+
+/// All points of one report, or of one run.
+struct Dots {
+    name: String,
+    role: Role,
+    colour: usize,
+    all: Vec<Dot>,
+}
+
+fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> Option<Chart> {
+    let is = |p: &Point<'_>| p.figure.subsystem == subsystem && p.figure.metric == metric;
+    let mut lines: Vec<Dots> = Vec::new();
+    for run in runs {
+        let colour = reports.iter().position(|report| report.name == run.plan.name).unwrap_or(reports.len());
+        let name = name(run, runs.len(), &lines);
+        lines.push(Dots { name, role: Role::Own, colour, all: measured(reports, run, is) });
+    }
+    for (colour, report) in reports.iter().enumerate() {
+        let dot = |p: Point<'_>| {
+            let value = base(p.figure).filter(|_| p.figure.believed().is_some())?.0;
+            Some((p.figure.threads.parse().ok()?, value, words(&p)))
+        };
+        let all = points(report).filter(is).filter_map(dot).collect();
+        lines.push(Dots { name: report.title(), role: Role::Published, colour, all });
+    }
+    lines.retain(|dots| !dots.all.is_empty());
+    if lines.iter().filter(|dots| dots.role == Role::Published).count() < 2 {
+        return None;
+    }
+    let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(base(p.figure)?.1))?;
+    let threads: BTreeSet<u64> = lines.iter().flat_map(|dots| dots.all.iter().map(|(n, ..)| *n)).collect();
+    Some(Chart {
+        id: String::new(),
+        title: format!("{} {metric} of all reports", context::title(subsystem)),
+        note: "each point that is to be believed, of all operations and blocks: circles measured, squares published".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::places("threads", threads.iter().map(u64::to_string).collect()),
+        y: Axis { scale: Scale::Log, ..Axis::of(unit, metric) },
+        series: side_by_side(lines, &threads),
+        bands: Vec::new(),
+    })
+}
+
+/// What a run is called: its plan, where there are several runs; its id, where there are several of a plan.
+fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
+    let name = match runs {
+        1 => "this run".to_owned(),
+        _ => format!("run of {}", shown_within(&run.plan.name, 40)),
+    };
+    if known.iter().any(|dots| dots.name == name) { format!("{name} ({})", run.id) } else { name }
+}
+
+/// Each line has a column of its own within the place of its number of threads.
+fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<Series> {
+    let count = lines.len() as f64;
+    let one = |(index, dots): (usize, Dots)| {
+        let shift = (index as f64 - (count - 1.0) / 2.0) * 0.8 / count;
+        let place = |n: u64| threads.iter().position(|known| *known == n).map(|x| x as f64 + shift);
+        let points = dots.all.iter().map(|(n, value, _)| vec![place(*n), Some(*value)]).collect();
+        let labels = dots.all.into_iter().map(|(.., words)| words).collect();
+        Series {
+            labels,
+            scattered: true,
+            colour: Some(dots.colour),
+            ..Series::new(dots.name, dots.role, points)
+        }
+    };
+    lines.into_iter().enumerate().map(one).collect()
+}
+
+/// What a run measured of the points of any report, each case once.
+fn measured(reports: &[Baseline], run: &Run, is: impl Fn(&Point<'_>) -> bool) -> Vec<Dot> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for point in reports.iter().flat_map(points).filter(is) {
+        let today = Today::of(run, point.matched);
+        let Some(case) = today.measurements().first().map(|m| m.case.id().as_str().to_owned()) else {
+            continue;
+        };
+        let (Some([mean, ..]), Ok(threads)) = (today.figure(), point.figure.threads.parse()) else {
+            continue;
+        };
+        if seen.insert((case, point.matched.metric)) {
+            found.push((threads, mean, words(&point)));
+        }
+    }
+    found
+}
+
+fn words(point: &Point<'_>) -> String {
+    let operation =
+        [point.figure.pattern, point.figure.operation].into_iter().filter(|word| !word.is_empty());
+    let operation = operation.collect::<Vec<_>>().join(" ");
+    format!("{operation}, {}", point.words())
+}

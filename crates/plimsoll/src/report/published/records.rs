@@ -1,0 +1,191 @@
+//! The tables as comma-separated values: a row for each number that a report prints, with what belongs to it today.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Report;
+use super::cells::{Cell, Filled, Part};
+use crate::published::{Baseline, Figure};
+use crate::report::tidy;
+
+/// Columns, in their order. Figures are in `unit`, efficiencies in percent.
+const COLUMNS: [&str; 37] = [
+    "report",
+    "table",
+    "title",
+    "kind",
+    "row",
+    "column",
+    "subsystem",
+    "operation",
+    "pattern",
+    "precision",
+    "bytes",
+    "threads",
+    "metric",
+    "statistic",
+    "source",
+    "unit",
+    "today",
+    "today_stdev",
+    "today_samples",
+    "today_reference",
+    "today_reference_tool",
+    "today_limit",
+    "today_own_efficiency",
+    "today_reference_efficiency",
+    "today_status",
+    "published",
+    "published_unit",
+    "published_stdev",
+    "published_reference",
+    "published_reference_tool",
+    "published_theory",
+    "published_own_efficiency",
+    "published_reference_efficiency",
+    "published_flag",
+    "ratio",
+    "case",
+    "run",
+];
+
+#[derive(Serialize)]
+struct Record<'a> {
+    report: &'a str,
+    table: usize,
+    title: &'a str,
+    kind: &'a str,
+    row: &'a str,
+    column: &'a str,
+    subsystem: &'a str,
+    operation: &'a str,
+    pattern: &'a str,
+    precision: &'a str,
+    bytes: &'a str,
+    threads: &'a str,
+    metric: &'a str,
+    statistic: &'a str,
+    source: &'a str,
+    unit: &'a str,
+    today: Option<f64>,
+    today_stdev: Option<f64>,
+    today_samples: Option<usize>,
+    today_reference: Option<f64>,
+    today_reference_tool: Option<&'a str>,
+    today_limit: Option<f64>,
+    today_own_efficiency: Option<f64>,
+    today_reference_efficiency: Option<f64>,
+    today_status: String,
+    published: &'a str,
+    published_unit: &'a str,
+    published_stdev: Option<&'a str>,
+    published_reference: Option<&'a str>,
+    published_reference_tool: Option<&'a str>,
+    published_theory: Option<f64>,
+    published_own_efficiency: Option<&'a str>,
+    published_reference_efficiency: Option<&'a str>,
+    published_flag: &'a str,
+    ratio: Option<f64>,
+    case: Option<String>,
+    run: Option<&'a str>,
+}
+
+/// Writes all of it, below the names of the columns.
+///
+/// # Errors
+/// What `out` says.
+pub(super) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
+    let filled: Vec<(&Report<'_>, Vec<Filled<'_>>)> =
+        reports.iter().map(|report| (report, report.filled())).collect();
+    let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
+    let records = tables.flat_map(|(report, filled)| {
+        let rows = filled.table.rows.iter().zip(&filled.rows);
+        rows.flat_map(move |(row, cells)| {
+            cells.iter().zip(&filled.table.columns).filter_map(move |(cell, column)| {
+                Some(record(report.baseline, filled, [&row.label, column], cell.as_ref()?))
+            })
+        })
+    });
+    tidy::table(&COLUMNS, records, out)
+}
+
+fn record<'a>(
+    baseline: &'a Baseline,
+    filled: &'a Filled<'_>,
+    names: [&'a str; 2],
+    cell: &'a Cell<'_>,
+) -> Record<'a> {
+    let Figure {
+        subsystem, operation, pattern, precision, bytes, threads, metric, statistic, source, ..
+    } = cell.figure;
+    let (today, table, [row, column]) = (&cell.today, filled.table, names);
+    let is_point = matches!(cell.part, Part::Own | Part::Peak);
+    let in_unit = |value: f64| value / cell.unit.scale;
+    let beside = |wanted: &dyn Fn(&Figure) -> bool| {
+        let found = baseline.figures.iter().find(|f| is_point && f.is_of_point(cell.figure) && wanted(f));
+        found.filter(|f| !std::ptr::eq(*f, cell.figure))
+    };
+    let reference = beside(&|f| f.is_reference());
+    let percent = |share: Option<f64>| share.filter(|_| is_point).map(|share| share * 100.0);
+    let tool = today.tool.as_ref().filter(|_| is_point);
+    Record {
+        report: baseline.name,
+        table: table.number,
+        title: &table.title,
+        kind: table.kind.word(),
+        row,
+        column,
+        subsystem,
+        operation,
+        pattern,
+        precision,
+        bytes,
+        threads,
+        metric,
+        statistic,
+        source,
+        unit: &cell.unit.name,
+        today: cell.value().map(in_unit).filter(|value| value.is_finite()),
+        today_stdev: today.stdev().filter(|_| is_point).map(in_unit),
+        today_samples: (is_point && !today.samples.is_empty()).then_some(today.samples.len()),
+        today_reference: tool.map(|tool| in_unit(tool.figure)),
+        today_reference_tool: tool.map(|tool| tool.name),
+        today_limit: today.limit().filter(|_| is_point).map(in_unit),
+        today_own_efficiency: percent(today.share(today.mean())),
+        today_reference_efficiency: percent(tool.and_then(|tool| tool.of_limit)),
+        today_status: status(cell),
+        published: cell.figure.value,
+        published_unit: cell.figure.unit,
+        published_stdev: beside(&|f| f.source == "own" && f.statistic == "stdev").map(|f| f.value),
+        published_reference: reference.map(|f| f.value),
+        published_reference_tool: reference.map(|f| f.source),
+        published_theory: theory(baseline, cell).filter(|_| is_point),
+        published_own_efficiency: beside(&|f| f.source == "efficiency-own").map(|f| f.value),
+        published_reference_efficiency: beside(&|f| f.source == "efficiency-reference").map(|f| f.value),
+        published_flag: cell.figure.impossible,
+        ratio: cell.ratio(),
+        case: today.case.map(ToString::to_string),
+        run: today.run.map(|run| run.id.as_str()),
+    }
+}
+
+/// ok, or why there is no figure to be believed.
+fn status(cell: &Cell<'_>) -> String {
+    match (&cell.today.invalid, &cell.today.instead, cell.value()) {
+        (Some(why), ..) => format!("invalid: {why}"),
+        (None, Some(why), _) => why.clone(),
+        (None, None, None) => "no such figure".to_owned(),
+        (None, None, Some(_)) => "ok".to_owned(),
+    }
+}
+
+/// The limit that the report gives for a point, else the one of its text, in the unit of the point.
+fn theory(baseline: &Baseline, cell: &Cell<'_>) -> Option<f64> {
+    let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
+    let found = all()
+        .find(|f| f.is_of_point(cell.figure))
+        .or_else(|| all().find(|f| f.is_of_text() && cell.figure.is_what(f)))?;
+    let (value, _) = found.base?;
+    Some(value / cell.unit.scale)
+}

@@ -1,0 +1,332 @@
+//! A published table with the figures of today as text: for each of its rows a few lines, today's first, the published
+//! one below, and what is between them.
+
+use super::cells::{Cell, Filled, Part};
+use crate::published::Baseline;
+use crate::published::Figure;
+use crate::published::tables::{Kind, Table};
+use crate::quantity::{percent, significant};
+
+/// Significant digits of today's figures; published ones are as printed.
+const DIGITS: usize = 4;
+/// Significant digits of efficiencies and ratios.
+const SHARE_DIGITS: usize = 3;
+/// What is where there is nothing.
+pub(super) const NOTHING: &str = "–";
+
+/// The longest note, in characters.
+const LONGEST: usize = 600;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Today,
+    Deviation,
+    Reference,
+    Limit,
+    OwnShare,
+    ReferenceShare,
+    Published,
+    Ratio,
+}
+
+impl Line {
+    /// In their order.
+    const ALL: [Line; 8] = [
+        Line::Today,
+        Line::Deviation,
+        Line::Reference,
+        Line::Limit,
+        Line::OwnShare,
+        Line::ReferenceShare,
+        Line::Published,
+        Line::Ratio,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Today => "today",
+            Self::Deviation => "stdev",
+            Self::Reference => "reference",
+            Self::Limit => "limit",
+            Self::OwnShare => "own eff.",
+            Self::ReferenceShare => "ref. eff.",
+            Self::Published => "published",
+            Self::Ratio => "ratio",
+        }
+    }
+}
+
+/// A table, its cells as text.
+pub(super) struct Sheet {
+    /// Number and title, with the units.
+    pub(super) title: String,
+    /// Names of the columns.
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<Block>,
+    /// What is to be known of the whole table.
+    pub(super) remarks: Vec<String>,
+    /// What the marks in its cells stand for, from 1.
+    pub(super) notes: Vec<String>,
+}
+
+/// A row of the report.
+pub(super) struct Block {
+    pub(super) label: String,
+    pub(super) lines: Vec<(Line, Vec<String>)>,
+}
+
+impl Sheet {
+    pub(super) fn new(baseline: &Baseline, filled: &Filled<'_>, of: usize) -> Self {
+        let table = filled.table;
+        let (units, columns) = units(filled);
+        let mut sheet = Self {
+            title: title(table, &units, of),
+            columns,
+            rows: Vec::new(),
+            remarks: remarks(baseline, filled),
+            notes: Vec::new(),
+        };
+        for (row, cells) in table.rows.iter().zip(&filled.rows) {
+            let label = match (table.kind, cells.iter().flatten().find(|cell| !cell.part.is_share())) {
+                (Kind::Text, Some(cell)) if !cell.figure.unit.is_empty() => {
+                    format!("{}, {}", row.label, cell.figure.unit)
+                }
+                _ => row.label.clone(),
+            };
+            let block = sheet.block(label, filled, cells);
+            sheet.rows.push(block);
+        }
+        sheet
+    }
+
+    fn block(&mut self, label: String, filled: &Filled<'_>, cells: &[Option<Cell<'_>>]) -> Block {
+        let is_measured = is_measured(filled);
+        let mut lines = Vec::new();
+        for line in Line::ALL
+            .into_iter()
+            .filter(|line| line.is_in(filled) && (is_measured || *line == Line::Published))
+        {
+            let row: Vec<Option<String>> =
+                cells.iter().map(|cell| self.text(line, cell.as_ref()?, filled.table.kind)).collect();
+            if row.iter().any(Option::is_some) {
+                lines.push((line, row.into_iter().map(|cell| cell.unwrap_or_default()).collect()));
+            }
+        }
+        Block { label, lines }
+    }
+
+    /// The text of a line's cell; `None` where the line has nothing there.
+    fn text(&mut self, line: Line, cell: &Cell<'_>, kind: Kind) -> Option<String> {
+        let in_unit = |value: f64| significant(value / cell.unit.scale, DIGITS);
+        let share = |share: f64| percent(share, SHARE_DIGITS);
+        let today = &cell.today;
+        // The lines between are about the figure itself, not about its samples or their spread.
+        let is_figure =
+            matches!(cell.part, Part::Own | Part::Peak) && (kind != Kind::Program || cell.part == Part::Own);
+        match line {
+            Line::Today => Some(self.today(cell)),
+            Line::Published => Some(self.published(cell)),
+            Line::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),
+            _ if !is_figure => None,
+            Line::Deviation => today.stdev().map(in_unit),
+            Line::Limit => today.limit().map(in_unit),
+            Line::OwnShare => today.share(today.mean()).map(share),
+            Line::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
+            Line::Reference => {
+                let tool = today.tool.as_ref()?;
+                Some(format!("{} {}", in_unit(tool.figure), crate::text::shown_within(tool.name, 30)))
+            }
+        }
+    }
+
+    fn today(&mut self, cell: &Cell<'_>) -> String {
+        let Some(value) = cell.value() else { return self.nothing(cell) };
+        if cell.part.is_share() {
+            return percent(value, SHARE_DIGITS);
+        }
+        let mut text = significant(value / cell.unit.scale, DIGITS);
+        if cell.part == Part::Program
+            && let Some((_, name)) = cell.program()
+            && !name.starts_with(cell.figure.source)
+        {
+            text += &format!(" {}", crate::text::shown_within(name, 30));
+        }
+        let is_own = !matches!(cell.part, Part::Program | Part::Limit);
+        match &cell.today.invalid {
+            Some(why) if is_own => text += &format!(" {}", self.note(format!("today invalid: {why}"))),
+            _ => {}
+        }
+        for note in about(cell) {
+            text += &format!(" {}", self.note(note));
+        }
+        text
+    }
+
+    /// Nothing, with the reason where it is one of the figure itself.
+    fn nothing(&mut self, cell: &Cell<'_>) -> String {
+        let is_itself = cell.figure.matched.is_none()
+            || matches!(cell.part, Part::Own | Part::Peak | Part::Program | Part::Sample(0));
+        match &cell.today.instead {
+            Some(why) if is_itself && !why.is_empty() => format!("{NOTHING} {}", self.note(why.clone())),
+            _ => NOTHING.to_owned(),
+        }
+    }
+
+    /// The published figure as printed, with a mark where it cannot be true.
+    fn published(&mut self, cell: &Cell<'_>) -> String {
+        let Figure { value, unit, impossible, .. } = cell.figure;
+        let mut text = if *unit == "%" { format!("{value} %") } else { (*value).to_owned() };
+        if cell.part == Part::Program && cell.figure.is_of_text() {
+            text += &format!(" {}", cell.figure.source);
+        }
+        match *impossible {
+            "" => text,
+            why => format!("{text} {}", self.note(format!("published: {why}"))),
+        }
+    }
+
+    /// The mark of a note, made when it is new.
+    fn note(&mut self, text: String) -> String {
+        let text = crate::text::shown_within(&text, LONGEST);
+        let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
+            self.notes.push(text);
+            self.notes.len() - 1
+        });
+        format!("[{}]", index + 1)
+    }
+}
+
+impl Line {
+    /// Whether the table has this line: what has a column of its own has none.
+    fn is_in(self, filled: &Filled<'_>) -> bool {
+        match self {
+            Self::Deviation => !filled.has(Part::Deviation),
+            Self::Reference => !filled.has(Part::Program),
+            Self::Limit => !filled.has(Part::Limit),
+            Self::OwnShare => !filled.has(Part::OwnShare) && !filled.has(Part::OwnToProgram),
+            Self::ReferenceShare => !filled.has(Part::ProgramShare),
+            Self::Today | Self::Published | Self::Ratio => true,
+        }
+    }
+}
+
+/// What is to be known of the case that today's figure is of.
+fn about(cell: &Cell<'_>) -> Vec<String> {
+    let Some(case) = cell.today.case else { return Vec::new() };
+    let mut said = Vec::new();
+    if cell.today.best_of > 1 {
+        said.push(format!("the best of {} cases: {}", cell.today.best_of, crate::label::label(case)));
+    }
+    let scaled =
+        cell.figure.matched.iter().flat_map(|matched| matched.case.params()).filter_map(|(name, value)| {
+            let measured = case.get(name).filter(|measured| *measured != value)?;
+            Some(format!("scaled: {name} {measured} instead of {value}"))
+        });
+    said.extend(scaled);
+    said
+}
+
+/// Whether any of its cells has a figure of today.
+fn is_measured(filled: &Filled<'_>) -> bool {
+    filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
+}
+
+/// The units that the title names, and the names of the columns: where they differ by column, they are named there.
+fn units(filled: &Filled<'_>) -> (Vec<String>, Vec<String>) {
+    let of = |cells: &mut dyn Iterator<Item = &Cell<'_>>| {
+        let mut units: Vec<String> = Vec::new();
+        for cell in cells.filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
+            if !units.contains(&cell.unit.name) {
+                units.push(cell.unit.name.clone());
+            }
+        }
+        units
+    };
+    let all = of(&mut filled.cells());
+    let names = &filled.table.columns;
+    let column = |at: usize| of(&mut filled.rows.iter().filter_map(|row| row.get(at)?.as_ref()));
+    let by_column: Vec<Vec<String>> = (0..names.len()).map(column).collect();
+    if filled.table.kind == Kind::Text || all.len() < 2 || by_column.iter().any(|units| units.len() > 1) {
+        return (all, names.clone());
+    }
+    let named = names.iter().zip(by_column).map(|(name, units)| match units.first() {
+        Some(unit) => format!("{name}, {unit}"),
+        None => name.clone(),
+    });
+    (Vec::new(), named.collect())
+}
+
+/// `Table 3 of 14: memory throughput, in GB/s`.
+fn title(table: &Table<'_>, units: &[String], of: usize) -> String {
+    let units = match (table.kind, units) {
+        (Kind::Text, _) | (_, []) => String::new(),
+        (_, units) => format!(", in {}", units.join(" and ")),
+    };
+    format!("Table {} of {of}: {}{units}", table.number, table.title)
+}
+
+fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if !is_measured(filled) {
+        let mut reasons: Vec<&str> = Vec::new();
+        for why in filled.cells().filter_map(|cell| cell.today.instead.as_deref()) {
+            if !why.is_empty() && !reasons.contains(&why) {
+                reasons.push(why);
+            }
+        }
+        let reasons = crate::text::shown_within(&reasons.join("; "), LONGEST);
+        remarks.push(format!("no figures of today: {reasons}"));
+    }
+    if filled.table.kind != Kind::Text {
+        remarks.extend(printed_units(filled));
+        remarks.extend(theory_of_text(baseline, filled));
+    }
+    let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == "latency";
+    if filled.cells().any(is_latency) {
+        remarks.push(
+            "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit".to_owned(),
+        );
+    }
+    remarks
+}
+
+/// How the report prints its units, where that is not what the title says.
+fn printed_units(filled: &Filled<'_>) -> Option<String> {
+    let mut printed: Vec<String> = Vec::new();
+    let mut is_implied = false;
+    for cell in filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
+        let said = match cell.figure.unit {
+            "" => {
+                is_implied = true;
+                continue;
+            }
+            unit if unit == cell.unit.name => continue,
+            unit => unit.to_owned(),
+        };
+        if !printed.contains(&said) {
+            printed.push(said);
+        }
+    }
+    let printed = (!printed.is_empty()).then(|| format!("the report prints {}", printed.join(" and ")));
+    let implied = is_implied.then(|| "the report prints no unit; this one fits its figures".to_owned());
+    match (printed, implied) {
+        (Some(printed), Some(_)) => Some(format!("{printed}, and no unit for the rest")),
+        (printed, implied) => printed.or(implied),
+    }
+}
+
+/// What the report's text gives as limit for the points of this table.
+fn theory_of_text(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
+    let is_own = |cell: &&Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
+    let has_own_column = filled.has(Part::Limit);
+    let theory =
+        baseline.figures.iter().filter(|f| f.source == "theoretical" && f.is_of_text() && !has_own_column);
+    let about = theory.filter(|theory| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(theory)));
+    let said = |theory: &Figure| {
+        let whose =
+            if theory.operation.is_empty() { String::new() } else { format!(" of {}", theory.operation) };
+        format!("published limit{whose}, from the text: {} {}", theory.value, theory.unit)
+    };
+    about.map(said).collect()
+}

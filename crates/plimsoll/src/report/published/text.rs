@@ -1,0 +1,109 @@
+//! The tables for a terminal.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::sheet::{Line, Sheet};
+use crate::report::style::{Role, Style};
+use crate::report::wrap::{flowed, paragraph};
+
+/// Columns between columns.
+const GAP: usize = 2;
+
+/// A table as text; columns that do not fit follow below, with the names of the rows again.
+pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
+    let mut text = String::from("\n");
+    for (at, line) in flowed(&style.say(&sheet.title), style.width.max(20)).iter().enumerate() {
+        let lead = if at == 0 { "" } else { "  " };
+        text += &format!("{lead}{}\n", style.paint(Role::Strong, line));
+    }
+    for remark in &sheet.remarks {
+        text += &paragraph(style, Role::Dim, "  ", remark);
+    }
+    let label = widest(sheet.rows.iter().map(|row| style.say(&row.label)));
+    let lines = sheet.rows.iter().flat_map(|row| &row.lines);
+    let name = widest(lines.map(|(line, _)| line.name().to_owned()));
+    let lead = GAP + label + GAP + name;
+    for columns in chunks(sheet, style, lead) {
+        text += &part(sheet, style, [label, name], &columns);
+    }
+    for (index, note) in sheet.notes.iter().enumerate() {
+        let lead = format!("    [{}] ", index + 1);
+        text += &paragraph(style, Role::Dim, &lead, note);
+    }
+    text
+}
+
+fn widest(texts: impl Iterator<Item = String>) -> usize {
+    texts.map(|text| text.width()).max().unwrap_or(0)
+}
+
+/// The columns in parts that fit, each with its width.
+fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
+    let width = |at: usize| {
+        let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));
+        let head = sheet.columns.get(at).into_iter().flat_map(|name| name.split(", ").map(ToOwned::to_owned));
+        widest(cells.map(|cell| style.say(cell)).chain(head.map(|part| style.say(&part))))
+    };
+    let mut parts: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
+    let mut used = lead;
+    for at in 0..sheet.columns.len() {
+        let width = width(at);
+        let is_full = used + GAP + width > style.width && parts.last().is_some_and(|part| !part.is_empty());
+        if is_full {
+            parts.push(Vec::new());
+            used = lead;
+        }
+        used += GAP + width;
+        if let Some(part) = parts.last_mut() {
+            part.push((at, width));
+        }
+    }
+    parts
+}
+
+/// One part of the columns, with head and rows.
+fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
+    let right = |cell: &str, width: usize| {
+        let cell = style.say(cell);
+        format!("{}{}{cell}", " ".repeat(GAP), " ".repeat(width.saturating_sub(cell.width())))
+    };
+    let left = |cell: &str, width: usize| {
+        let cell = style.say(cell);
+        format!("{}{cell}{}", " ".repeat(GAP), " ".repeat(width.saturating_sub(cell.width())))
+    };
+    let [label, name] = lead;
+    let mut text = String::new();
+    for at in 0..columns.iter().map(|(at, _)| stacked(sheet, *at, 0).len()).max().unwrap_or(0) {
+        let high = columns.iter().map(|(column, _)| stacked(sheet, *column, 0).len()).max().unwrap_or(0);
+        let names = columns.iter().map(|(column, width)| {
+            let name = stacked(sheet, *column, high);
+            right(name.get(at).copied().unwrap_or_default(), *width)
+        });
+        let head = format!("{}{}{}", left("", label), left("", name), names.collect::<String>());
+        text += &format!("{}\n", style.paint(Role::Dim, head.trim_end()));
+    }
+    for row in &sheet.rows {
+        let is_here =
+            |cells: &[String]| columns.iter().any(|(at, _)| cells.get(*at).is_some_and(|c| !c.is_empty()));
+        let lines = row.lines.iter().filter(|(_, cells)| is_here(cells)).enumerate();
+        for (index, (line, cells)) in lines {
+            let shown = if index == 0 { left(&row.label, label) } else { left("", label) };
+            let cells = columns.iter().filter_map(|(at, width)| Some(right(cells.get(*at)?, *width)));
+            let rest = format!("{}{}", left(line.name(), name), cells.collect::<String>());
+            let role = match line {
+                Line::Today => Role::Strong,
+                Line::Published | Line::Ratio => Role::Plain,
+                _ => Role::Dim,
+            };
+            text += &format!("{shown}{}\n", style.paint(role, rest.trim_end()));
+        }
+    }
+    text
+}
+
+/// The name of a column in lines, at least `high` of them, with the empty ones above.
+fn stacked(sheet: &Sheet, column: usize, high: usize) -> Vec<&str> {
+    let parts: Vec<&str> = sheet.columns.get(column).map_or(Vec::new(), |name| name.split(", ").collect());
+    let missing = high.saturating_sub(parts.len());
+    std::iter::repeat_n("", missing).chain(parts).collect()
+}

@@ -1,0 +1,254 @@
+//! What runs of today measured of a point of a published report.
+
+use crate::bench::Better;
+use crate::case::Case;
+use crate::document::Run;
+use crate::limit::Limit;
+use crate::measurement::{Measurement, MetricResult, Status, converted};
+use crate::published::Matched;
+
+/// Why a point has no figure where no run has its case.
+const ABSENT: &str = "not in this run";
+
+/// Runs that fill the tables of one report together.
+pub(super) struct Runs<'a> {
+    /// The latest first: what several have is taken from the first of them.
+    pub(super) runs: Vec<&'a Run>,
+}
+
+/// What was measured of a point.
+#[derive(Clone)]
+pub(super) struct Today<'a> {
+    /// The run that it is taken from.
+    pub(super) run: Option<&'a Run>,
+    /// Its case.
+    pub(super) case: Option<&'a Case>,
+    /// Samples of all repeats, counted as the report counts.
+    pub(super) samples: Vec<f64>,
+    /// The metric of the first repeat that has one.
+    pub(super) metric: Option<&'a MetricResult>,
+    /// The reference tool that gave a figure of it.
+    pub(super) tool: Option<Tool<'a>>,
+    /// What became of it, where that is not a figure.
+    pub(super) instead: Option<String>,
+    /// Why it is not to be believed.
+    pub(super) invalid: Option<String>,
+    /// Whether an earlier run has a figure of it too.
+    pub(super) is_in_others: bool,
+    /// What ours is divided by to count as the report does.
+    pub(super) per: f64,
+    /// Of how many cases it is the best one, where a number of the text names no single one.
+    pub(super) best_of: usize,
+}
+
+/// The figure of a reference tool.
+#[derive(Clone)]
+pub(super) struct Tool<'a> {
+    /// Its name.
+    pub(super) name: &'a str,
+    /// In the unit of the metric.
+    pub(super) figure: f64,
+    /// Its share of the limit.
+    pub(super) of_limit: Option<f64>,
+}
+
+impl<'a> Tool<'a> {
+    /// The figure of this metric that a tool gave, or that follows from another metric of the same transfers; the tool of the
+    /// report first, where it has one.
+    pub(super) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
+        let own = measurement.metrics.iter().filter(|metric| metric.name == name);
+        let others = measurement.metrics.iter().filter(|metric| metric.name != name);
+        let limit = own.clone().find_map(|metric| metric.limit.as_ref());
+        let all = own.chain(others).flat_map(|metric| {
+            let given = metric.peers.iter().filter_map(move |peer| {
+                let figure = converted(&measurement.case, peer.median?, &metric.name, name)?;
+                let of_limit = match metric.name == name {
+                    true => peer.of_limit,
+                    false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
+                };
+                Some(Self { name: &peer.peer, figure, of_limit: of_limit.filter(|share| share.is_finite()) })
+            });
+            given.collect::<Vec<_>>()
+        });
+        let all: Vec<Self> = all.collect();
+        let of_the_report = all.iter().find(|tool| !wanted.is_empty() && tool.name.starts_with(wanted));
+        of_the_report.or_else(|| all.first()).cloned()
+    }
+}
+
+impl<'a> Runs<'a> {
+    /// These runs, the latest first.
+    pub(super) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
+        let mut runs: Vec<&Run> = runs.collect();
+        runs.sort_by(|a, b| b.started.cmp(&a.started));
+        Self { runs }
+    }
+
+    /// What the latest run that has a figure has of a point; without one, why not.
+    pub(super) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
+        let all = self.runs.iter().map(|run| {
+            let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
+            Today::new(run, &here.collect::<Vec<_>>(), matched.metric, tool).counted(matched)
+        });
+        let all: Vec<Today<'_>> = all.collect();
+        let with_figure = all.iter().filter(|today| today.metric.is_some()).count();
+        let tried = |today: &&Today<'_>| today.case.is_some();
+        let found = all.iter().find(|today| today.metric.is_some()).or_else(|| all.iter().find(tried));
+        Today {
+            is_in_others: with_figure > 1,
+            ..found.or(all.first()).cloned().unwrap_or_else(|| Today::absent(ABSENT))
+        }
+    }
+
+    /// The best of all cases of these points, in the latest run that has one of them.
+    pub(super) fn best(&self, points: &[&Matched], tool: &str) -> Today<'a> {
+        let of_run = |run: &&'a Run| {
+            let mut cases: Vec<Today<'a>> = Vec::new();
+            for measurement in &run.measurements {
+                let Some(matched) = points.iter().find(|m| m.is(&measurement.case, run.plan.scale)) else {
+                    continue;
+                };
+                if cases.iter().any(|today| today.case == Some(&measurement.case)) {
+                    continue;
+                }
+                let same = run.measurements.iter().filter(|m| m.case == measurement.case);
+                cases.push(Today::new(run, &same.collect::<Vec<_>>(), matched.metric, tool).counted(matched));
+            }
+            let count = cases.iter().filter(|today| today.believed().is_some()).count();
+            let best = cases.into_iter().filter(|today| today.believed().is_some()).reduce(Today::better)?;
+            Some(Today { best_of: count, ..best })
+        };
+        let absent = || Today::absent(ABSENT);
+        self.runs.iter().find_map(of_run).unwrap_or_else(absent)
+    }
+
+    /// The best figure that a reference tool of that name gave in a part of a machine, in the latest run that has one: with
+    /// the case that it was compared with.
+    pub(super) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[&str]) -> Today<'a> {
+        let of_run = |run: &&'a Run| {
+            let here = run.measurements.iter().filter(|m| {
+                m.case.subsystem() == part && (of.is_empty() || of.contains(&m.case.benchmark()))
+            });
+            let all = here.filter_map(|m| {
+                let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;
+                let today = Today::new(run, &[m], &name.name, tool);
+                today.tool.as_ref().is_some_and(|found| found.name.starts_with(tool)).then_some(today)
+            });
+            let all: Vec<Today<'a>> = all.collect();
+            let count = all.len();
+            let best = all.into_iter().reduce(|a, b| {
+                let [one, other] = [&a, &b].map(|today| today.tool.as_ref().map_or(0.0, |tool| tool.figure));
+                if other > one { b } else { a }
+            })?;
+            Some(Today { best_of: count, ..best })
+        };
+        let absent = || Today::absent(&format!("no {tool} in this run"));
+        self.runs.iter().find_map(of_run).unwrap_or_else(absent)
+    }
+}
+
+impl<'a> Today<'a> {
+    /// Nothing, for this reason.
+    pub(super) fn absent(why: &str) -> Self {
+        Self {
+            run: None,
+            case: None,
+            samples: Vec::new(),
+            metric: None,
+            tool: None,
+            instead: Some(why.to_owned()),
+            invalid: None,
+            is_in_others: false,
+            per: 1.0,
+            best_of: 0,
+        }
+    }
+
+    /// Of these measurements of one point; where several machines have it, of the first.
+    fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
+        let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
+        let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
+        let here: Vec<&'a Measurement> =
+            all.iter().copied().filter(|m| Some(m.node.as_str()) == node).collect();
+        let metrics = || here.iter().filter_map(|m| m.metrics.iter().find(|found| found.name == metric));
+        let reason = |status| {
+            let found = here.iter().find(|m| m.status == status)?;
+            Some(found.reason.clone().unwrap_or_default())
+        };
+        let instead = match (here.first(), metrics().next()) {
+            (None, _) => Some(ABSENT.to_owned()),
+            (Some(_), Some(_)) => None,
+            (Some(_), None) => [(Status::Skipped, "skipped"), (Status::Failed, "failed")]
+                .into_iter()
+                .find_map(|(status, word)| Some(format!("{word}: {}", reason(status)?)))
+                .or_else(|| Some("no such metric".to_owned())),
+        };
+        Self {
+            run: Some(run),
+            case: here.first().map(|m| &m.case),
+            samples: metrics().flat_map(|found| found.samples.iter().copied()).collect(),
+            metric: metrics().next(),
+            tool: here.iter().find_map(|m| Tool::of(m, metric, tool)),
+            instead,
+            invalid: reason(Status::Invalid),
+            is_in_others: false,
+            per: 1.0,
+            best_of: 0,
+        }
+    }
+
+    /// Counted as the report counts.
+    fn counted(mut self, matched: &Matched) -> Self {
+        self.per = matched.per;
+        self.samples.iter_mut().for_each(|sample| *sample = matched.as_published(*sample));
+        if let Some(tool) = &mut self.tool {
+            tool.figure = matched.as_published(tool.figure);
+        }
+        self
+    }
+
+    fn better(self, other: Self) -> Self {
+        let lower = self.metric.is_some_and(|metric| metric.better == Better::Lower);
+        let [Some(a), Some(b)] = [self.believed(), other.believed()] else { return self };
+        if (b < a) == lower && a != b { other } else { self }
+    }
+
+    /// Mean of its samples.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (!self.samples.is_empty()).then(|| self.samples.iter().sum::<f64>() / self.samples.len() as f64)
+    }
+
+    /// Their mean, unless it is not to be believed.
+    pub(super) fn believed(&self) -> Option<f64> {
+        self.mean().filter(|_| self.invalid.is_none())
+    }
+
+    /// The best of its samples.
+    pub(super) fn peak(&self) -> Option<f64> {
+        let lower = self.metric.is_some_and(|metric| metric.better == Better::Lower);
+        self.samples.iter().copied().reduce(|a, b| if (b < a) == lower { b } else { a })
+    }
+
+    /// Their standard deviation, from two samples on.
+    pub(super) fn stdev(&self) -> Option<f64> {
+        let (mean, n) = (self.mean()?, self.samples.len());
+        let squares: f64 = self.samples.iter().map(|x| (x - mean).powi(2)).sum();
+        (n > 1).then(|| (squares / (n - 1) as f64).sqrt())
+    }
+
+    fn known_limit(&self) -> Option<(&'a Limit, f64)> {
+        let limit = self.metric?.limit.as_ref()?;
+        Some((limit, limit.value? / self.per))
+    }
+
+    /// The limit of its metric.
+    pub(super) fn limit(&self) -> Option<f64> {
+        self.known_limit().map(|(_, value)| value)
+    }
+
+    /// The share of its limit that a figure reaches.
+    pub(super) fn share(&self, figure: Option<f64>) -> Option<f64> {
+        let (limit, value) = self.known_limit()?;
+        Some(limit.share(figure?, value)).filter(|share| share.is_finite())
+    }
+}
