@@ -174,8 +174,10 @@ impl Running {
         if let Some(clock) = outcome.clock_hz() {
             more.insert(PER_CYCLE.to_owned(), undisturbed / clock / self.cores.max(1) as f64);
         }
-        use crate::quantity::{Quantity, Unit};
-        use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
+        more.extend(excluded_by(&outcome.causes()));
+        if let Some(share) = outcome.units_shared() {
+            more.insert(UNITS_SHARED.to_owned(), share);
+        }
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
             set_aside: Some(outcome.set_aside()),
