@@ -94,6 +94,12 @@ impl Matched {
         self.value.map(|(value, _)| value * self.per)
     }
 
+    /// The order of the system of equations that a run at that scale solves, and that of the report, where they differ.
+    pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
+        let Some(Value::Count(n)) = self.case.get("n") else { return None };
+        Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
+    }
+
     /// Whether this case measures the same, or what is left of it at that scale.
     pub fn is(&self, case: &Case, scale: f64) -> bool {
         let same = |name: &str, value: &Value| match (name, value) {
