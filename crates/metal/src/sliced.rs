@@ -13,7 +13,7 @@ mod ledger;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::{ClockUnknown, CoreClock};
+use crate::clock::{ClockUnknown, CoreClock, ProbeWork};
 use crate::kernel::{LoadedKernel, Snapshot, WrongResult};
 use crate::team::{Member, Team, TeamError};
 use crate::usage::thread_switches;
@@ -34,6 +34,11 @@ pub trait Load: Send {
 
     /// Called after each slice, untimed: checks what `run` left and makes it ready again.
     fn settle(&mut self, turns: u64);
+
+    /// What kind of work `run` does: the clock is probed in work of the same kind.
+    fn work(&self) -> ProbeWork {
+        ProbeWork::SCALAR
+    }
 
     /// How far, as a share, the cost of an undisturbed slice may lie from the most common cost: what is further off is
     /// set aside. Registers and near caches take the same time always; memory that others use too does not.
@@ -70,6 +75,9 @@ pub struct CpuOutcome {
     pub set_aside: f64,
     /// Why.
     pub causes: Causes,
+    /// Share of the probes of the clock that did not have the vector units alone: another thread used them, on the same
+    /// core. Nothing where the probe has no vector work.
+    pub units_shared: Option<f64>,
 }
 
 /// Why time is not counted: shares of the whole time, which add up to what is set aside.
@@ -131,6 +139,12 @@ impl Outcome {
         }
     }
 
+    /// The largest share of a processor's probes that did not have the vector units of their core alone.
+    #[must_use]
+    pub fn units_shared(&self) -> Option<f64> {
+        self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
+    }
+
     /// Share of the processors' time that was set aside, from 0 to 1.
     #[must_use]
     pub fn set_aside(&self) -> f64 {
@@ -174,6 +188,8 @@ struct Station<L> {
     ledger: Ledger,
     /// Seconds for each turn, at best, when calibrated.
     turn_seconds: f64,
+    /// Probes, and those that did not have the vector units alone.
+    probes: [u64; 2],
 }
 
 /// Where the members meet: threads that have begun, and that have done their part.
@@ -231,7 +247,7 @@ impl<L: Load> Sliced<L> {
         // longer slices in proportion.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
         let turns_per_slice = ((SLICE_SECONDS / quickest) as u64).max(1);
-        let reference = stations.first().map_or(1.0, Station::cycles_per_turn);
+        let reference = stations.first_mut().map_or(1.0, Station::cycles_per_turn);
         for station in &mut stations {
             station.ledger = Ledger::new(reference, station.load.spread());
         }
@@ -248,8 +264,10 @@ impl<L: Load> Sliced<L> {
         let turns_per_slice = self.turns_per_slice;
         let elapsed = self.team.run_each(&mut self.stations, |_, station| {
             station.ledger.clear();
+            station.probes = [0; 2];
             station.work(Ration::new(until, turns_per_slice), &window)
         })?;
+        self.stations.iter_mut().for_each(Station::check_time);
         let cpus = self.settle_accounts()?;
         let delivered = |station: &Station<L>| {
             let all = station.ledger.all();
@@ -301,7 +319,10 @@ impl<L: Load> Sliced<L> {
                 books.merge(&station.ledger);
                 threads += 1;
             }
-            outcomes.push(outcome(cpu, threads, &books, first.clock.is_ok())?);
+            let mut outcome = outcome(cpu, threads, &books, first.clock.is_ok())?;
+            // Threads that take turns on a processor see the same sibling.
+            outcome.units_shared = first.units_shared();
+            outcomes.push(outcome);
         }
         Ok(outcomes)
     }
@@ -325,6 +346,7 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
         clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
         set_aside,
         causes: causes(&books.excluded(), set_aside),
+        units_shared: None,
     })
 }
 
@@ -355,19 +377,34 @@ impl<L: Load> Station<L> {
             turns *= 2;
         };
         let ledger = Ledger::new(1.0, load.spread());
-        Self { load, clock: CoreClock::calibrate(), ledger, turn_seconds }
+        let clock = CoreClock::calibrate(load.work());
+        Self { load, clock, ledger, turn_seconds, probes: [0; 2] }
     }
 
     /// In seconds where the clock is unknown, as if it were 1 Hz: the ledger only compares costs with one another.
-    fn cycles_per_turn(&self) -> f64 {
+    fn cycles_per_turn(&mut self) -> f64 {
         self.turn_seconds * self.probe().unwrap_or(1.0)
     }
 
-    fn probe(&self) -> Option<f64> {
-        match &self.clock {
-            Ok(clock) => clock.probe(),
-            Err(_) => Some(1.0),
+    fn probe(&mut self) -> Option<f64> {
+        let Ok(clock) = &self.clock else { return Some(1.0) };
+        let probe = clock.look()?;
+        self.probes[0] += 1;
+        self.probes[1] += u64::from(probe.shared);
+        Some(probe.hz)
+    }
+
+    /// The clock is unknown where time did not keep its pace.
+    fn check_time(&mut self) {
+        if let Some(why) = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err()) {
+            self.clock = Err(why);
         }
+    }
+
+    fn units_shared(&self) -> Option<f64> {
+        let woven = self.clock.as_ref().is_ok_and(CoreClock::is_woven);
+        let [all, shared] = self.probes;
+        (woven && all > 0).then(|| shared as f64 / all as f64)
     }
 
     /// Works slice by slice until every thread has done its part; returns the time of the counted ones.
@@ -496,6 +533,10 @@ impl KernelLoad {
 pub struct Proven(Vec<SliceResult>);
 
 impl Load for KernelLoad {
+    fn work(&self) -> ProbeWork {
+        ProbeWork::of(self.kernel.kernel())
+    }
+
     fn run(&mut self, turns: u64) {
         self.kernel.run(turns);
     }

@@ -241,9 +241,11 @@ impl Harness<'_> {
         let mut taken = Taken::default();
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(End::Cannot(why.clone())),
-            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => Err(End::Cannot(
-                CannotMeasure::not_here("the budget is too short for all cases; give --budget more room"),
-            )),
+            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => {
+                Err(End::Cannot(CannotMeasure::not_here(
+                    "not measured: --budget was used up by the cases before; give it more time, or choose fewer cases with --only",
+                )))
+            }
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
         // Those who can measure it wait for those who cannot.

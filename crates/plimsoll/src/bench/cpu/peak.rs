@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use plimsoll_metal::clock::named_maximum_hz;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
@@ -20,7 +21,7 @@ use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
-use crate::quantity::Unit;
+use crate::quantity::{Quantity, Unit};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
 use crate::warning::Warning;
 
@@ -119,6 +120,7 @@ impl Benchmark for Peak {
             warm: false,
             cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
             siblings: siblings(cx.machine, &set),
+            fastest: None,
         }))
     }
 }
@@ -136,6 +138,24 @@ struct Running {
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
+    /// The highest clock of a sample, in Hz.
+    fastest: Option<f64>,
+}
+
+/// Share by which a core may run faster than the maximum that it names, by the uncertainty of both.
+const ABOVE_MAXIMUM: f64 = 1.02;
+
+/// A warning where a core seems to run faster than the maximum that it names.
+fn above_maximum(clock_hz: f64) -> Option<Warning> {
+    let maximum = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
+    let shown = |hz| Quantity::new(hz, Unit::Hertz);
+    let text = format!(
+        "the core clock is measured as {}, the processor names {} as its highest (CPUID 0x16): the hypervisor hides which \
+         processor it is, or additions take less than a cycle here",
+        shown(clock_hz),
+        shown(maximum)
+    );
+    Some(Warning::Other { code: "clock-above-maximum".to_owned(), text })
 }
 
 impl Running {
@@ -155,6 +175,9 @@ impl Running {
             more.insert(PER_CYCLE.to_owned(), undisturbed / clock / self.cores.max(1) as f64);
         }
         more.extend(excluded_by(&outcome.causes()));
+        if let Some(share) = outcome.units_shared() {
+            more.insert(UNITS_SHARED.to_owned(), share);
+        }
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
             set_aside: Some(outcome.set_aside()),
@@ -203,6 +226,10 @@ const AGAIN: usize = 20;
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";
 
+/// Name of a condition: the share of the probes of the clock beside which another thread used the vector units of the
+/// same core, from 0 to 1; of the processor where it is largest.
+const UNITS_SHARED: &str = "vector_units_shared";
+
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
     /// budget also where most of the time is stolen.
@@ -218,6 +245,7 @@ impl Prepared for Running {
         match outcome {
             Ok(outcome) => {
                 let mut sample = self.sample_of(&outcome);
+                self.fastest = self.fastest.into_iter().chain(outcome.clock_hz()).reduce(f64::max);
                 sample.conditions.more.extend(self.apart.as_mut().and_then(Apart::look));
                 Ok(sample)
             }
@@ -254,6 +282,7 @@ impl Prepared for Running {
         if !self.siblings.is_empty() {
             facts.warnings.push(smt(&self.siblings));
         }
+        facts.warnings.extend(self.fastest.and_then(above_maximum));
         if let Some(why) = self.sliced.clock_unknown() {
             facts.warnings.push(Warning::Other { code: "clock-unknown".to_owned(), text: why.to_string() });
         }
