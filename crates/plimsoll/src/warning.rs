@@ -111,8 +111,16 @@ pub enum Loss {
 }
 
 /// Codes of warnings that name the cause of lost or excluded time. `disturbed` is what versions to 0.1 called all of them.
-pub const CAUSES: [&str; 7] =
-    ["clock-changed", "disturbed", "memory-shared", "preempted", "sibling-busy", "stolen", "throttled"];
+pub const CAUSES: [&str; 8] = [
+    "clock-changed",
+    "cpus-moved",
+    "disturbed",
+    "memory-shared",
+    "preempted",
+    "sibling-busy",
+    "stolen",
+    "throttled",
+];
 
 impl Loss {
     fn code(self) -> &'static str {

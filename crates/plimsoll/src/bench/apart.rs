@@ -61,8 +61,8 @@ impl Apart {
         let [least, most] = self.seen.filter(|[least, most]| has_moved(&self.case, *least, *most))?;
         let time = |seconds| Quantity::new(seconds, Unit::Second);
         let text = format!(
-            "the hypervisor moved the CPUs while it was measured: {} and then {} from one to the next, so samples of different \
-             places stand side by side; measure again, or on CPUs that stay (a dedicated host)",
+            "CPUs moved: the hypervisor moved them while it was measured ({} and then {} from one to the next), so samples of \
+             different places are mixed; measure again, or on CPUs that stay (a dedicated host)",
             time(least),
             time(most)
         );

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(cpu.warnings(&[note("preempted", first)], &mut told).long, [first]);
         let again = note("preempted", "preempted 9.0 %: other threads ran; stop other work");
         for group in [&mut cpu, &mut memory] {
-            assert_eq!(group.warnings(&[again.clone()], &mut told).short, ["preempted 9.0 %"]);
+            assert_eq!(group.warnings(std::slice::from_ref(&again), &mut told).short, ["preempted 9.0 %"]);
         }
         told.insert("cpu-quota".to_owned());
         let quota = note("cpu-quota", "a cgroup quota allows 0.50 CPUs' worth of time; raise it");

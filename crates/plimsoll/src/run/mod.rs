@@ -40,6 +40,9 @@ const BESIDE: f64 = 6.0;
 /// Share of the sample time that the warm-up takes.
 const WARM_UP: f64 = 0.5;
 
+/// Share of the budget by which a run may exceed it, so that every case has its least samples.
+const GRACE: f64 = 0.25;
+
 /// Seconds that a case is expected to take before its first sample.
 const SET_UP: f64 = 0.5;
 
@@ -214,15 +217,16 @@ impl Harness<'_> {
     }
 
     /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and the least samples of each are reserved,
-    /// or one sample where that is too much, and what is spare is shared. Where there is less than that, a case whose time is past gives way, so that the last cases
-    /// have as good a chance as the first.
+    /// or one sample where that is too much, and what is spare is shared; for that alone a run may exceed its budget by
+    /// [`GRACE`]. Where there is less, a case whose time is past gives way, so that the last cases have as good a chance as
+    /// the first.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
         for samples in [MIN_SAMPLES, 1] {
             let needed = needed(rest, samples);
-            if left >= needed {
-                return Some(least(rest.first()?, samples) + (left - needed) / waiting);
+            if left + GRACE * budget >= needed {
+                return Some(least(rest.first()?, samples) + (left - needed).max(0.0) / waiting);
             }
         }
         let own = least(rest.first()?, 1);
@@ -262,7 +266,7 @@ impl Harness<'_> {
             return Some(own);
         }
         let used = self.clock.now() - begun;
-        let spare = self.left()? - room.later;
+        let spare = self.left()? + GRACE * self.budget? - room.later;
         let wanted = used + (MIN_SAMPLES as f64 * sampling.sample_time).min(spare);
         Some(Own { seconds: own.seconds.max(wanted), ..own })
     }

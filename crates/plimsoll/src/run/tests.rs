@@ -20,6 +20,8 @@ struct Script {
     work: bool,
     /// Share of the time that each sample excludes.
     set_aside: Option<f64>,
+    /// Seconds that each case takes to set up; none of the further ones.
+    set_up: Vec<f64>,
     /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
     tools: Vec<f64>,
 }
@@ -33,6 +35,7 @@ impl Script {
             wrong: false,
             work: true,
             set_aside: None,
+            set_up: Vec::new(),
             tools: Vec::new(),
         }
     }
@@ -57,7 +60,9 @@ struct MockCase {
 }
 
 impl Station for Mock {
-    fn prepare(&mut self, _: &Case, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&mut self, case: &Case, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let set_up = self.script.set_up.get(case.threads() - 1).copied().unwrap_or(0.0);
+        self.log.now.set(self.log.now.get() + set_up);
         if let Some(cannot) = &self.script.refuse {
             return Err(cannot.clone());
         }
@@ -305,6 +310,16 @@ fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
         left.is_sorted_by(|a, b| a >= b) && left[0] == 0.5 && left[1] == left[2] && left[2] > 0.0,
         "{left:?}"
     );
+}
+
+#[test]
+fn a_case_that_is_slow_to_set_up_has_its_samples_and_takes_none_from_others() {
+    let values = vec![1.0, 2.0, 5.0, 3.0, 9.0];
+    let slow = Script { values, set_up: vec![0.0, 0.0, 5.5], ..Script::steady() };
+    let done = run_with(slow, None, Some(10.0), 8);
+    let samples: Vec<usize> = done.ran.outcomes.iter().map(|outcome| outcome.samples.len()).collect();
+    assert!(samples.len() == 8 && samples.iter().all(|n| *n >= 6), "{samples:?}");
+    assert!(done.log.now.get() <= 12.5, "{}", done.log.now.get());
 }
 
 #[test]
