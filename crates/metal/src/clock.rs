@@ -3,29 +3,33 @@
 //! Time is the monotonic clock of the system (`clock_gettime`, on Linux without a system call where the kernel trusts
 //! its time source). The core clock is measured, never read from a label: a chain of dependent one-cycle integer
 //! additions takes exactly one cycle per addition, on every core plimsoll knows, also where a virtual machine hides
-//! the hardware counters.
+//! the hardware counters. The chain is woven into vector work like the load's ([`crate::arch::chain`]), so that the core
+//! is probed in the power state in which it works.
+
+mod calibration;
+mod links;
+mod step;
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::arch::chain::{VECTORS_PER_TURN, Weight, Woven};
 use crate::arch::native;
+use crate::isa::Isa;
+use crate::kernel::{Kernel, Op};
 
-/// Turns of the chain's loop in one link: about 10 000 cycles, so some 2 to 5 µs.
-const TURNS_PER_LINK: u64 = 160;
+use calibration::Calibration;
+use links::{Link, Operands};
+pub use step::timer_step;
+
 /// Links in one probe: enough that some escape interrupts, few enough to stay short (some 15 µs).
 const LINKS_PER_PROBE: usize = 5;
-/// Pairs of a link and a short link that calibrate the cost of reading the time.
-const CALIBRATION_PAIRS: usize = 256;
-/// How many times shorter the short link is.
-const SHORTER: u64 = 8;
 /// A link within this share of the best one counts as undisturbed: interrupts cost far more.
 const LINK_TOLERANCE: f64 = 0.005;
-/// Several processors count time in steps of 10 ns; two readings may each be off by one step.
-const TIMER_STEP_SECONDS: f64 = 25e-9;
 
 /// Why the core clock cannot be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockUnknown {
     /// No chain is written for this processor architecture.
@@ -34,6 +38,93 @@ pub enum ClockUnknown {
     /// Time did not advance while the chain ran.
     #[error("core clock unknown: the monotonic clock did not advance during a chain of additions")]
     TimerStuck,
+    /// Time advances in steps too long for a chain.
+    #[error("core clock unknown: the monotonic clock advances in steps of {:.0} ns, too long to time a chain of additions", .0 * 1e9)]
+    TimerCoarse(f64),
+    /// A multiplication did not take a whole number of additions.
+    #[error(
+        "core clock unknown: a dependent multiplication takes {0:.3} times as long as a dependent addition, not a whole \
+         number of times, so an addition is not one cycle here, or the CPU was too busy to tell"
+    )]
+    NotWhole(f64),
+    /// The processor's counter and the monotonic clock drifted apart.
+    #[error(
+        "core clock unknown: the processor's time counter changed its rate by {:.2} % against the monotonic clock", .0 * 100.0
+    )]
+    TimeDrifts(f64),
+}
+
+/// What a core does while its clock is probed: the same kind of work as the load's, so that the core does not change to
+/// another clock for the probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeWork {
+    /// The vector instruction set and how much power its work takes; `None` for scalar work.
+    vectors: Option<(Isa, Weight)>,
+}
+
+impl ProbeWork {
+    /// No vector work.
+    pub const SCALAR: Self = Self { vectors: None };
+
+    /// Floating-point work of an instruction set.
+    #[must_use]
+    pub fn floating_point(isa: Isa) -> Self {
+        Self { vectors: Some((isa, Weight::Heavy)) }
+    }
+
+    /// The kind of work that a kernel does.
+    #[must_use]
+    pub fn of(kernel: &Kernel) -> Self {
+        let light = kernel.op == Op::Add && !kernel.element.is_float();
+        Self { vectors: Some((kernel.isa, if light { Weight::Light } else { Weight::Heavy })) }
+    }
+
+    /// The chains in such work, if there are any and this processor can run them. Matrix instructions are probed in
+    /// vector work of the same registers or the next narrower, and what the compiler chose in that of the baseline.
+    fn woven(self) -> Option<&'static Woven> {
+        let (isa, weight) = self.vectors?;
+        let sets: &[Isa] = match isa {
+            Isa::Amx => &[Isa::Avx512, Isa::Avx2],
+            Isa::Mmla => &[Isa::Neon],
+            Isa::Portable => &[Isa::Sse2, Isa::Neon],
+            _ => &[isa],
+        };
+        let rows = || native::WOVEN.iter().filter(|row| row.weight == weight && row.isa.available().is_ok());
+        sets.iter().find_map(|isa| rows().find(|row| row.isa == *isa))
+    }
+}
+
+/// A chain as its row says it is: a test compares it with the machine code.
+#[derive(Debug, Clone, Copy)]
+pub struct ChainRow {
+    /// The function's symbol.
+    pub name: &'static str,
+    /// The registers of its vector work; `None` where it has none.
+    pub isa: Option<Isa>,
+    /// Whether its links are multiplications.
+    pub multiplies: bool,
+    /// Links in a turn.
+    pub links: u64,
+    /// Vector instructions in a turn.
+    pub vectors: u64,
+}
+
+/// Every chain built for this architecture, whether or not this processor can run it.
+pub fn chains() -> impl Iterator<Item = ChainRow> {
+    let woven =
+        native::WOVEN.iter().flat_map(|row| row.densities.iter().map(|density| (Some(row.isa), density)));
+    native::SCALAR.map(|density| (None, density)).into_iter().chain(woven).flat_map(|(isa, density)| {
+        let [add, multiply] = density.names;
+        let vectors = if isa.is_some() { VECTORS_PER_TURN } else { 0 };
+        let row = |name, multiplies, links| ChainRow { name, isa, multiplies, links, vectors };
+        [row(add, false, density.adds), row(multiply, true, density.multiplications)]
+    })
+}
+
+/// The highest core clock that the processor itself names, in Hz; `None` where it names none.
+#[must_use]
+pub fn named_maximum_hz() -> Option<f64> {
+    native::named_maximum_hz()
 }
 
 /// The cost of reading the time once, in seconds: the lowest mean of `clock_gettime` over several batches.
@@ -65,64 +156,80 @@ pub fn thread_cpu_time() -> Duration {
 /// Measures the clock of the core that the calling thread runs on.
 ///
 /// A probe times a few short links of the chain and takes those near the best: an interrupt, a steal or a preemption
-/// can only make the clock look lower. The cost of reading the time overlaps the chain in part, so it is not measured
+/// can only make the clock look lower. So can a sibling that takes a part of the vector units; therefore links in dense
+/// and in sparse vector work alternate. The cost of reading the time overlaps the chain in part, so it is not measured
 /// alone but calibrated as the constant part of a link, from links of two lengths.
 #[derive(Debug, Clone)]
 pub struct CoreClock {
-    chain: fn(u64),
-    /// Seconds that each link seems longer than its additions.
-    constant: f64,
+    /// Used in turn: in dense vector work, then in sparser.
+    links: Vec<Link>,
+    operands: Operands,
+    /// Step of the timer, in seconds.
+    step: f64,
+    time: step::TimeKept,
+}
+
+/// What a probe saw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probe {
+    /// The core clock, in Hz.
+    pub hz: f64,
+    /// Whether something took a part of the vector units while the chain ran: a sibling thread of the core.
+    pub shared: bool,
 }
 
 impl CoreClock {
-    /// Calibrates on the calling thread's core, which takes about a millisecond; pin the thread first.
+    /// Calibrates on the calling thread's core, which takes some milliseconds; pin the thread first.
     ///
     /// # Errors
     /// [`ClockUnknown`] names why the clock cannot be measured here.
-    pub fn calibrate() -> Result<Self, ClockUnknown> {
-        let chain = native::ADD_CHAIN.ok_or(ClockUnknown::NoChain)?;
-        let mut long = [0.0; CALIBRATION_PAIRS];
-        let mut short = [0.0; CALIBRATION_PAIRS];
-        chain(TURNS_PER_LINK * 4);
-        for (long, short) in long.iter_mut().zip(short.iter_mut()) {
-            let start = Instant::now();
-            chain(TURNS_PER_LINK);
-            let middle = Instant::now();
-            chain(TURNS_PER_LINK / SHORTER);
-            let end = Instant::now();
-            *long = seconds(start, middle);
-            *short = seconds(middle, end);
-        }
-        let long = undisturbed_mean(&long).ok_or(ClockUnknown::TimerStuck)?;
-        let short = undisturbed_mean(&short).ok_or(ClockUnknown::TimerStuck)?;
-        // long = constant + n·t, short = constant + n·t / SHORTER
-        let constant = (SHORTER as f64 * short - long) / (SHORTER - 1) as f64;
-        Ok(Self { chain, constant: constant.clamp(0.0, long / 10.0) })
+    pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
+        let Calibration { links, operands, step, time } = Calibration::new(work)?;
+        Ok(Self { links, operands, step, time })
     }
 
     /// The core clock in Hz, just now. `None` where every link was disturbed beyond use or time stood still.
     #[must_use]
     pub fn probe(&self) -> Option<f64> {
-        let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
-        for stamp in stamps.iter_mut().skip(1) {
-            (self.chain)(TURNS_PER_LINK);
-            *stamp = Instant::now();
-        }
-        let mut links = [0.0; LINKS_PER_PROBE];
-        for (link, pair) in links.iter_mut().zip(stamps.windows(2)) {
-            if let [start, end] = pair {
-                *link = seconds(*start, *end);
-            }
-        }
-        let additions = (TURNS_PER_LINK * native::ADDS_PER_TURN) as f64;
-        let time = undisturbed_mean(&links)? - self.constant;
-        (time > 0.0).then(|| additions / time)
+        self.look().map(|probe| probe.hz)
     }
 
-    /// The calibrated constant cost of timing one link, in seconds.
+    /// As [`CoreClock::probe`], with what else the chain tells.
     #[must_use]
-    pub fn constant(&self) -> f64 {
-        self.constant
+    pub fn look(&self) -> Option<Probe> {
+        let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
+        for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
+            link.run(&self.operands);
+            *stamp = Instant::now();
+        }
+        let mut additions = [f64::NAN; LINKS_PER_PROBE];
+        for ((addition, pair), link) in
+            additions.iter_mut().zip(stamps.windows(2)).zip(self.links.iter().cycle())
+        {
+            if let [start, end] = pair {
+                *addition = link.addition(seconds(*start, *end))?;
+            }
+        }
+        let step = self.links.iter().map(|link| self.step / link.additions()).fold(0.0, f64::max);
+        let (mean, near) = undisturbed(&additions, step)?;
+        // Of two densities one link at least must have been disturbed in each pair for chance to look like a sibling.
+        let dense = near.iter().step_by(2).any(|near| *near);
+        Some(Probe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
+    }
+
+    /// Whether the chain is woven into vector work. It is not where that was not asked for, no chain is written for it, or
+    /// this core does too little of it in a cycle.
+    #[must_use]
+    pub fn is_woven(&self) -> bool {
+        self.links.iter().any(Link::is_woven)
+    }
+
+    /// Whether the processor's time counter and the monotonic clock kept the same pace since the calibration.
+    ///
+    /// # Errors
+    /// [`ClockUnknown::TimeDrifts`] by how much they did not.
+    pub fn check_time(&self) -> Result<(), ClockUnknown> {
+        self.time.check()
     }
 }
 
@@ -130,20 +237,24 @@ fn seconds(start: Instant, end: Instant) -> f64 {
     end.saturating_duration_since(start).as_secs_f64()
 }
 
-/// The mean of the durations near the shortest; `None` if there is none or time stood still.
+/// The mean of the durations near the shortest, and which these are; `None` if there is none or time stood still.
 ///
 /// The mean and not the minimum: with a timer of coarse steps the minimum is biased by up to one step.
-fn undisturbed_mean(durations: &[f64]) -> Option<f64> {
+fn undisturbed<const N: usize>(durations: &[f64; N], step: f64) -> Option<(f64, [bool; N])> {
+    let longest = longest_undisturbed(durations, step)?;
+    Some((mean_up_to(durations, longest), durations.map(|duration| duration <= longest)))
+}
+
+/// The longest duration that counts as undisturbed; `None` if time stood still.
+fn longest_undisturbed(durations: &[f64], step: f64) -> Option<f64> {
     let best = durations.iter().copied().fold(f64::INFINITY, f64::min);
-    if !best.is_finite() || best <= 0.0 {
-        return None;
-    }
-    let longest = best * (1.0 + LINK_TOLERANCE) + TIMER_STEP_SECONDS;
-    let (sum, count) = durations
-        .iter()
-        .filter(|duration| **duration <= longest)
-        .fold((0.0, 0_u32), |(sum, count), duration| (sum + duration, count + 1));
-    Some(sum / f64::from(count))
+    (best.is_finite() && best > 0.0).then_some(best * (1.0 + LINK_TOLERANCE) + step)
+}
+
+fn mean_up_to(durations: &[f64], longest: f64) -> f64 {
+    let near = durations.iter().filter(|duration| **duration <= longest);
+    let (sum, count) = near.fold((0.0, 0_u32), |(sum, count), duration| (sum + duration, count + 1));
+    sum / f64::from(count)
 }
 
 #[cfg(test)]
@@ -152,24 +263,27 @@ mod tests {
 
     #[test]
     fn an_interrupted_link_does_not_lower_the_mean_clock() {
-        let mean = undisturbed_mean(&[3.0e-6, 3.01e-6, 9.0e-6, 2.99e-6]).unwrap();
+        let (mean, near) = undisturbed(&[3.0e-6, 3.01e-6, 9.0e-6, 2.99e-6], 25e-9).unwrap();
         assert!((mean - 3.0e-6).abs() < 1e-12, "{mean}");
+        assert_eq!(near, [true, true, false, true]);
     }
 
     #[test]
     fn a_timer_that_stands_still_gives_no_clock() {
-        assert_eq!(undisturbed_mean(&[0.0, 3.0e-6]), None);
-        assert_eq!(undisturbed_mean(&[]), None);
+        assert_eq!(undisturbed(&[0.0, 3.0e-6], 0.0), None);
+        assert_eq!(undisturbed(&[], 0.0), None);
     }
 
     #[test]
     fn probes_are_plausible_clocks_where_a_chain_exists() {
-        match CoreClock::calibrate() {
+        match CoreClock::calibrate(ProbeWork::SCALAR) {
             Ok(clock) => {
                 let hz = clock.probe().unwrap();
                 assert!((1e8..1e10).contains(&hz), "{hz} Hz");
             }
-            Err(reason) => assert_eq!(reason, ClockUnknown::NoChain),
+            Err(reason) => {
+                assert!(matches!(reason, ClockUnknown::NoChain | ClockUnknown::NotWhole(_)), "{reason}")
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::arch::{native, reference_lu};
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
+use crate::clock::ProbeWork;
 use crate::gemm::{NoTile, tile_for};
 use crate::isa::Isa;
 use crate::team::{Team, TeamError};
@@ -164,7 +165,7 @@ impl Lu {
             Ok(Worker {
                 bench: Bench::new(system.grid.order, system.block)?,
                 strips: Strips::new(system.kernels, system.block)?,
-                watch: Watch::new(),
+                watch: Watch::new(ProbeWork::floating_point(system.kernels.tile.isa)),
             })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;

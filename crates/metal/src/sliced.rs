@@ -13,11 +13,12 @@ mod ledger;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::{ClockUnknown, CoreClock};
+use crate::clock::{ClockUnknown, CoreClock, ProbeWork};
 use crate::kernel::{LoadedKernel, Snapshot, WrongResult};
 use crate::team::{Member, Team, TeamError};
+use crate::usage::thread_switches;
 
-use ledger::{Ledger, Slice, Sum};
+use ledger::{Excluded, Ledger, Slice, Sum};
 
 /// What a slice lasts. The clock of a core changes in steps of a millisecond or so.
 const SLICE_SECONDS: f64 = 250e-6;
@@ -33,6 +34,11 @@ pub trait Load: Send {
 
     /// Called after each slice, untimed: checks what `run` left and makes it ready again.
     fn settle(&mut self, turns: u64);
+
+    /// What kind of work `run` does: the clock is probed in work of the same kind.
+    fn work(&self) -> ProbeWork {
+        ProbeWork::SCALAR
+    }
 
     /// How far, as a share, the cost of an undisturbed slice may lie from the most common cost: what is further off is
     /// set aside. Registers and near caches take the same time always; memory that others use too does not.
@@ -67,6 +73,28 @@ pub struct CpuOutcome {
     pub clock_hz: Option<f64>,
     /// Share of the time that was set aside, from 0 to 1.
     pub set_aside: f64,
+    /// Why.
+    pub causes: Causes,
+    /// Share of the probes of the clock that did not have the vector units alone: another thread used them, on the same
+    /// core. Nothing where the probe has no vector work.
+    pub units_shared: Option<f64>,
+}
+
+/// Why time is not counted: shares of the whole time, which add up to what is set aside.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Causes {
+    /// The thread left its CPU: another one ran there, or a quota stopped it.
+    pub switched: f64,
+    /// The clock of the core was another one after the slice than before it.
+    pub clock: f64,
+    /// The slices had a second common cost.
+    pub second: f64,
+    /// They took longer, or less long, than usual for none of these reasons: something that is no thread of this system ran.
+    pub gaps: f64,
+    /// The second cost ÷ the most common one, where there is one.
+    pub second_cost: Option<f64>,
+    /// The share of the work, not of the time, that was done at it.
+    pub second_work: f64,
 }
 
 /// What a team did.
@@ -94,6 +122,29 @@ impl Outcome {
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
+    /// Why time is not counted, mean over the processors; the second cost is that of the processor that did most work at one.
+    #[must_use]
+    pub fn causes(&self) -> Causes {
+        let mean = |share: fn(&Causes) -> f64| {
+            self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
+        };
+        let most = self.cpus.iter().max_by(|a, b| a.causes.second_work.total_cmp(&b.causes.second_work));
+        Causes {
+            switched: mean(|c| c.switched),
+            clock: mean(|c| c.clock),
+            second: mean(|c| c.second),
+            gaps: mean(|c| c.gaps),
+            second_cost: most.and_then(|cpu| cpu.causes.second_cost),
+            second_work: most.map_or(0.0, |cpu| cpu.causes.second_work),
+        }
+    }
+
+    /// The largest share of a processor's probes that did not have the vector units of their core alone.
+    #[must_use]
+    pub fn units_shared(&self) -> Option<f64> {
+        self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
+    }
+
     /// Share of the processors' time that was set aside, from 0 to 1.
     #[must_use]
     pub fn set_aside(&self) -> f64 {
@@ -110,8 +161,8 @@ pub enum SlicedError {
     Team(#[from] TeamError),
     /// Not one slice of a processor could be used.
     #[error(
-        "CPU {cpu}: none of {slices} slices was undisturbed: the machine is too busy or its clock too unsteady; \
-         measure longer, or free the CPU"
+        "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; stop other \
+         work, or measure longer"
     )]
     AllDisturbed {
         /// The processor.
@@ -137,6 +188,8 @@ struct Station<L> {
     ledger: Ledger,
     /// Seconds for each turn, at best, when calibrated.
     turn_seconds: f64,
+    /// Probes, and those that did not have the vector units alone.
+    probes: [u64; 2],
 }
 
 /// Where the members meet: threads that have begun, and that have done their part.
@@ -194,7 +247,7 @@ impl<L: Load> Sliced<L> {
         // longer slices in proportion.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
         let turns_per_slice = ((SLICE_SECONDS / quickest) as u64).max(1);
-        let reference = stations.first().map_or(1.0, Station::cycles_per_turn);
+        let reference = stations.first_mut().map_or(1.0, Station::cycles_per_turn);
         for station in &mut stations {
             station.ledger = Ledger::new(reference, station.load.spread());
         }
@@ -211,8 +264,10 @@ impl<L: Load> Sliced<L> {
         let turns_per_slice = self.turns_per_slice;
         let elapsed = self.team.run_each(&mut self.stations, |_, station| {
             station.ledger.clear();
+            station.probes = [0; 2];
             station.work(Ration::new(until, turns_per_slice), &window)
         })?;
+        self.stations.iter_mut().for_each(Station::check_time);
         let cpus = self.settle_accounts()?;
         let delivered = |station: &Station<L>| {
             let all = station.ledger.all();
@@ -264,7 +319,10 @@ impl<L: Load> Sliced<L> {
                 books.merge(&station.ledger);
                 threads += 1;
             }
-            outcomes.push(outcome(cpu, threads, &books, first.clock.is_ok())?);
+            let mut outcome = outcome(cpu, threads, &books, first.clock.is_ok())?;
+            // Threads that take turns on a processor see the same sibling.
+            outcome.units_shared = first.units_shared();
+            outcomes.push(outcome);
         }
         Ok(outcomes)
     }
@@ -278,6 +336,7 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
     }
     // Each of the sharers saw the same time go by, so the processor's own time is their mean.
     let present = seconds / threads as f64;
+    let set_aside = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
     Ok(CpuOutcome {
         cpu,
         threads,
@@ -285,8 +344,25 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
         kept: kept.slices,
         turns_per_second: kept.turns / kept.seconds,
         clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
-        set_aside: (1.0 - kept.seconds / present).clamp(0.0, 1.0),
+        set_aside,
+        causes: causes(&books.excluded(), set_aside),
+        units_shared: None,
     })
+}
+
+/// The causes of what is set aside, each with its part of it.
+fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
+    let Excluded { switched, clock, second, other, second_cost, second_work } = *excluded;
+    let all = switched + clock + second + other;
+    let part = |seconds: f64| if all > 0.0 { seconds / all * set_aside } else { 0.0 };
+    Causes {
+        switched: part(switched),
+        clock: part(clock),
+        second: part(second),
+        gaps: part(other),
+        second_cost,
+        second_work,
+    }
 }
 
 impl<L: Load> Station<L> {
@@ -301,19 +377,34 @@ impl<L: Load> Station<L> {
             turns *= 2;
         };
         let ledger = Ledger::new(1.0, load.spread());
-        Self { load, clock: CoreClock::calibrate(), ledger, turn_seconds }
+        let clock = CoreClock::calibrate(load.work());
+        Self { load, clock, ledger, turn_seconds, probes: [0; 2] }
     }
 
     /// In seconds where the clock is unknown, as if it were 1 Hz: the ledger only compares costs with one another.
-    fn cycles_per_turn(&self) -> f64 {
+    fn cycles_per_turn(&mut self) -> f64 {
         self.turn_seconds * self.probe().unwrap_or(1.0)
     }
 
-    fn probe(&self) -> Option<f64> {
-        match &self.clock {
-            Ok(clock) => clock.probe(),
-            Err(_) => Some(1.0),
+    fn probe(&mut self) -> Option<f64> {
+        let Ok(clock) = &self.clock else { return Some(1.0) };
+        let probe = clock.look()?;
+        self.probes[0] += 1;
+        self.probes[1] += u64::from(probe.shared);
+        Some(probe.hz)
+    }
+
+    /// The clock is unknown where time did not keep its pace.
+    fn check_time(&mut self) {
+        if let Some(why) = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err()) {
+            self.clock = Err(why);
         }
+    }
+
+    fn units_shared(&self) -> Option<f64> {
+        let woven = self.clock.as_ref().is_ok_and(CoreClock::is_woven);
+        let [all, shared] = self.probes;
+        (woven && all > 0).then(|| shared as f64 / all as f64)
     }
 
     /// Works slice by slice until every thread has done its part; returns the time of the counted ones.
@@ -322,6 +413,7 @@ impl<L: Load> Station<L> {
         let mut started: Option<Instant> = None;
         let mut attendance = Attendance::begin(window);
         let mut before = self.probe();
+        let mut switches = thread_switches();
         while !attendance.all_are_done() {
             let counts = !attendance.finished && (started.is_some() || attendance.all_have_begun());
             let turns = if counts { ration.next_slice() } else { ration.full_slice() };
@@ -329,9 +421,10 @@ impl<L: Load> Station<L> {
             self.load.run(turns);
             let end = Instant::now();
             let after = self.probe();
+            let switched = std::mem::replace(&mut switches, thread_switches()) != switches;
             if counts {
                 let seconds = end.saturating_duration_since(start).as_secs_f64();
-                self.ledger.record(&Slice { turns, seconds, before, after });
+                self.ledger.record(&Slice { turns, seconds, before, after, switched });
                 counted = end.saturating_duration_since(*started.get_or_insert(start));
                 if ration.is_used_up(counted) {
                     attendance.finish();
@@ -440,6 +533,10 @@ impl KernelLoad {
 pub struct Proven(Vec<SliceResult>);
 
 impl Load for KernelLoad {
+    fn work(&self) -> ProbeWork {
+        ProbeWork::of(self.kernel.kernel())
+    }
+
     fn run(&mut self, turns: u64) {
         self.kernel.run(turns);
     }

@@ -93,9 +93,9 @@ impl Clock {
 
 /// The counter's scale. `None` where it does not advance as a counter would.
 fn calibrated(ticks: Ticks) -> Option<Counter> {
-    let (from_ticks, from_ns) = both(ticks.read);
+    let (from_ticks, from_ns) = pair_of(ticks.read);
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
-    let (to_ticks, to_ns) = both(ticks.read);
+    let (to_ticks, to_ns) = pair_of(ticks.read);
     let scale = scale_of(to_ticks.checked_sub(from_ticks)?, to_ns.checked_sub(from_ns)?)?;
     Some(Counter { from_ticks, from_ns, scale })
 }
@@ -107,7 +107,7 @@ fn scale_of(ticks: u64, ns: u64) -> Option<u64> {
 }
 
 /// Both clocks at one moment: of several attempts the one whose counter readings lie nearest around the other's.
-fn both(read: fn() -> u64) -> (u64, u64) {
+pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
     let attempt = || {
         let before = read();
         let ns = monotonic_ns();

@@ -12,9 +12,13 @@ pub struct Usage {
 /// What this process has used so far; zeros where the kernel does not tell.
 #[must_use]
 pub fn usage() -> Usage {
+    used_by(libc::RUSAGE_SELF)
+}
+
+fn used_by(whom: libc::c_int) -> Usage {
     let mut told = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory for one `rusage`, which the call fills.
-    let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, told.as_mut_ptr()) };
+    let answer = unsafe { libc::getrusage(whom, told.as_mut_ptr()) };
     if answer != 0 {
         return Usage::default();
     }
@@ -22,6 +26,13 @@ pub fn usage() -> Usage {
     let told = unsafe { told.assume_init() };
     let count = |n| u64::try_from(n).unwrap_or(0);
     Usage { voluntary_switches: count(told.ru_nvcsw), involuntary_switches: count(told.ru_nivcsw) }
+}
+
+/// How often the calling thread has left its CPU so far, by itself or not; 0 where the kernel does not tell.
+#[must_use]
+pub fn thread_switches() -> u64 {
+    let Usage { voluntary_switches, involuntary_switches } = used_by(libc::RUSAGE_THREAD);
+    voluntary_switches + involuntary_switches
 }
 
 #[cfg(test)]
@@ -38,5 +49,8 @@ mod tests {
             waiting.join().expect("thread").expect("received");
         }
         assert!(usage().voluntary_switches > before.voluntary_switches);
+        let before = thread_switches();
+        std::thread::yield_now();
+        assert!(thread_switches() >= before);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::CoreClock;
+use crate::clock::{CoreClock, ProbeWork};
 
 /// Time between two glances at the core clock: a glance takes some 15 µs.
 const GLANCES: Duration = Duration::from_millis(20);
@@ -17,9 +17,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// For the calling thread, which must be pinned: calibrates, which takes about a millisecond.
-    pub(crate) fn new() -> Self {
-        Self { clock: CoreClock::calibrate().ok(), last: None, sum: 0.0, count: 0 }
+    /// For the calling thread, which must be pinned and do such work: calibrates, which takes some milliseconds.
+    pub(crate) fn new(work: ProbeWork) -> Self {
+        Self { clock: CoreClock::calibrate(work).ok(), last: None, sum: 0.0, count: 0 }
     }
 
     /// Forgets what was seen.
@@ -58,10 +58,10 @@ mod tests {
 
     #[test]
     fn a_watch_sees_plausible_clocks_and_forgets_them() {
-        let mut watch = Watch::new();
+        let mut watch = Watch::new(ProbeWork::SCALAR);
         watch.glance();
         let seen = watch.mean();
-        assert_eq!(seen.is_some(), CoreClock::calibrate().is_ok());
+        assert_eq!(seen.is_some(), watch.clock.is_some());
         assert!(seen.is_none_or(|hz| (1e8..1e10).contains(&hz)), "{seen:?}");
         // Too soon for another look.
         let count = watch.count;

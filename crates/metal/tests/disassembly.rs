@@ -9,6 +9,7 @@ use std::process::Command;
 
 use plimsoll_metal::block::{self, BlockOp, Order, Region, Shape};
 use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::clock::{ChainRow, chains};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Kernel, Op, kernels};
 use plimsoll_metal::stream::{self, Store, StreamKernel};
@@ -175,6 +176,48 @@ fn declared_counts_are_those_of_the_machine_code() {
             })
             .collect();
         assert_eq!(destinations.len(), kernel.accumulators as usize, "{}: accumulators", kernel.name);
+    }
+}
+
+/// Whether an instruction is a link of the chain: it adds or multiplies a register of its own by another.
+fn is_link(row: &ChainRow, instruction: &Instruction) -> bool {
+    let mnemonics: &[&str] = if row.multiplies { &["imul", "mul"] } else { &["add"] };
+    let scalar = instruction.operands.split(',').all(|operand| operand.trim().starts_with(['%', 'x']));
+    let vector = instruction.operands.contains("mm");
+    mnemonics.contains(&instruction.mnemonic.as_str()) && scalar && !vector
+}
+
+#[test]
+fn chains_have_the_links_and_the_vector_work_that_their_rows_declare() {
+    let Some(disassembly) =
+        disassembly_for("chains_have_the_links_and_the_vector_work_that_their_rows_declare")
+    else {
+        return;
+    };
+    for row in chains() {
+        let code = function(&disassembly, row.name);
+        let (start, end) = code
+            .iter()
+            .find_map(|last| loop_start(last).map(|start| (start, last.address)))
+            .unwrap_or_else(|| panic!("{} has no loop", row.name));
+        assert_eq!(start % 64, 0, "{}: its loop does not start a cache line", row.name);
+        let body: Vec<&Instruction> = code.iter().filter(|i| (start..=end).contains(&i.address)).collect();
+        let links: Vec<&&Instruction> = body.iter().filter(|i| is_link(&row, i)).collect();
+        assert_eq!(links.len() as u64, row.links, "{}: links", row.name);
+        // Each link is the same instruction, whose result is its own source: so they wait for one another.
+        assert!(links.iter().all(|link| link.operands == links[0].operands), "{}", row.name);
+        let registers = match row.isa {
+            None => "none",
+            Some(Isa::Sse2) => "%xmm",
+            Some(Isa::Avx2) => "%ymm",
+            Some(Isa::Avx512) => "%zmm",
+            Some(Isa::Neon) => "v",
+            Some(Isa::Sve) => "z",
+            Some(other) => panic!("no rule for {other}"),
+        };
+        let wide = body.iter().filter(|i| i.operands.starts_with(registers));
+        assert_eq!(wide.count() as u64, row.vectors, "{}: vector work", row.name);
+        assert_eq!(body.len() as u64, row.links + row.vectors + 2, "{}: its loop's control", row.name);
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
-use plimsoll_metal::clock::CoreClock;
+use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
 mod peers;
 mod plans;
@@ -196,7 +196,6 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     let outputs = outputs(common, &interrupts)?;
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), &prepared)?;
     Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
-    peers::idle(&prepared).iter().for_each(|line| complain(line));
     run(&prepared, outputs, interrupts, companions, begun)
 }
 
@@ -405,7 +404,7 @@ fn limits_of_quick(machine: &Machine) -> Result<Vec<report::machine::Section>, F
     let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
     let planned = resolve::planned(&plan, machine).map_err(usage)?;
     let candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
-    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
+    let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
     Ok(report::machine::limits(machine, &candidates, clock_hz))
 }
 

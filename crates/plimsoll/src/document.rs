@@ -3,6 +3,7 @@
 mod double;
 mod read;
 mod redact;
+mod sound;
 
 use serde::{Deserialize, Serialize};
 

@@ -378,7 +378,7 @@ fn all_but_excluded(excluded: Excluded) -> Option<String> {
     let Excluded::AllBut(share) = excluded else { return None };
     let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);
     Some(format!(
-        "{share} of the time is excluded (interrupted slices), and above {most} what is left is no figure; stop other work or choose a quieter host"
+        "{share} of the time is excluded, and above {most} what is left is no figure; its warnings name the cause"
     ))
 }
 

@@ -84,6 +84,39 @@ impl Conditions {
 /// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
 pub const WAITED: &str = "waited";
 
+/// Names in [`Conditions::more`]: parts of [`Conditions::set_aside`] by their cause, as shares of the time.
+pub mod excluded {
+    /// A thread left its CPU.
+    pub const SWITCHED: &str = "excluded_switched";
+    /// The core clock was another one after a slice than before it.
+    pub const CLOCK: &str = "excluded_clock";
+    /// Slices of a second common cost.
+    pub const SECOND: &str = "excluded_second_cost";
+    /// Slices that took longer although no thread left its CPU and the clock held.
+    pub const GAPS: &str = "excluded_gaps";
+    /// The share of the work that was done at a second common cost.
+    pub const SECOND_WORK: &str = "second_cost_work";
+    /// Share of the clock's probes that did not have the vector units of their core alone.
+    pub const UNITS_SHARED: &str = "vector_units_shared";
+    /// That cost, over the most common one.
+    pub const SECOND_COST: &str = "second_cost";
+}
+
+/// The causes of excluded time, by their names among the conditions.
+pub fn excluded_by(causes: &plimsoll_metal::sliced::Causes) -> impl Iterator<Item = (String, f64)> {
+    let shares = [
+        (excluded::SWITCHED, Some(causes.switched)),
+        (excluded::CLOCK, Some(causes.clock)),
+        (excluded::SECOND, Some(causes.second)),
+        (excluded::GAPS, Some(causes.gaps)),
+        (excluded::SECOND_WORK, Some(causes.second_work)),
+        (excluded::SECOND_COST, causes.second_cost),
+    ];
+    shares
+        .into_iter()
+        .filter_map(|(name, share)| Some((name.to_owned(), share.filter(|share| *share > 0.0)?)))
+}
+
 /// Name in [`Conditions::more`]: how long one CPU of the case took to see what its neighbour wrote, mean over the pairs, in
 /// seconds; told where a hypervisor may move CPUs.
 pub const CORE_TO_CORE: &str = "core_to_core";

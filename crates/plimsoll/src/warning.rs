@@ -32,11 +32,11 @@ pub enum Warning {
         /// Share of the time.
         share: f64,
     },
-    /// Something else used the CPUs, or they were taken away.
-    Disturbed {
-        /// Share of the time, as a median over the samples.
+    /// Time was lost, or excluded, for one cause.
+    Lost {
+        /// Share of the time (of the work, for a second cost).
         share: f64,
-        /// What became of that time.
+        /// The cause.
         how: Loss,
     },
     /// An engine was asked for and another one did the work.
@@ -90,30 +90,74 @@ pub enum Warning {
     },
 }
 
-/// How time was lost.
+/// Why time was lost or is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// It lay in slices that something interrupted; they are not in the figure.
-    SetAside,
-    /// The hypervisor gave the CPUs to others.
+    /// A thread was switched from its CPU, or was ready to run and had none.
+    Preempted,
+    /// The hypervisor accounts it as steal.
     Stolen,
+    /// Slices took longer although no thread left its CPU.
+    Gaps,
     /// A CPU quota stopped the threads.
     Throttled,
-    /// A thread was ready to run and had no CPU.
-    Waited,
+    /// The clock changed during slices.
+    ClockChanged,
+    /// Work of a second cost, on units that two hardware threads share.
+    SiblingBusy,
+    /// Work of a second cost, on memory or caches.
+    MemoryShared,
 }
 
-impl std::fmt::Display for Loss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Loss::SetAside => {
-                "of the time lay in interrupted slices and is excluded; stop other work or choose a quieter host"
-            }
-            Loss::Stolen => "of the CPU time went to others on this host (steal); choose a quieter host",
-            Loss::Throttled => "of the time a CPU quota stopped it; raise the quota",
-            Loss::Waited => "of the time a thread waited for a CPU; stop other work or choose a quieter host",
-        })
+/// Codes of warnings that name the cause of lost or excluded time. `disturbed` is what versions to 0.1 called all of them.
+pub const CAUSES: [&str; 7] =
+    ["clock-changed", "disturbed", "memory-shared", "preempted", "sibling-busy", "stolen", "throttled"];
+
+impl Loss {
+    fn code(self) -> &'static str {
+        match self {
+            Loss::Preempted => "preempted",
+            Loss::Stolen | Loss::Gaps => "stolen",
+            Loss::Throttled => "throttled",
+            Loss::ClockChanged => "clock-changed",
+            Loss::SiblingBusy => "sibling-busy",
+            Loss::MemoryShared => "memory-shared",
+        }
+    }
+
+    /// A few words for a row, and the evidence with the remedy.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Loss::Preempted => (
+                "preempted",
+                "other threads ran on its CPUs for this share of the time (involuntary switches, run-queue wait); stop other work",
+            ),
+            Loss::Stolen => (
+                "stolen",
+                "the hypervisor gave this share of the CPU time to others (steal time); choose a quieter or dedicated host",
+            ),
+            Loss::Gaps => (
+                "stolen",
+                "this share of the time lay in slices that took longer although no thread left its CPU and the clock held, and is excluded: hypervisor, interrupts or firmware used the CPU; choose a quieter or dedicated host",
+            ),
+            Loss::Throttled => (
+                "throttled",
+                "a CPU quota of the control group stopped it for this share of the time; raise the quota (cpu.max, cpu.cfs_quota_us)",
+            ),
+            Loss::ClockChanged => (
+                "clock changed",
+                "the core clock differed before and after slices with this share of the time, which are excluded; the figure holds at the clock shown, and a fixed frequency (cpupower frequency-set) excludes less",
+            ),
+            Loss::SiblingBusy => (
+                "sibling busy",
+                "this share of the work had a second cost, as when another thread or guest uses the same core; stop other work, or choose a host with whole cores",
+            ),
+            Loss::MemoryShared => (
+                "memory shared",
+                "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; stop other work, or choose a dedicated host",
+            ),
+        }
     }
 }
 
@@ -123,7 +167,7 @@ impl Warning {
         match self {
             Warning::NotConverged { .. } | Warning::MostlyExcluded { .. } => "not-converged",
             Warning::FewSamples { .. } => "few-samples",
-            Warning::Disturbed { .. } => "disturbed",
+            Warning::Lost { how, .. } => how.code(),
             Warning::EngineFellBack { .. } => "engine-fell-back",
             Warning::PagesDiffer { .. } => "pages-differ",
             Warning::DepthNotReached { .. } => "depth-not-reached",
@@ -151,10 +195,13 @@ impl std::fmt::Display for Warning {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "not converged: {share} of the time is excluded, and above {most} what is left may not be the usual level; stop other work or choose a quieter host"
+                    "not converged: {share} of the time is excluded, and above {most} what is left may not be the usual level; its other warnings name the cause"
                 )
             }
-            Warning::Disturbed { share, how } => write!(f, "disturbed: {:.1} % {how}", share * 100.0),
+            Warning::Lost { share, how } => {
+                let (name, what) = how.words();
+                write!(f, "{name} {:.1} %: {what}", share * 100.0)
+            }
             Warning::EngineFellBack { wanted, used, why } => {
                 write!(f, "{wanted} was asked for, {used} did the work: {why}")
             }

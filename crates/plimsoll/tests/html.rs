@@ -169,3 +169,81 @@ fn a_narrow_screen_shows_the_page_without_scrolling_sideways() {
         .filter((e) => { const at = e.getBoundingClientRect(); return at.left < 0 || at.right > document.documentElement.clientWidth; }).length"#;
     assert_eq!(browser.evaluate(wide), 0);
 }
+
+/// The run as a replay of a published report: two of its cases are the report's.
+fn replay() -> Value {
+    let mut run = document();
+    run["plan"]["name"] = "ec2-t2micro".into();
+    for (index, threads) in [(0, 1), (1, 2)] {
+        let case = &mut run["measurements"][index]["case"];
+        let id = format!(
+            "cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}/work=1000000000000/scaling=strong"
+        );
+        case["id"] = id.into();
+        case["params"]["work"] = 1_000_000_000_000_u64.into();
+        case["params"]["scaling"] = "strong".into();
+    }
+    run
+}
+
+/// Of all charts whose points have names: how many points of others are drawn, and which have no place in their drawing.
+const MARKS: &str = r#"(() => {
+    let marks = 0;
+    const lost = [];
+    for (const chart of JSON.parse(document.getElementById("charts").textContent)) {
+        const drawing = document.querySelector(`[data-chart="${chart.id}"] .drawing`);
+        const model = echarts.getInstanceByDom(drawing).getModel();
+        for (const one of chart.series.filter((series) => series.labels)) {
+            const data = model.getSeriesByName(one.name)[0].getData();
+            const flat = data.getLayout("points");
+            one.points.forEach((point, i) => {
+                if (point[1] === null) return;
+                const [x, y] = (flat ? [flat[2 * i], flat[2 * i + 1]] : data.getItemLayout(i)) || [];
+                const inside = x >= 0 && x <= drawing.clientWidth && y >= 0 && y <= drawing.clientHeight;
+                if (!inside) lost.push(`${chart.title}: ${one.name}, ${one.labels[i]}`);
+                if (one.role !== "own") marks += 1;
+            });
+        }
+    }
+    return { marks, lost };
+})()"#;
+
+/// Points of others in the data of the page, read from its text.
+fn marks(page: &str) -> u64 {
+    let island = page.split("id=\"charts\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let charts: Vec<Value> = serde_json::from_str(island).unwrap();
+    let series = charts.iter().flat_map(|chart| chart["series"].as_array().unwrap());
+    let of_others = series.filter(|one| one.get("labels").is_some() && one["role"] != "own");
+    of_others.flat_map(|one| one["points"].as_array().unwrap()).filter(|point| !point[1].is_null()).count()
+        as u64
+}
+
+#[test]
+fn every_mark_of_a_published_report_is_drawn_and_names_its_source() {
+    const TEST: &str = "html::every_mark_of_a_published_report_is_drawn_and_names_its_source";
+    let dir = scratch();
+    let page = written(dir.path(), &replay());
+    let wanted = marks(&fs::read_to_string(&page).unwrap());
+    assert!(wanted > 100, "{wanted}");
+    for width in [1440, 400] {
+        let Some(mut browser) = Browser::open(TEST, &page, width) else { return };
+        let drawn = browser.evaluate(MARKS);
+        assert_eq!(drawn["lost"], serde_json::json!([]), "at {width}");
+        assert_eq!(drawn["marks"], wanted, "at {width}");
+        let dom = browser.evaluate(DOCUMENT);
+        let dom = dom.as_str().unwrap();
+        for text in [
+            "published (EC2 t2.micro, ",
+            "2 threads, printed 20.11 GFLOPS",
+            "theory, published (",
+            "CPU throughput of all reports",
+        ] {
+            assert!(dom.contains(text), "{text}");
+        }
+        let legend = "[...document.querySelectorAll('.dot.published, .dot.program, .dot.theory, .dot.doubted')].filter((dot) => !dot.parentElement.textContent.includes('published (')).length";
+        assert_eq!(browser.evaluate(legend), 0);
+        let wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+        assert_eq!(browser.evaluate(wide), false, "at {width}");
+        assert_eq!(browser.complaints(), [&Value::Null; 0]);
+    }
+}

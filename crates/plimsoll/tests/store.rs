@@ -102,6 +102,70 @@ fn a_history_is_made_whole_or_not_at_all() {
     assert!(killed_at_each("renameat2", 1, |_| {}, check) >= 1);
 }
 
+/// `history repair` and `history` where each read of the history fails in turn. `check` is given what they did.
+fn with_each_read_failing(dir: &Path, words: &[&str], check: impl Fn(&Path, &str, Option<i32>)) {
+    let whole = fs::read(dir.join("history.db")).unwrap();
+    let mut failing = 0;
+    for nth in 1.. {
+        let here = scratch();
+        fs::write(here.path().join("history.db"), &whole).unwrap();
+        let inject = format!("inject=pread64:error=EIO:when={nth}");
+        let mut command = Command::new("strace");
+        command.args(["-o", "trace", "-e", "trace=pread64", "-e", &inject, PROGRAM]).args(words);
+        let output = command.args(["--store", "history.db"]).current_dir(here.path()).output().unwrap();
+        let trace = fs::read_to_string(here.path().join("trace")).unwrap();
+        if !trace.contains("INJECTED") {
+            break;
+        }
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        // The loader's own reads are not the history's.
+        if err.contains("shared libraries") {
+            continue;
+        }
+        failing += 1;
+        assert!(nth < 1000, "{out}{err}");
+        check(here.path(), &(out + &err), output.status.code());
+    }
+    assert!(failing > 5, "{failing}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_read_that_fails_is_no_damage_and_repairs_nothing() {
+    if !has_strace("reads of the history that fail") {
+        return;
+    }
+    let dir = scratch();
+    for _ in 0..3 {
+        ended(plimsoll(dir.path()).args(NULL).args(["--store", "history.db"]), 0);
+    }
+    let nothing_lost = |there: &Path| {
+        assert!(!there.join("history.db.damaged1").exists());
+        assert_eq!(stored(there).list().unwrap().len(), 3);
+    };
+    with_each_read_failing(dir.path(), &["history", "repair"], |there, said, code| {
+        nothing_lost(there);
+        assert!(code == Some(0) || code == Some(4) && said.contains("a read fails"), "{code:?}: {said}");
+    });
+    with_each_read_failing(dir.path(), &["history"], |there, said, code| {
+        nothing_lost(there);
+        assert!(code == Some(0) || code == Some(4) && said.contains("a read fails"), "{code:?}: {said}");
+    });
+    // A damaged page, and a read that fails: what could not be read may be sound.
+    let mut bytes = fs::read(dir.path().join("history.db")).unwrap();
+    bytes[..4096].fill(0);
+    fs::write(dir.path().join("history.db"), &bytes).unwrap();
+    with_each_read_failing(dir.path(), &["history", "repair"], |there, said, code| {
+        let swapped = there.join("history.db.damaged1").exists();
+        assert!(swapped == (code == Some(0)), "{code:?}: {said}");
+        let left = fs::read(there.join("history.db")).unwrap();
+        assert!(swapped || code == Some(4) && left == bytes && said.contains("a read fails"), "{said}");
+    });
+}
+
 #[test]
 fn a_run_that_ended_before_its_first_case_is_told() {
     let dir = scratch();

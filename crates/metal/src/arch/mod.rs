@@ -2,6 +2,7 @@
 //!
 //! Each architecture folder offers the same items, so the rest of the crate names `arch::native` and nothing else.
 
+pub(crate) mod chain;
 pub(crate) mod reference;
 pub(crate) mod reference_gemm;
 pub(crate) mod reference_lu;

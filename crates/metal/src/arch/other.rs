@@ -1,5 +1,6 @@
 //! Architectures without their own folder: portable kernels, and no assembly, so no core clock.
 
+use crate::arch::chain::{Density, Woven};
 use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
@@ -27,14 +28,24 @@ pub(crate) static NARROWS: [&Narrow; 0] = [];
 /// No prefetch is written for this architecture.
 pub(crate) fn prefetch<T>(_: *const T) {}
 
-/// Additions in one turn of the chain's loop; meaningless here, where there is no chain.
-pub(crate) const ADDS_PER_TURN: u64 = 1;
+/// The chains that show the core clock: none is written for this architecture.
+pub(crate) const SCALAR: Option<&Density> = None;
 
-/// The chain of dependent one-cycle additions: none is written for this architecture.
-pub(crate) const ADD_CHAIN: Option<fn(u64)> = None;
+/// Chains in vector work: none.
+pub(crate) static WOVEN: &[Woven] = &[];
 
 /// A counter of time that programs may read, and what the kernel calls it: none is known here.
 pub(crate) const TICKS: Option<Ticks> = None;
+
+/// Whether the processor promises that the counter keeps one pace: there is no second one to compare with.
+pub(crate) fn has_steady_counter() -> bool {
+    false
+}
+
+/// The highest core clock that the processor names, in Hz: it names none.
+pub(crate) fn named_maximum_hz() -> Option<f64> {
+    None
+}
 
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {

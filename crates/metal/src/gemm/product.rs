@@ -10,6 +10,7 @@ use super::share::{Block, Sharing};
 use super::tile::{MAX_TILE, Operands, Tile, Update};
 use super::{NoTile, Real, tile_for};
 use crate::buffer::{Buffer, BufferError, Pages};
+use crate::clock::ProbeWork;
 use crate::isa::Isa;
 use crate::team::{Member, Team, TeamError};
 use crate::watch::{Watch, mean_over};
@@ -102,7 +103,7 @@ impl<T: Real> Gemm<T> {
         let workers = team.run(|_| -> Result<Worker, BufferError> {
             let mut packed = Buffer::new(block, Pages::Thp)?;
             packed.touch()?;
-            Ok(Worker { packed, watch: Watch::new() })
+            Ok(Worker { packed, watch: Watch::new(ProbeWork::floating_point(tile.isa)) })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;
         Ok(Self { tile, blocking, shape, packed_b, workers })

@@ -45,7 +45,7 @@ impl Vectors {
     ///
     /// Floating point begins between 1 and 2 and stays below 4 for more steps than a slice has, and in binary32 too every
     /// step changes the number. Integers begin as random bits.
-    pub(super) fn seeded(kernel: &Kernel) -> Self {
+    pub(crate) fn seeded(kernel: &Kernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
         let lines = vec![Line([0; 64]); bytes.div_ceil(64)];
@@ -66,6 +66,11 @@ impl Vectors {
     /// The first row, for a kernel: aligned to 64 bytes, rows without gaps.
     pub(crate) fn rows(&mut self) -> *mut u8 {
         self.lines.as_mut_ptr().cast()
+    }
+
+    /// As [`Vectors::rows`], to read.
+    pub(crate) fn first_row(&self) -> *const u8 {
+        self.lines.as_ptr().cast()
     }
 
     pub(crate) fn lanes(&self) -> usize {

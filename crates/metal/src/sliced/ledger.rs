@@ -20,6 +20,8 @@ const LOWEST: f64 = 1.0 / 8.0;
 const BINS: usize = 1110;
 /// Bins that an undisturbed group spans: 2 %.
 const GROUP: usize = 4;
+/// Slices of one cost that did at least this share of the work are a state of the core, and no chance.
+const SECOND: f64 = 0.1;
 /// Probes before and after a slice that differ by more leave its clock in doubt.
 const CLOCK_TOLERANCE: f64 = 0.01;
 
@@ -31,6 +33,8 @@ pub(super) struct Slice {
     /// The clock just before and just after, in Hz, where the probes could tell.
     pub(super) before: Option<f64>,
     pub(super) after: Option<f64>,
+    /// Whether the thread left its CPU meanwhile.
+    pub(super) switched: bool,
 }
 
 /// A sum of slices.
@@ -40,6 +44,25 @@ pub(super) struct Sum {
     pub(super) turns: f64,
     pub(super) seconds: f64,
     pub(super) cycles: f64,
+    /// Seconds of the slices during which the thread left its CPU.
+    pub(super) switched: f64,
+}
+
+/// What became of the time of slices that are not kept, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Excluded {
+    /// The thread left its CPU.
+    pub(super) switched: f64,
+    /// The clock was another one after the slice than before it.
+    pub(super) clock: f64,
+    /// Slices of a second common cost.
+    pub(super) second: f64,
+    /// What is dearer, or cheaper, and none of these.
+    pub(super) other: f64,
+    /// The second cost ÷ the most common one, where there is one with [`SECOND`] of the work.
+    pub(super) second_cost: Option<f64>,
+    /// Its share of the work.
+    pub(super) second_work: f64,
 }
 
 impl Sum {
@@ -48,6 +71,7 @@ impl Sum {
         self.turns += other.turns;
         self.seconds += other.seconds;
         self.cycles += other.cycles;
+        self.switched += other.switched;
     }
 }
 
@@ -60,17 +84,26 @@ pub(super) struct Ledger {
     spread: f64,
     bins: Vec<Sum>,
     all: Sum,
+    /// Slices whose clock is in doubt.
+    unsure: Sum,
 }
 
 impl Ledger {
     /// Empty books around a cost of about `reference` cycles for each turn.
     pub(super) fn new(reference: f64, spread: f64) -> Self {
-        Self { reference, spread, bins: repeat_n(Sum::default(), BINS).collect(), all: Sum::default() }
+        Self {
+            reference,
+            spread,
+            bins: repeat_n(Sum::default(), BINS).collect(),
+            all: Sum::default(),
+            unsure: Sum::default(),
+        }
     }
 
     pub(super) fn clear(&mut self) {
         self.bins.fill(Sum::default());
         self.all = Sum::default();
+        self.unsure = Sum::default();
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
@@ -80,11 +113,12 @@ impl Ledger {
             turns: slice.turns as f64,
             seconds: slice.seconds,
             cycles: slice.seconds * clock.unwrap_or(0.0),
+            switched: if slice.switched { slice.seconds } else { 0.0 },
         };
         self.all.add(sum);
-        if clock.is_some()
-            && let Some(bin) = self.bin(sum.cycles / sum.turns)
-        {
+        if clock.is_none() {
+            self.unsure.add(sum);
+        } else if let Some(bin) = self.bin(sum.cycles / sum.turns) {
             bin.add(sum);
         }
     }
@@ -92,6 +126,7 @@ impl Ledger {
     /// Takes in the slices of another thread on the same processor.
     pub(super) fn merge(&mut self, other: &Self) {
         self.all.add(other.all);
+        self.unsure.add(other.unsure);
         for (bin, more) in self.bins.iter_mut().zip(&other.bins) {
             bin.add(*more);
         }
@@ -113,6 +148,41 @@ impl Ledger {
             }
         }
         kept
+    }
+
+    /// Why the others are not kept.
+    pub(super) fn excluded(&self) -> Excluded {
+        let kept = self.kept();
+        let switched = self.all.switched - kept.switched;
+        let clock = self.unsure.seconds - self.unsure.switched;
+        let second = self.second(kept);
+        let apart = second.seconds - second.switched;
+        let all = self.all.seconds - kept.seconds;
+        Excluded {
+            switched,
+            clock,
+            second: apart,
+            other: (all - switched - clock - apart).max(0.0),
+            second_cost: (second.slices > 0)
+                .then(|| second.cycles / second.turns / (kept.cycles / kept.turns)),
+            second_work: if self.all.turns > 0.0 { second.turns / self.all.turns } else { 0.0 },
+        }
+    }
+
+    /// The slices of the second most common cost, beside the kept ones; none if they did too little of the work. What
+    /// interrupts slices makes them dearer by any amount, so that many which agree are another state of the core.
+    fn second(&self, kept: Sum) -> Sum {
+        let mut best = Sum::default();
+        let Some(level) = (kept.turns > 0.0).then(|| kept.cycles / kept.turns) else { return best };
+        let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
+        for group in self.bins.windows(GROUP) {
+            let mut sum = Sum::default();
+            group.iter().filter(|bin| bin.slices > 0 && !near(bin)).for_each(|bin| sum.add(*bin));
+            if sum.turns > best.turns {
+                best = sum;
+            }
+        }
+        if best.turns >= SECOND * self.all.turns { best } else { Sum::default() }
     }
 
     /// The most common cost: the mean of the group of bins that holds most work.
@@ -156,7 +226,7 @@ mod tests {
 
     fn slice(times: f64) -> Slice {
         let seconds = TURNS as f64 * COST / HZ * times;
-        Slice { turns: TURNS, seconds, before: Some(HZ), after: Some(HZ) }
+        Slice { turns: TURNS, seconds, before: Some(HZ), after: Some(HZ), switched: false }
     }
 
     fn ledger(slices: &[Slice]) -> Ledger {
@@ -199,6 +269,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_excluded_has_its_causes() {
+        let mut slices = vec![slice(1.0); 50];
+        slices.extend((0..6).map(|i| Slice { switched: true, ..slice(4.0 + f64::from(i)) }));
+        slices.extend([Slice { after: Some(HZ * 1.03), ..slice(1.0) }; 5]);
+        slices.extend([slice(1.4); 20]);
+        slices.extend((0..7).map(|i| slice(2.0 + f64::from(i) * 0.3)));
+        let books = ledger(&slices);
+        let excluded = books.excluded();
+        let one = TURNS as f64 * COST / HZ;
+        let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
+        assert!(is(excluded.switched, 39.0) && is(excluded.clock, 5.0), "{excluded:?}");
+        assert!(is(excluded.second, 28.0) && is(excluded.other, 20.3), "{excluded:?}");
+        assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
+        assert!((excluded.second_work - 20.0 / 88.0).abs() < 1e-9, "{excluded:?}");
+        // Slices that only chance made alike are no second state.
+        let few = ledger(&[vec![slice(1.0); 95], vec![slice(1.4); 5]].concat()).excluded();
+        assert!(few.second_cost.is_none() && is(few.other, 7.0), "{few:?}");
+    }
+
+    #[test]
     fn nothing_kept_is_nothing_and_not_a_division_by_zero() {
         assert_eq!(Ledger::new(15.0, SPREAD).kept(), Sum::default());
         assert_eq!(ledger(&[slice(1e6), slice(1e-6)]).kept(), Sum::default());
@@ -213,7 +303,7 @@ mod tests {
             let mut books = Ledger::new(20.0, SPREAD);
             for (hz, late) in clocks.iter().zip(&late) {
                 let seconds = TURNS as f64 * COST / hz * late;
-                books.record(&Slice { turns: TURNS, seconds, before: Some(*hz), after: Some(*hz) });
+                books.record(&Slice { turns: TURNS, seconds, before: Some(*hz), after: Some(*hz), switched: false });
             }
             let kept = books.kept();
             // A rate without steal is clock ÷ cost, whatever the clock did.

@@ -51,7 +51,8 @@ fn a_kernel_is_measured_and_its_results_are_the_references() {
     for until in [Until::Elapsed(Duration::from_millis(20)), Until::Turns(2_000_003)] {
         let outcome = measured(&mut sliced, until);
         assert_eq!(outcome.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), cpus);
-        assert!(outcome.turns_per_second() > 0.0 && outcome.clock_hz().unwrap() > 1e8);
+        // Under an emulator a multiplication takes no whole number of additions, and the clock is unknown.
+        assert!(outcome.turns_per_second() > 0.0 && outcome.clock_hz().is_none_or(|hz| hz > 1e8));
         assert!((0.0..=1.0).contains(&outcome.set_aside()));
         assert!(outcome.cpus.iter().all(|cpu| cpu.kept > 0 && cpu.kept <= cpu.slices));
     }
@@ -71,7 +72,8 @@ fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
     assert_eq!((outcome.cpus.len(), outcome.cpus[0].threads), (1, 3));
     // Physics, not timing: no core does more than two 512-bit FMA, 32 operations, in a cycle of its own clock.
     let flops = find(Op::Fma, Element::F64, Isa::best()).unwrap().operations_per_turn() as f64;
-    let per_cycle = outcome.turns_per_second() * flops / outcome.clock_hz().unwrap();
+    let Some(clock) = outcome.clock_hz() else { return };
+    let per_cycle = outcome.turns_per_second() * flops / clock;
     assert!(per_cycle > 0.0 && per_cycle <= 32.0 * 1.02, "{per_cycle} operations per cycle");
 }
 

@@ -46,6 +46,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     facts.extend(doctor::checks(&Root::live(), &prepared.machine));
     let copies = cluster::unconfirmed(typed.store.as_deref()).map(|place| doctor::copies(&place));
     facts.push(doctor::leftovers(peers::reaped().as_ref(), &copies.unwrap_or_default()));
+    facts.extend(doctor::passed_over(&peers::passed_over()));
     printed(&report::doctor::checks(&facts, &style))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);

@@ -63,7 +63,13 @@ fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
     Ok(Search::new(&path, named(paths)?, Trust::here()))
 }
 
-/// The tools that were asked for by name and stand beside no case, in a sentence each.
+/// Why programs of reference tools on this process's search path are passed over.
+pub(super) fn passed_over() -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    peer::passed_over(&Search::new(&path, BTreeMap::new(), Trust::here()))
+}
+
+/// The tools that were asked for by name and can check no case, in a sentence each.
 pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
     peer::idle(asked, &prepared.machine)
@@ -140,11 +146,14 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
             name: peer.tool().name,
             checks: peer.tool().checks,
             version: found.as_ref().ok().and_then(|found| companions.version(found)),
+            get: match &found {
+                Ok(_) => how_to_get(peer.tool().package),
+                Err(why) => peer::remedy(peer.tool(), &search, why),
+            },
             place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
-            get: how_to_get(peer.tool().package),
         })
         .collect();
-    printed(&listed(&rows, &Style::detect(Wishes::default())))
+    printed(&listed(&rows, &peer::passed_over(&search), &Style::detect(Wishes::default())))
 }
 
 /// Prints the command that installs these packages, or runs it.

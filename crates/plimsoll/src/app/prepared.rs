@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plimsoll_metal::clock::CoreClock;
+use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
 use super::{Failure, code};
 use crate::bench::disk::DirError;
@@ -135,7 +135,7 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
     if name != "cpu" || !peak {
         return String::new();
     }
-    let clock_hz = CoreClock::calibrate().ok().and_then(|clock| clock.probe());
+    let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
     let named = ["op", "type", "isa"].iter().any(|key| lists.contains_key(*key));
     let named = named.then_some(candidates.as_slice());
     format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))

@@ -136,7 +136,8 @@ fn elsewhere(storage: Option<&Storage>) -> String {
     let is_device = storage.is_some_and(|storage| storage.file_system.is_none() && storage.device.is_some());
     match is_device {
         true => format!(
-            "measures the device {path} itself; give --target {path}, and for writes --destroy-data-on {path}:SERIAL"
+            "measures the device {path} itself; repeat its plimsoll disk command with --resume and --target {path}, and for writes \
+             --destroy-data-on {path}:SERIAL"
         ),
         false => format!("has its files on another disk; give --dir {path}"),
     }

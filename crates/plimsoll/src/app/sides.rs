@@ -7,17 +7,19 @@ use crate::compare::{Floors, PUBLISHED, Side};
 use crate::document::Run;
 use crate::output;
 use crate::published;
-use crate::store::{MOST_BASELINE, Store, StoreError};
+use crate::store::{MOST_BASELINE, PassedOver, Store, StoreError};
 
 /// The history, opened when it is needed: files can be compared without one.
 pub(super) struct History<'a> {
     named: Option<&'a Path>,
     store: Option<Store>,
+    /// What the reader of a comparison must know of its baseline.
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> History<'a> {
     pub(super) fn new(named: Option<&'a Path>) -> Self {
-        Self { named, store: None }
+        Self { named, store: None, notes: Vec::new() }
     }
 
     /// The history.
@@ -109,12 +111,19 @@ impl<'a> History<'a> {
             return Err(Failure::usage("an empty side has no baseline"));
         };
         let runs = self.before(run, count)?;
+        let others = self.open()?.not_in_baseline(run).map_err(|e| store_failure(&e))?;
+        let others = not_taken(others);
         if runs.is_empty() {
+            let others = others.map_or("the first run has no baseline".to_owned(), |others| {
+                format!("{others}: give runs a tag with plimsoll history tag, and name the tag")
+            });
             return Err(Failure::usage(format!(
-                "{name}: no complete run of plan {} on this kind of machine came before; the first run has no baseline",
+                "{}: no complete run of plan {} on this kind of machine came before; {others}",
+                shown(name),
                 crate::text::shown(&run.plan.name)
             )));
         }
+        self.notes.extend(others.map(|others| format!("{}: {others}", shown(name))));
         Ok(Side { name: shown(name), runs })
     }
 
@@ -169,6 +178,18 @@ impl<'a> History<'a> {
         }
         Ok(runs)
     }
+}
+
+/// Which earlier runs of the plan are not in the baseline; `None` where all are that it may have.
+fn not_taken(others: PassedOver) -> Option<String> {
+    let kinds = [
+        (others.imported, "imported"),
+        (others.partial, "partial"),
+        (others.empty, "without any measured case"),
+    ];
+    let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+    let said = kinds.collect::<Vec<_>>().join(", ");
+    (!said.is_empty()).then(|| format!("earlier runs of the plan that it leaves out: {said}"))
 }
 
 fn published_name(name: &str) -> Option<&str> {

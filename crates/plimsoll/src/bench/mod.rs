@@ -71,6 +71,16 @@ pub enum Better {
     Lower,
 }
 
+impl Better {
+    /// The word of the run document.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+        }
+    }
+}
+
 /// Metrics that tell how a figure came about: how full a queue or a device was, what a time is made of, what a search found. More
 /// of them is neither better nor worse, whatever the document's `better` says; they are told and never judged. Every other
 /// metric is judged in the direction that its benchmark gives.

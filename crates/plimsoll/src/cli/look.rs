@@ -15,7 +15,7 @@ pub struct Compare {
     #[arg(value_name = "B")]
     pub b: String,
     /// End with exit code 1 if anything is worse by more than this share, or lost (see --missing)
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
     /// Whether a figure that A has and B lacks (or has invalid) fails --fail-on and --require
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
@@ -110,6 +110,14 @@ pub struct Export {
     /// The history file
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
+}
+
+/// A loss that can be seen: every measurement has noise.
+fn loss(text: &str) -> Result<f64, String> {
+    match share(text)? {
+        0.0 => Err("no comparison can see a loss of 0 %; write a share above 0, such as 5%".to_owned()),
+        loss => Ok(loss),
+    }
 }
 
 /// A share that is not negative.

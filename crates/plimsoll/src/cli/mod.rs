@@ -343,7 +343,7 @@ pub fn command() -> Command {
         .about("Measures what a machine can really do, and how far each figure is from its physical limit")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed, 5 far end failed, 130 interrupted.");
+        .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed (space, memory, I/O, a worker) or nothing was measured, 5 the server, the network protocol or another machine of the run failed, 130 interrupted.");
     root.subcommand(run())
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])

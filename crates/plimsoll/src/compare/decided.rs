@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Compared, Kind, Uncompared, Verdict};
+use super::{Compared, Doubt, Kind, Uncompared, Verdict};
 use crate::bench::Better;
 use crate::quantity::percent;
 
@@ -19,8 +19,12 @@ pub struct Decided {
     pub better: usize,
     /// Within the noise.
     pub same: usize,
-    /// Undecided, though a noise is known: too noisy.
+    /// Undecided because of the noise of the runs, which is known.
     pub noisy: usize,
+    /// Undecided because other work, or the hypervisor, came between the runs.
+    pub disturbed: usize,
+    /// Undecided because one side is zero.
+    pub zero: usize,
     /// Undecided, because no noise is known.
     pub unknown: usize,
     /// Cases and metrics that the first side has figures of and the second has lost.
@@ -41,16 +45,18 @@ pub enum Tone {
 impl Decided {
     pub(super) fn of(compared: &[Compared], uncompared: &[Uncompared]) -> Self {
         let count = |verdict| compared.iter().filter(|c| c.verdict == verdict).count();
-        let undecided = count(Verdict::Undecided);
-        let unknown = |c: &&Compared| c.verdict == Verdict::Undecided && c.noise.is_none();
-        let unknown = compared.iter().filter(unknown).count();
+        let doubts = |doubts: &[Doubt]| {
+            compared.iter().filter(|c| c.doubt.is_some_and(|doubt| doubts.contains(&doubt))).count()
+        };
         Self {
             of: compared.len() - count(Verdict::Told),
             worse: count(Verdict::Worse),
             better: count(Verdict::Better),
             same: count(Verdict::Same),
-            noisy: undecided - unknown,
-            unknown,
+            noisy: doubts(&[Doubt::Noise, Doubt::Interval, Doubt::Many]),
+            disturbed: doubts(&[Doubt::Disturbed, Doubt::Moved]),
+            zero: doubts(&[Doubt::Zero]),
+            unknown: doubts(&[Doubt::Unknown]),
             lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
         }
     }
@@ -78,12 +84,16 @@ impl Decided {
 
     fn doubt(&self) -> Option<String> {
         let of = self.of;
-        match (self.noisy, self.unknown) {
-            (0, 0) => None,
-            (n, 0) => Some(format!("cannot tell: {n} of {of} too noisy")),
-            (0, n) => Some(format!("cannot tell: the noise between runs of {n} of {of} is unknown")),
-            (n, m) => Some(format!("cannot tell: {n} of {of} too noisy, the noise of {m} unknown")),
-        }
+        let kinds = [
+            (self.noisy, "too noisy"),
+            (self.disturbed, "disturbed"),
+            (self.zero, "with a zero on one side"),
+            (self.unknown, "without a known noise between runs"),
+        ];
+        let mut said = kinds.iter().filter(|(n, _)| *n > 0);
+        let (n, first) = said.next()?;
+        let rest: String = said.map(|(n, what)| format!(", {n} {what}")).collect();
+        Some(format!("cannot tell: {n} of {of} {first}{rest}"))
     }
 }
 
@@ -116,13 +126,32 @@ pub struct Gate {
     pub of: usize,
     /// Those of them that could lose more than that without failing, because they are undecided.
     pub blind: usize,
+    /// How many of them have which cause.
+    pub causes: Vec<Blind>,
     /// The most that one of them could lose; null where none of them could, or one could lose any share.
     pub up_to: Option<f64>,
+}
+
+/// Metrics that a gate cannot judge for the same cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Blind {
+    /// The cause.
+    pub doubt: Doubt,
+    /// Metrics.
+    pub count: usize,
 }
 
 impl Gate {
     pub(super) fn of(fail_on: f64, compared: &[Compared], uncompared: &[Uncompared]) -> Self {
         let blind: Vec<&Compared> = compared.iter().filter(|c| c.verdict == Verdict::Undecided).collect();
+        let mut causes: Vec<Blind> = Vec::new();
+        for doubt in blind.iter().filter_map(|c| c.doubt) {
+            match causes.iter_mut().find(|known| known.doubt == doubt) {
+                Some(known) => known.count += 1,
+                None => causes.push(Blind { doubt, count: 1 }),
+            }
+        }
+        causes.sort_by_key(|cause| cause.doubt);
         let unseen: Option<Vec<f64>> = blind.iter().map(|c| unseen(c)).collect();
         Self {
             fail_on,
@@ -130,21 +159,42 @@ impl Gate {
             lost: uncompared.iter().filter(|one| one.kind == Kind::Lost).count(),
             of: compared.iter().filter(|c| c.verdict != Verdict::Told).count(),
             blind: blind.len(),
+            causes,
             up_to: unseen.and_then(|all| all.into_iter().reduce(f64::max)),
         }
     }
 
-    /// That the gate is blind, and how much it does not see; `None` where it sees all.
+    /// That the gate is blind, how much it does not see, why, and what helps; `None` where it sees all.
     pub fn blindness(&self) -> Option<String> {
         let (blind, of, share) = (self.blind, self.of, percent(self.fail_on, 2));
         let share = share.replace(' ', "");
         let by =
             self.up_to.map_or("by any amount".to_owned(), |up_to| format!("by up to {}", percent(up_to, 2)));
+        let causes: Vec<String> = self.causes.iter().map(Blind::said).collect();
         (blind > 0).then(|| {
             format!(
-                "gate blind: noise hides changes {by} in {blind} of {of} figures from --fail-on {share}; run plimsoll doctor, or compare more runs"
+                "gate blind: {blind} of {of} figures can be worse {by} and pass --fail-on {share}: {}",
+                causes.join("; ")
             )
         })
+    }
+}
+
+impl Blind {
+    /// The cause, and what helps.
+    fn said(&self) -> String {
+        let n = self.count;
+        match self.doubt {
+            Doubt::Noise => format!("{n} too noisy (run plimsoll doctor, or compare more runs)"),
+            Doubt::Unknown => format!("{n} without a known noise between runs (run plimsoll doctor)"),
+            Doubt::Interval => format!("{n} with too wide an interval (take more samples)"),
+            Doubt::Many => format!("{n} not certain among so many metrics (compare more runs)"),
+            Doubt::Disturbed => format!("{n} disturbed by other work (measure again on an idle machine)"),
+            Doubt::Moved => format!("{n} on CPUs that the hypervisor moved (measure again)"),
+            Doubt::Zero => {
+                format!("{n} with a zero on one side, so without a ratio (give a bound with --require)")
+            }
+        }
     }
 }
 

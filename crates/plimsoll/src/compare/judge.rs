@@ -1,5 +1,7 @@
 //! From two figures, their uncertainty and the noise between runs to a verdict.
 
+use serde::Serialize;
+
 use super::{Compared, Noise, Verdict};
 use crate::bench::Better;
 use crate::limit::median;
@@ -20,6 +22,43 @@ const LARGEST_UNSEEN_FOR_SAME: f64 = 0.25;
 /// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
 /// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
 pub(super) const MOST_TAKEN: f64 = 0.1;
+
+/// What keeps a difference from being decided; the remedy follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Doubt {
+    /// The noise between runs hides it.
+    Noise,
+    /// The noise between runs is not known.
+    Unknown,
+    /// The samples of a run leave too wide an interval.
+    Interval,
+    /// Among so many metrics it could be chance.
+    Many,
+    /// Others took the time: it was excluded, stolen, or waited for.
+    Disturbed,
+    /// The hypervisor had the CPUs in other places.
+    Moved,
+    /// One side is zero, or not a number that has a ratio.
+    Zero,
+}
+
+/// Why a difference is not decided.
+#[derive(Clone, Debug)]
+pub(super) struct Why {
+    pub(super) doubt: Doubt,
+    pub(super) text: String,
+}
+
+impl Why {
+    pub(super) fn new(doubt: Doubt, text: impl Into<String>) -> Self {
+        Self { doubt, text: text.into() }
+    }
+
+    fn enter(self, into: &mut Compared) {
+        (into.doubt, into.why) = (Some(self.doubt), Some(self.text));
+    }
+}
 
 /// The two-sided 95 % point of the normal distribution.
 const NORMAL_95: f64 = 1.96;
@@ -88,9 +127,9 @@ pub struct Judged {
     /// Share of the time that something else took on the worse side.
     pub(super) disturbed: f64,
     /// What else came between the two sides, where something did: a difference has a cause then, but none that is theirs.
-    pub(super) foreign: Option<String>,
+    pub(super) foreign: Option<Why>,
     /// Why nothing is decided by these figures, however they lie.
-    pub(super) excluded: Option<String>,
+    pub(super) excluded: Option<Why>,
     /// The loss from which on it is to be seen.
     pub(super) fail_on: Option<f64>,
 }
@@ -110,7 +149,8 @@ impl Judged {
         let difference = b - a;
         blank.difference = Some(difference.exp_m1());
         let Some(noise) = self.noise else {
-            blank.why = Some("the noise between runs is unknown: see plimsoll doctor".to_owned());
+            let unknown = "the noise between runs is unknown: run plimsoll doctor on this machine";
+            self.excluded.unwrap_or_else(|| Why::new(Doubt::Unknown, unknown)).enter(&mut blank);
             return blank;
         };
         let within = (self.a.error.powi(2) / self.a.runs + self.b.error.powi(2) / self.b.runs).sqrt();
@@ -145,7 +185,7 @@ impl Judged {
             // With such a cause any loss would have been undecided.
             blank.unseen = blank.unseen.filter(|_| known.is_none());
             let others = difference.abs() <= smallest && far;
-            blank.why = Some(known.unwrap_or_else(|| hidden(noise.smallest(), others, blind).to_owned()));
+            known.unwrap_or_else(|| hidden(noise.smallest(), others, blind)).enter(&mut blank);
         }
         blank
     }
@@ -160,13 +200,17 @@ impl Judged {
         let fallen = b == 0.0 && share.is_some_and(|share| a > share);
         // No neighbour takes all of a figure.
         let cause = self.excluded.or(self.foreign.filter(|_| !gone));
-        (blank.verdict, blank.why) = match cause {
+        let (verdict, why) = match cause {
             _ if a == b => (Verdict::Same, None),
             Some(cause) => (Verdict::Undecided, Some(cause)),
             None if gone || risen => (Verdict::Worse, None),
             None if fallen => (Verdict::Better, None),
-            None => (Verdict::Undecided, Some("there is no ratio to zero".to_owned())),
+            None => (Verdict::Undecided, Some(Why::new(Doubt::Zero, "one side is 0, so there is no ratio"))),
         };
+        blank.verdict = verdict;
+        if let Some(why) = why {
+            why.enter(&mut blank);
+        }
         blank.difference = (gone || fallen).then(|| (b / a - 1.0).max(-1.0));
         blank
     }
@@ -174,16 +218,23 @@ impl Judged {
 
 /// Why a noise (as a logarithm) hides what a difference is; `others` where they took as much of the time, `blind` where it hides
 /// the loss that is asked for.
-fn hidden(noise: f64, others: bool, blind: bool) -> &'static str {
+fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     match () {
-        () if noise > LARGEST_FOR_SAME.ln_1p() => {
-            "the noise between runs hides such differences: see plimsoll doctor, on a quiet machine"
+        () if noise > LARGEST_FOR_SAME.ln_1p() => Why::new(
+            Doubt::Noise,
+            "the noise between runs hides such differences: run plimsoll doctor on a quiet machine",
+        ),
+        () if others => Why::new(
+            Doubt::Disturbed,
+            "other work took as much of the CPU time (steal, or waiting for a CPU): measure again on an idle machine",
+        ),
+        () if blind => Why::new(
+            Doubt::Noise,
+            "the noise between runs exceeds --fail-on: run plimsoll doctor, or compare more runs",
+        ),
+        () => {
+            Why::new(Doubt::Interval, "the interval reaches beyond the noise between runs: take more samples")
         }
-        () if others => {
-            "others took as much of the time (steal, or waiting for a CPU): repeat it when they rest"
-        }
-        () if blind => "the noise between runs exceeds --fail-on: run plimsoll doctor, or compare more runs",
-        () => "the interval reaches beyond the noise between runs: take more samples",
     }
 }
 
@@ -203,7 +254,7 @@ pub(super) fn correct(compared: &mut [Compared]) {
         let real = matches!(one.verdict, Verdict::Better | Verdict::Worse);
         if real && one.p.is_none_or(|p| p >= FAMILY) {
             one.verdict = Verdict::Undecided;
-            one.why = Some("not certain among so many metrics: compare more runs".to_owned());
+            Why::new(Doubt::Many, "not certain among so many metrics: compare more runs").enter(one);
         }
     }
 }

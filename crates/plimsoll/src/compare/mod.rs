@@ -17,9 +17,9 @@ use serde::Serialize;
 
 pub use alike::{Flag, flags};
 use cases::{Figures, Pair, Taken, paired};
-pub use decided::{Decided, Gate, Tone};
-pub use judge::{FAMILY, Judged};
-use judge::{MOST_TAKEN, OfRun};
+pub use decided::{Blind, Decided, Gate, Tone};
+pub use judge::{Doubt, FAMILY, Judged};
+use judge::{MOST_TAKEN, OfRun, Why};
 pub use noise::{Floor, Floors, Noise};
 pub use require::{Holds, Requirement};
 pub use uncompared::{Has, Kind, Missing, Standing, Uncompared};
@@ -28,6 +28,7 @@ use crate::bench::{self, Better};
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
+use crate::measurement::MetricResult;
 use crate::quantity::{Quantity, Unit, apart, percent};
 use crate::sample::has_moved;
 use crate::stats::{Excluded, MOSTLY_EXCLUDED};
@@ -99,6 +100,8 @@ pub struct Compared {
     pub verdict: Verdict,
     /// Why it is undecided.
     pub why: Option<String>,
+    /// The kind of that; null where it is decided.
+    pub doubt: Option<Doubt>,
     /// Parameters that differ: `threads 2 → 1`.
     pub differs: Vec<String>,
 }
@@ -111,7 +114,7 @@ pub enum Origin {
     Runs,
     /// `plimsoll doctor` on this machine.
     Doctor,
-    /// The benchmark's own word.
+    /// Declared with the benchmark, and measured nowhere near.
     Declared,
 }
 
@@ -209,46 +212,49 @@ impl Compared {
 }
 
 /// Why nothing is decided by the figures of a side: too little of their time is in them.
-fn excluded(pair: &Pair<'_, '_>) -> Option<String> {
+fn excluded(pair: &Pair<'_, '_>) -> Option<Why> {
     let sides = [("A", pair.a.excluded()), ("B", pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
         let (Excluded::Mostly(share) | Excluded::AllBut(share)) = excluded else { return None };
         let [share, most] = apart([share, MOSTLY_EXCLUDED], 2, percent);
-        Some(format!(
-            "{share} of the time of {side} is excluded (interrupted slices), more than {most}: repeat it when others rest"
-        ))
+        let text = format!(
+            "{share} of the time of {side} is excluded (interrupted slices), more than {most}: measure {side} again on an idle machine"
+        );
+        Some(Why::new(Doubt::Disturbed, text))
     })
 }
 
 /// What came between the two sides: a hypervisor that had their CPUs in different places, or others that took the time.
-fn foreign(pair: &Pair<'_, '_>) -> Option<String> {
+fn foreign(pair: &Pair<'_, '_>) -> Option<Why> {
     let taken = [("A", pair.a.disturbed()), ("B", pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
     let disturbed = || {
         let share = percent(share, 2);
-        format!(
-            "others took {share} of the time of {side} (steal, or waiting for a CPU): repeat it when they rest"
-        )
+        let text = format!(
+            "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
+        );
+        Why::new(Doubt::Disturbed, text)
     };
     moved(pair).or_else(|| (share > MOST_TAKEN).then(disturbed))
 }
 
-fn moved(pair: &Pair<'_, '_>) -> Option<String> {
+fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
     let (case, a, b) = (pair.b.case, pair.a.core_to_core()?, pair.b.core_to_core()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     has_moved(case, a, b).then(|| {
-        format!(
+        let text = format!(
             "the hypervisor had the CPUs in other places: {} and {} from one to the next",
             time(a),
             time(b)
-        )
+        );
+        Why::new(Doubt::Moved, text)
     })
 }
 
 fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<Compared> {
     let (foreign, excluded) = (foreign(pair), excluded(pair));
     let headline = pair.b.all.first().and_then(|first| first.measurement.metrics.first());
-    let one = |metric: &crate::measurement::MetricResult| {
+    let one = |metric: &MetricResult| {
         let (a, b) = (pair.a.metric(metric)?, pair.b.metric(metric)?);
         let figure = |all: &[OfRun]| median(all.iter().map(|run| run.median).collect());
         let known = noise_of(pair, &metric.name, [&a, &b], floors);
@@ -267,7 +273,7 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
             metric: metric.name.clone(),
             headline: headline.is_some_and(|headline| headline.name == metric.name),
             unit: metric.unit,
-            better: (!bench::TOLD.contains(&metric.name.as_str())).then_some(metric.better),
+            better: direction(pair.b.case, metric),
             a: figure(&a)?,
             b: figure(&b)?,
             difference: None,
@@ -279,11 +285,20 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
             p: None,
             verdict: Verdict::Undecided,
             why: None,
+            doubt: None,
             differs: pair.differs.clone(),
         };
         Some(judged.enter(blank))
     };
     pair.b.metrics().into_iter().filter_map(one).collect()
+}
+
+/// The direction in which a metric is judged: as its benchmark gives it; as the document says, where this program does not have
+/// the metric; none where more of it is neither good nor bad.
+fn direction(case: &Case, metric: &MetricResult) -> Option<Better> {
+    let metrics = bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case)).unwrap_or_default();
+    let known = metrics.iter().find(|known| known.name == metric.name).map(|known| known.better);
+    (!bench::TOLD.contains(&metric.name.as_str())).then_some(known.unwrap_or(metric.better))
 }
 
 /// A noise between runs, and what it is known from.

@@ -73,7 +73,7 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     let line = blind.gate.as_ref().unwrap().blindness().unwrap();
     assert!(
         line.starts_with(
-            "gate blind: noise hides changes by up to 5.9 % in 1 of 1 figures from --fail-on 5.0%"
+            "gate blind: 1 of 1 figures can be worse by up to 5.9 % and pass --fail-on 5.0%: 1 too noisy"
         ),
         "{line}"
     );

@@ -137,7 +137,7 @@ fn load(_: &Root, machine: &Machine) -> Check {
         true => Check::costs(
             "load",
             found,
-            "something else runs: figures are taken from undisturbed slices where that is possible, and vary; see top",
+            "something else runs: interrupted slices are excluded where that is possible, and figures vary; see top",
         ),
         false => Check::good("load", found),
     }

@@ -1,4 +1,4 @@
-//! What killed runs left behind: what was removed just now, and what could not be.
+//! What is wrong around the reference tools: what killed runs left behind, and which programs are passed over.
 
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,13 @@ pub fn copies(directory: &Path) -> Vec<String> {
     let more = all.len().saturating_sub(MOST);
     let named = all.iter().take(MOST).map(|path| shown_bytes(path.as_os_str().as_encoded_bytes()));
     named.chain((more > 0).then(|| format!("and {more} more"))).collect()
+}
+
+/// The fact that programs of reference tools on the search path are passed over, each with why; `None` where none is.
+pub fn passed_over(each: &[String]) -> Option<Check> {
+    let cost =
+        "another program of that name is taken, or none; mend that, or name a trusted one with --peer-path";
+    (!each.is_empty()).then(|| Check::costs("PATH", each.join("; "), cost))
 }
 
 #[cfg(test)]

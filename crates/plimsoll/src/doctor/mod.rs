@@ -7,7 +7,7 @@ mod leftovers;
 pub mod proof;
 
 pub use checks::checks;
-pub use leftovers::{copies, leftovers};
+pub use leftovers::{copies, leftovers, passed_over};
 
 use crate::bench;
 use crate::compare::{Floor, Floors};

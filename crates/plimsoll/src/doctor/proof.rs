@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_metal::clock::{CoreClock, timer_overhead};
+use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
 use plimsoll_metal::ticks::Clock;
 
 use super::Check;
@@ -97,7 +97,7 @@ fn reading(seconds: f64) -> Check {
 }
 
 fn probes() -> Vec<f64> {
-    let Ok(clock) = CoreClock::calibrate() else { return Vec::new() };
+    let Ok(clock) = CoreClock::calibrate(ProbeWork::SCALAR) else { return Vec::new() };
     (0..PROBES).filter_map(|_| clock.probe()).collect()
 }
 

@@ -3,26 +3,14 @@
 
 use std::path::Path;
 
+use super::sound::{LONGEST_RUN, check, ids, is_span};
 use super::{Run, SCHEMA};
-use crate::limit::median;
-use crate::measurement::{Measurement, MetricResult};
 
 /// Largest file that is read: a run on two thousand machines is half of it.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// Most measurements of one document.
 const MAX_MEASUREMENTS: usize = 200_000;
-
-/// Longest run that is believed, in seconds: ten years.
-const LONGEST_RUN: f64 = 3.2e8;
-
-/// Whether a run may have taken so many seconds.
-fn is_span(seconds: f64) -> bool {
-    (0.0..=LONGEST_RUN).contains(&seconds)
-}
-
-/// How far a stored median may be from that of its samples: rounding of the last digits.
-const ROUNDING: f64 = 1e-9;
 
 impl Run {
     /// Reads a run document from a file.
@@ -56,6 +44,7 @@ impl Run {
         }
         let run: Self = serde_json::from_str(text).map_err(|e| format!("no run document: {}", shown(e)))?;
         run.sound()?;
+        ids(text)?;
         Ok(run)
     }
 
@@ -71,9 +60,12 @@ impl Run {
         }
         if !is_span(self.elapsed_s) {
             return Err(format!(
-                "elapsed_s is {}, which no run takes: 0 to {LONGEST_RUN:e} s",
+                "elapsed_s is {:?}, which no run takes: 0 to {LONGEST_RUN:e} s",
                 self.elapsed_s
             ));
+        }
+        if !is_span(self.plan.sample_time) || !self.plan.budget.is_none_or(is_span) {
+            return Err(format!("sample_time or budget of its plan is not 0 to {LONGEST_RUN:e} s"));
         }
         if self.measurements.len() > MAX_MEASUREMENTS {
             return Err(format!("has more than {MAX_MEASUREMENTS} measurements"));
@@ -81,27 +73,8 @@ impl Run {
         if let Some(double) = self.double() {
             return Err(format!("has {double} twice"));
         }
-        self.measurements.iter().try_for_each(sound)
+        check(self)
     }
-}
-
-fn sound(measurement: &Measurement) -> Result<(), String> {
-    let metric = |m: &MetricResult| {
-        let about = |what: &str| {
-            let name = crate::text::shown_within(&m.name, 40);
-            format!("{} {name}: {what}", measurement.case.id())
-        };
-        let middle = median(m.samples.clone()).ok_or_else(|| about("has no sample"))?;
-        let far = (middle - m.summary.median).abs() > ROUNDING * middle.abs();
-        if far || m.summary.n != m.samples.len() {
-            return Err(about("its summary is not that of its samples: the document was changed by hand"));
-        }
-        if !m.series.iter().all(|point| is_span(point.t)) {
-            return Err(about("a sample was taken before the run or long after it: see t in its series"));
-        }
-        Ok(())
-    };
-    measurement.metrics.iter().try_for_each(metric)
 }
 
 #[cfg(test)]
@@ -110,6 +83,7 @@ mod tests {
 
     use super::*;
     use crate::fixture;
+    use crate::measurement::Measurement;
 
     fn text() -> String {
         serde_json::to_string(&fixture::run()).unwrap()
@@ -155,6 +129,40 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_follow_from_the_samples_is_refused_with_its_place() {
+        let told = |place: &str, value: serde_json::Value, words: &str| {
+            let error = changed(|v| {
+                let (parent, key) = place.rsplit_once('/').unwrap();
+                let parent = v["measurements"].pointer_mut(parent).unwrap();
+                parent[key] = value;
+            });
+            assert!(error.contains(words) && !error.contains('\n') && error.len() < 300, "{place}: {error}");
+            assert!(error.starts_with("cpu.peak/"), "{error}");
+        };
+        told("/0/metrics/0/better", "lower".into(), "better is lower, and it is higher");
+        told("/0/metrics/0/unit", "B/s".into(), "its unit is B/s");
+        told("/0/metrics/0/of_limit", 0.5.into(), "of_limit is 0.5");
+        told("/0/metrics/0/of_limit", serde_json::Value::Null, "of_limit is null");
+        told("/0/metrics/0/of_limit", 1e300.into(), "of_limit is 1e300");
+        told("/0/metrics/0/limit/value", 1.0.into(), "is none of its limits");
+        told("/0/metrics/0/limit", serde_json::Value::Null, "no limit is known");
+        told("/0/metrics/0/summary/max", 1.0.into(), "summary");
+        told("/0/metrics/0/summary/ci95", serde_json::json!([1.0, 2.0]), "summary");
+        told("/0/metrics/0/series/0/value", 1.0.into(), "series");
+        told("/0/conditions/set_aside", 0.9.into(), "set_aside of its conditions is 0.9");
+        told("/0/conditions/set_aside", 7.0.into(), "shares are 0 to 1");
+        told("/0/conditions/set_aside", serde_json::Value::Null, "set_aside of its conditions is null");
+        told("/0/conditions/steal", 0.9.into(), "steal");
+        told("/0/case/params", serde_json::json!({ "threads": 64 }), "params beside its id");
+        told("/0/case/benchmark", "memory.latency".into(), "benchmark beside its id");
+        told("/0/node", "nobody".into(), "node 'nobody' is not in nodes");
+        told("/0/metrics", serde_json::json!([]), "status is ok, and it has no metrics");
+        told("/0/status", "failed".into(), "status is failed, and it has metrics");
+        let error = changed(|v| v["elapsed_s"] = 1e300.into());
+        assert!(error.contains("elapsed_s is 1e300,"), "{error}");
+    }
+
+    #[test]
     fn what_comes_twice_is_named() {
         let twice = |at: fn(&mut serde_json::Value) -> &mut serde_json::Value| {
             changed(|v| {
@@ -170,8 +178,10 @@ mod tests {
         // Another repetition, or machine, is another figure.
         let mut run = fixture::run();
         let first = run.measurements[0].clone();
+        let other = "bench-2".to_owned();
+        run.nodes.push(crate::document::Node { name: other.clone(), machine: run.machine.clone() });
         run.measurements.push(Measurement { repeat: 1, ..first.clone() });
-        run.measurements.push(Measurement { node: "bench-2".to_owned(), ..first });
+        run.measurements.push(Measurement { node: other, ..first });
         Run::parse(&serde_json::to_string(&run).unwrap()).unwrap();
         for id in ["019AA5C3-2F1B-7C40-9D21-5B0C3F6A7E88", "{019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88}"] {
             assert!(changed(|v| v["id"] = id.into()).contains("no id of a run"));

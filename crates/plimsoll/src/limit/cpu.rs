@@ -7,6 +7,7 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
+use super::credits::credits;
 use super::microarchitecture::{Core, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::bench::cpu::{PER_CYCLE, kind_clock};
@@ -22,8 +23,13 @@ pub fn peak(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != "rate" {
         return Vec::new();
     }
-    let limit = derived(question);
-    vec![limit.unwrap_or_else(|why| Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question)))]
+    match derived(question) {
+        Ok(limit) => {
+            let credits = credits(question, &limit);
+            std::iter::once(limit).chain(credits).collect()
+        }
+        Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
+    }
 }
 
 /// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
@@ -72,7 +78,12 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         vec![
             Input::new(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
             Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            Input::new("clock", clock, "Hz", "measured between the slices of each sample; median"),
+            Input::new(
+                "clock",
+                clock,
+                "Hz",
+                "measured between the slices of each sample, in work of the same kind; median",
+            ),
             Input::new(share.name, share.cpus, "1", &share.from),
         ],
     );

@@ -52,10 +52,11 @@ pub struct Device {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Instances {
-    vendor: String,
     source: String,
     applies_to: Vec<String>,
     instance: Vec<Instance>,
+    burstable_source: String,
+    burstable: Vec<Burstable>,
     network_source: String,
     network: Vec<Network>,
 }
@@ -85,10 +86,7 @@ impl<'a> NetworkPromise<'a> {
     /// What this instance type promises, if it is known.
     pub fn of(machine: &'a Virtualisation) -> Option<NetworkPromise<'a>> {
         let table = &*INSTANCE_TABLE;
-        let product = machine.product.as_deref()?.trim();
-        if machine.system_vendor.as_deref() != Some(table.vendor.as_str()) {
-            return None;
-        }
+        let product = machine.ec2_type()?;
         let row = table.network.iter().find(|row| row.products.iter().any(|known| known == product))?;
         Some(NetworkPromise {
             product,
@@ -96,6 +94,51 @@ impl<'a> NetworkPromise<'a> {
             baseline: row.baseline,
             source: &table.network_source,
         })
+    }
+}
+
+/// An instance type whose vCPUs run at full speed while it has credits. A credit is a minute of one vCPU.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Burstable {
+    /// The instance type.
+    pub product: String,
+    /// Its vCPUs.
+    pub vcpus: f64,
+    /// Share of each vCPU that is there for ever.
+    pub baseline: f64,
+    /// Credits that it earns in an hour.
+    pub credits_an_hour: f64,
+    /// The most credits that it holds.
+    pub credits: f64,
+    /// Credits that it has at launch.
+    #[serde(default)]
+    pub launch_credits: f64,
+    /// How the provider states its network, where that is no figure; its volumes have none either.
+    pub network: Option<String>,
+}
+
+impl Burstable {
+    /// The row of this instance type, and where its figures are from.
+    pub fn of(machine: &Virtualisation) -> Option<(&'static Burstable, &'static str)> {
+        let product = machine.ec2_type()?;
+        let row = INSTANCE_TABLE.burstable.iter().find(|row| row.product == product)?;
+        Some((row, &INSTANCE_TABLE.burstable_source))
+    }
+
+    /// Seconds for which so many credits let all vCPUs run at full speed.
+    pub fn lasts(&self, credits: f64) -> f64 {
+        60.0 * credits / (self.vcpus * (1.0 - self.baseline))
+    }
+
+    /// What there is to say where the network or the volumes of this machine have no figure.
+    pub fn unstated(machine: &Virtualisation) -> Option<String> {
+        let (row, _) = Self::of(machine)?;
+        let network = row.network.as_ref()?;
+        Some(format!(
+            "; {}: the provider publishes no figure, its network is '{network}' and its volumes share it",
+            row.product
+        ))
     }
 }
 
@@ -133,12 +176,12 @@ impl<'a> Promise<'a> {
     /// What this instance type promises the volumes `disks`, if all of them are its network volumes.
     pub fn of(machine: &'a Virtualisation, disks: &[&Disk]) -> Option<Promise<'a>> {
         let table = &*INSTANCE_TABLE;
-        let product = machine.product.as_deref()?.trim();
+        let product = machine.ec2_type()?;
         let applies = |disk: &&Disk| {
             let model = disk.model.as_deref().unwrap_or_default().trim();
             table.applies_to.iter().any(|prefix| model.starts_with(prefix.as_str()))
         };
-        if machine.system_vendor.as_deref() != Some(table.vendor.as_str()) || !disks.iter().all(applies) {
+        if !disks.iter().all(applies) {
             return None;
         }
         let row = table.instance.iter().find(|row| row.products.iter().any(|known| known == product))?;
@@ -175,6 +218,12 @@ mod tests {
         let products: Vec<_> = instances.instance.iter().flat_map(|row| &row.products).collect();
         assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
         assert!(instances.instance.iter().all(|row| row.volumes >= 1e9 && row.volumes_io >= 1e3));
+        for row in &instances.burstable {
+            // What is earned in an hour is the baseline, and a day of it is the most that is held.
+            let earned = row.baseline * row.vcpus * 60.0;
+            assert!((row.credits_an_hour / earned - 1.0).abs() < 0.01, "{}", row.product);
+            assert!((row.credits / row.credits_an_hour - 24.0).abs() < 1e-9, "{}", row.product);
+        }
         let products: Vec<_> = instances.network.iter().flat_map(|row| &row.products).collect();
         assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
         assert!(instances.network.iter().all(|row| row.burst >= row.baseline && row.baseline >= 1e7));
@@ -209,5 +258,20 @@ mod tests {
         on.system_vendor = Some("Google".to_owned());
         on.product = Some("m6g.8xlarge".to_owned());
         assert_eq!(Promise::of(&on, &[volume]), None);
+    }
+
+    #[test]
+    fn an_instance_on_xen_is_known_by_what_cloud_init_keeps() {
+        let on = Virtualisation {
+            system_vendor: Some("Xen".to_owned()),
+            product: Some("HVM domU".to_owned()),
+            instance: Some("t2.micro".to_owned()),
+            ..Virtualisation::default()
+        };
+        let (row, _) = Burstable::of(&on).unwrap();
+        assert_eq!((row.vcpus, row.baseline, row.credits), (1.0, 0.10, 144.0));
+        assert_eq!((row.lasts(row.credits) / 60.0, row.lasts(row.launch_credits).round()), (160.0, 2000.0));
+        assert!(Burstable::unstated(&on).unwrap().contains("'Low to Moderate'"));
+        assert!(Burstable::of(&Virtualisation { instance: None, ..on }).is_none());
     }
 }

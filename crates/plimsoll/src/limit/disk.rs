@@ -4,7 +4,7 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
-use super::device::{Device, Promise};
+use super::device::{Burstable, Device, Promise};
 use super::{Input, Kind, Limit, Question, Source, tightest_first};
 use crate::machine::Disk;
 use crate::machine::disk::{DiskKind, Link};
@@ -114,7 +114,9 @@ fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
     let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
     let mut all: Vec<Limit> = rated.into_iter().flatten().chain(link.clone().ok()).collect();
     if let (Err(reason), true) = (link, all.is_empty()) {
-        all.push(Limit::unknown(Kind::Ceiling, reason));
+        let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
+        let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
+        all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
     }
     tightest_first(&mut all);
     all

@@ -6,6 +6,7 @@
 pub mod block;
 mod channels;
 pub mod cpu;
+mod credits;
 pub mod dense;
 pub mod device;
 pub mod disk;

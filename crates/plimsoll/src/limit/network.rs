@@ -12,7 +12,7 @@
 
 mod held;
 
-use super::device::NetworkPromise;
+use super::device::{Burstable, NetworkPromise};
 use super::{Input, Kind, Limit, Question, Source};
 
 /// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
@@ -144,9 +144,10 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
     let Some(speed) = question.condition("path_speed") else {
-        return unknown(
-            "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
-        );
+        let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
+        return unknown(&format!(
+            "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; give it by --limits",
+        ));
     };
     let share = match framed.share {
         Ok(share) => share,

@@ -7,6 +7,9 @@ use crate::text::{shown, shown_bytes};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+/// The maker that Amazon's firmware names.
+const EC2: &str = "Amazon EC2";
+
 /// Hypervisor and container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Virtualisation {
@@ -20,6 +23,9 @@ pub struct Virtualisation {
     pub system_vendor: Option<String>,
     /// Product name of the system, by its firmware: on clouds often the instance type.
     pub product: Option<String>,
+    /// Type of an Amazon EC2 instance whose firmware does not tell it: as cloud-init keeps it of the provider's metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
     /// What the guesses rest on.
     pub evidence: Vec<String>,
 }
@@ -64,6 +70,7 @@ impl Virtualisation {
         let mut found =
             Self { system_vendor: dmi("sys_vendor"), product: dmi("product_name"), ..Self::default() };
         found.look_at_firmware(root);
+        found.look_at_metadata(root);
         found.look_at_kernel(root, cpu);
         found.look_for_container(root);
         let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
@@ -83,6 +90,30 @@ impl Virtualisation {
             s.note("virtualisation.product", why);
         }
         found
+    }
+
+    /// The type of this Amazon EC2 instance, if it is one and anything tells.
+    pub fn ec2_type(&self) -> Option<&str> {
+        let by_firmware = self.product.as_deref().filter(|_| self.system_vendor.as_deref() == Some(EC2));
+        by_firmware.or(self.instance.as_deref()).map(str::trim)
+    }
+
+    /// The instance type that cloud-init keeps, where the firmware (Xen's) has none.
+    fn look_at_metadata(&mut self, root: &Root) {
+        const KEPT: &str = "run/cloud-init/instance-data.json";
+        if self.system_vendor.as_deref() == Some(EC2) {
+            return;
+        }
+        let kept =
+            root.text(KEPT).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+        let Some(kept) = kept else { return };
+        let is_ec2 = ["cloud_name", "cloud-name"].iter().any(|key| kept["v1"][key] == "aws");
+        let metadata = &kept["ds"]["meta_data"];
+        let named = ["instance-type", "instance_type"].iter().find_map(|key| metadata[key].as_str());
+        if let Some(named) = named.filter(|_| is_ec2) {
+            self.instance = Some(shown(named));
+            self.evidence.push(shown(&format!("/{KEPT}: an Amazon EC2 {named}")));
+        }
     }
 
     /// Takes a guess if there is no better one, and keeps what it rests on.
@@ -113,7 +144,7 @@ impl Virtualisation {
             }
         }
         // Amazon's name stands on bare metal too, but there the product is one of the .metal instances.
-        if self.system_vendor.as_deref() == Some("Amazon EC2")
+        if self.system_vendor.as_deref() == Some(EC2)
             && let Some(product) = self.product.clone().filter(|product| !product.contains(".metal"))
         {
             self.guess(Some("KVM (Amazon Nitro)"), format!("DMI is of an Amazon EC2 {product}"));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::search::NOT_INSTALLED;
 use super::{Found, Match, PEERS, Package, Pairing, Peer, Search};
 use crate::case::{Case, nearest};
 use crate::machine::Machine;
@@ -60,7 +61,7 @@ pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &
     }
     let silent = PEERS.iter().map(|peer| peer.tool()).filter(|tool| speaks.get(tool.name) == Some(&false));
     let told = |tool: &super::Tool| {
-        format!("--against {}: it stands beside no case of this run; it checks: {}", tool.name, tool.checks)
+        format!("--against {}: it can check no case of this run, only {}", tool.name, tool.checks)
     };
     silent.map(told).collect()
 }
@@ -141,10 +142,26 @@ fn there(peer: &'static dyn Peer, pairing: Pairing, search: &Search) -> Option<C
 }
 
 fn looked(peer: &'static dyn Peer, search: &Search) -> Result<Found, Absent> {
-    Found::look(peer, search).map_err(|why| Absent {
-        name: peer.tool().name,
-        why: format!("{why}; {}", how_to_get(peer.tool().package)),
-    })
+    let tool = peer.tool();
+    Found::look(peer, search)
+        .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
+}
+
+/// What helps where a tool cannot be used: what is there, or was named, is not got once more.
+pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
+    let name = tool.name;
+    match why == NOT_INSTALLED {
+        true => how_to_get(tool.package),
+        false if search.is_named(name) => format!("name its program, or leave out --peer-path {name}"),
+        false => format!("mend that, or name a trusted one with --peer-path {name}=FILE"),
+    }
+}
+
+/// Why programs of reference tools on the search path are passed over, by each of them.
+pub fn passed_over(search: &Search) -> Vec<String> {
+    let programs: BTreeSet<&str> =
+        PEERS.iter().flat_map(|peer| peer.tool().programs.iter().copied()).collect();
+    programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
 /// Whether the one is the better choice.

@@ -27,7 +27,7 @@ mod version;
 pub use crate::trust::Trust;
 pub use account::{Account, Seconds};
 pub use beside::{Companion, Companions, Server as FarServer};
-pub use choice::{Against, how_to_get, idle};
+pub use choice::{Against, how_to_get, idle, passed_over, remedy};
 pub use scratch::{Scratch, reap};
 pub use search::Search;
 pub use through::Through;

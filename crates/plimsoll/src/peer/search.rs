@@ -9,6 +9,9 @@ use crate::trust::Trust;
 
 const ANYBODY_MAY_RUN: u32 = 0o111;
 
+/// Why a program is not found that is nowhere.
+pub(super) const NOT_INSTALLED: &str = "not installed";
+
 /// Finds programs on PATH and where the user said they are.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
@@ -38,6 +41,17 @@ impl Search {
         self.find_part(tool, program, more)
     }
 
+    /// Whether the user named a file of `tool`.
+    pub(super) fn is_named(&self, tool: &str) -> bool {
+        self.named.contains_key(tool)
+    }
+
+    /// Why programs of that name on the search path are not trusted: another one is taken instead of them, or none.
+    pub(super) fn refused(&self, program: &str) -> Vec<String> {
+        let candidates = self.directories.iter().map(|directory| directory.join(program));
+        candidates.filter(|c| runs(c)).filter_map(|c| self.trust.program(&c).err()).collect()
+    }
+
     /// The path of another program of `tool`, such as its server: beside the file that the user named, or where
     /// programs are.
     ///
@@ -54,7 +68,7 @@ impl Search {
                 Err(why) => refused = refused.or(Some(why)),
             }
         }
-        Err(refused.unwrap_or_else(|| "not installed".to_owned()))
+        Err(refused.unwrap_or_else(|| NOT_INSTALLED.to_owned()))
     }
 }
 

@@ -30,7 +30,7 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
     if rows.is_empty() {
         text += "\nnothing to compare: no case has figures on both sides\n";
     } else {
-        let head = ["case", "A", "B", "difference", "95 % interval", "real from", "verdict"];
+        let head = ["case", "A", "B", "difference", "95 % interval", "min. detectable", "verdict"];
         let mut lines = vec![Line { cells: head.map(str::to_owned).to_vec(), role: Role::Dim }];
         lines.extend(rows.iter().map(|row| Line { cells: cells(row), role: role(row.verdict) }));
         text += "\n";
@@ -67,7 +67,7 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
     }
     let rows = chosen(comparison, shown);
     if !rows.is_empty() {
-        text += "| case | A | B | difference | 95 % interval | real from | verdict |\n";
+        text += "| case | A | B | difference | 95 % interval | min. detectable | verdict |\n";
         text += "| --- | ---: | ---: | ---: | :---: | ---: | --- |\n";
         for row in &rows {
             let cells: Vec<String> = cells(row).iter().map(|cell| safe(cell)).collect();
@@ -237,8 +237,8 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
     }
     let origins = [
         (Origin::Runs, "the spread of the runs of one side"),
-        (Origin::Doctor, "plimsoll doctor"),
-        (Origin::Declared, "the benchmark's own word"),
+        (Origin::Doctor, "measured by plimsoll doctor"),
+        (Origin::Declared, "declared for the benchmark, not measured here"),
     ];
     let known: Vec<&str> = origins
         .iter()
@@ -246,7 +246,7 @@ pub(super) fn notes(rows: &[&Compared]) -> Vec<String> {
         .map(|(_, words)| *words)
         .collect();
     if !known.is_empty() {
-        notes.push(format!("noise between runs by {}", known.join(" and ")));
+        notes.push(format!("noise between runs: {}", known.join("; ")));
     }
     let outliers = rows.iter().filter(|row| row.outliers > 0).count();
     if outliers > 0 {

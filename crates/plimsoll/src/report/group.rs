@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::measurement::Note;
+use crate::warning::CAUSES;
 
 /// Warnings whose number stands in the row anyway (its interval, its count).
 const IN_THE_ROW: [&str; 2] = ["not-converged", "few-samples"];
@@ -38,13 +39,22 @@ impl Group {
     }
 
     /// A warning is told in full first; then without its remedy (after the semicolon); what says nothing new, in a
-    /// few words (before the colon).
-    pub(super) fn warnings(&mut self, notes: &[Note]) -> Warnings {
+    /// few words (before the colon). Causes of lost time, and what is `told` above the table, are told in full once for all
+    /// groups.
+    pub(super) fn warnings(&mut self, notes: &[Note], told_before: &mut BTreeSet<String>) -> Warnings {
         let mut told = Warnings::default();
         for Note { code, text } in notes {
             let (new_code, new_text) = (self.codes.insert(code.clone()), self.texts.insert(text.clone()));
             let before =
                 |mark: char| text.split_once(mark).map_or(text.as_str(), |(before, _)| before).to_owned();
+            let once = CAUSES.contains(&code.as_str());
+            if told_before.contains(code) {
+                told.short.push(if text.contains(':') { before(':') } else { code.replace('-', " ") });
+                continue;
+            }
+            if once {
+                told_before.insert(code.clone());
+            }
             if new_code {
                 told.long.push(text.clone());
             } else if new_text && !IN_THE_ROW.contains(&code.as_str()) {
@@ -78,21 +88,37 @@ mod tests {
     #[test]
     fn warnings_get_shorter_when_they_are_told_again() {
         let mut group = Group::new("CPU");
-        let told = |group: &mut Group, code: &str, text: &str| group.warnings(&[note(code, text)]);
+        let told = |group: &mut Group, code: &str, text: &str| {
+            group.warnings(&[note(code, text)], &mut BTreeSet::new())
+        };
         let long = |text: &str| Warnings { long: vec![text.to_owned()], ..Warnings::default() };
         let short = |text: &str| Warnings { short: vec![text.to_owned()], ..Warnings::default() };
-        let first = "disturbed: 7 % was stolen; stop other work";
-        assert_eq!(told(&mut group, "disturbed", first), long(first));
-        assert_eq!(told(&mut group, "disturbed", first), short("disturbed"));
-        let other = "disturbed: 9 % was stolen; stop other work";
-        assert_eq!(told(&mut group, "disturbed", other), long("disturbed: 9 % was stolen"));
+        let first = "pages: 7 % are small; reserve them";
+        assert_eq!(told(&mut group, "pages", first), long(first));
+        assert_eq!(told(&mut group, "pages", first), short("pages"));
+        let other = "pages: 9 % are small; reserve them";
+        assert_eq!(told(&mut group, "pages", other), long("pages: 9 % are small"));
         let wide = "not converged: ± 3 %; quieten the machine";
         assert_eq!(told(&mut group, "not-converged", wide), long(wide));
         assert_eq!(
             told(&mut group, "not-converged", "not converged: ± 4 %; quieten"),
             short("not converged")
         );
-        assert_eq!(told(&mut Group::new("Disk"), "disturbed", first), long(first));
+        assert_eq!(told(&mut Group::new("Disk"), "pages", first), long(first));
+    }
+
+    #[test]
+    fn a_cause_is_told_once_for_all_groups_and_then_marked_with_its_share() {
+        let (mut cpu, mut memory, mut told) = (Group::new("CPU"), Group::new("Memory"), BTreeSet::new());
+        let first = "preempted 7.0 %: other threads ran; stop other work";
+        assert_eq!(cpu.warnings(&[note("preempted", first)], &mut told).long, [first]);
+        let again = note("preempted", "preempted 9.0 %: other threads ran; stop other work");
+        for group in [&mut cpu, &mut memory] {
+            assert_eq!(group.warnings(&[again.clone()], &mut told).short, ["preempted 9.0 %"]);
+        }
+        told.insert("cpu-quota".to_owned());
+        let quota = note("cpu-quota", "a cgroup quota allows 0.50 CPUs' worth of time; raise it");
+        assert_eq!(memory.warnings(&[quota], &mut told).short, ["cpu quota"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a person or a program sees of a run: one format a file, nothing is measured or decided here.
 
 pub mod compare;
+mod conditions;
 mod context;
 pub mod doctor;
 mod group;

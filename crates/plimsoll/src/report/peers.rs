@@ -29,8 +29,8 @@ pub struct Listed {
     pub get: String,
 }
 
-/// The text of `plimsoll peers`.
-pub fn listed(rows: &[Listed], style: &Style) -> String {
+/// The text of `plimsoll peers`; below the table, why programs on the search path are passed over.
+pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String {
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
         let place = match &row.place {
@@ -45,7 +45,8 @@ pub fn listed(rows: &[Listed], style: &Style) -> String {
         vec![row.name.to_owned(), version, row.checks.to_owned(), place]
     });
     let rows: Vec<Row> = std::iter::once(head).chain(body).map(Row::of).collect();
-    columns(&rows, style)
+    let notes = passed_over.iter().map(|why| paragraph(style, Role::Warning, "passed over: ", why));
+    columns(&rows, style) + &notes.collect::<String>()
 }
 
 /// A row of a table.
@@ -202,8 +203,17 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [its 95 % interval]; the ratio of the two medians is shown where it differs";
 
 /// What stands above [`Compared::cells`].
-pub(super) const HEAD: [&str; 9] =
-    ["case", "tool", "own", "tool's", "limit", "own of it", "tool's of it", "own ÷ tool", "verdict"];
+pub(super) const HEAD: [&str; 9] = [
+    "case",
+    "tool",
+    "own",
+    "tool's",
+    "limit",
+    "own % of limit",
+    "tool's % of limit",
+    "own ÷ tool",
+    "verdict",
+];
 
 /// The table, in one line a row where the terminal is wide enough.
 fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
@@ -213,7 +223,7 @@ fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     if GAP + widths(&wide, style).iter().map(|w| w + GAP).sum::<usize>() <= style.width {
         return columns(&wide, style);
     }
-    let narrow = ["own", "tool's", "limit", "own of it", "tool's of it", "own ÷ tool, verdict"];
+    let narrow = ["own", "tool's", "limit", "own % of limit", "tool's % of limit", "own ÷ tool, verdict"];
     let narrow: Vec<Row> =
         std::iter::once(head(&narrow)).chain(lines.iter().map(|line| line.narrow())).collect();
     columns(&narrow, style)
@@ -311,7 +321,8 @@ mod tests {
 
     #[test]
     fn tools_are_listed_with_what_they_check_and_how_to_get_them() {
-        let text = listed(&rows(), &Style::plain(120));
+        let text =
+            listed(&rows(), &["/opt/fio is not run: others may write /opt".to_owned()], &Style::plain(120));
         assert!(text.contains("  fio     3.33     disk"), "{text}");
         assert!(text.contains("not installed: build it"), "{text}");
     }
@@ -407,7 +418,7 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_terminal_where_words_allow_it() {
         for width in [60, 80, 120] {
-            let text = listed(&rows(), &Style::plain(width));
+            let text = listed(&rows(), &[], &Style::plain(width));
             assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
         }
     }

@@ -8,6 +8,8 @@
 
 mod cells;
 mod markup;
+#[cfg(test)]
+mod places;
 mod records;
 mod sheet;
 mod text;

@@ -4,6 +4,8 @@
 
 use std::ops::RangeInclusive;
 
+use std::collections::BTreeSet;
+
 use unicode_width::UnicodeWidthStr;
 
 use super::group::{Group, Warnings};
@@ -85,6 +87,8 @@ pub(super) struct Table {
     layout: Layout,
     room: Room,
     group: Option<Group>,
+    /// Codes of causes that were told with their remedy, above the table or in it.
+    told: BTreeSet<String>,
     /// Whether it was said what the columns are.
     headed: bool,
 }
@@ -96,8 +100,9 @@ pub(super) struct Heading<'a> {
 }
 
 impl Table {
-    pub(super) fn new(style: Style) -> Self {
-        Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, headed: false }
+    /// `told` are codes of warnings whose remedy stands above the table.
+    pub(super) fn new(style: Style, told: BTreeSet<String>) -> Self {
+        Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, told, headed: false }
     }
 
     /// The lines of a row, with a new heading before it if it does not belong to the group at hand.
@@ -112,7 +117,9 @@ impl Table {
         out += &self.reason(row);
         let apart = if self.fits_beside(row) { "" } else { row.chosen.as_str() };
         let details: Vec<&str> = [apart, &row.details].into_iter().filter(|text| !text.is_empty()).collect();
-        let warnings = self.group.as_mut().map(|group| group.warnings(&row.warnings)).unwrap_or_default();
+        let told = &mut self.told;
+        let warnings =
+            self.group.as_mut().map(|group| group.warnings(&row.warnings, told)).unwrap_or_default();
         out + &self.remarks(&details.join(" · "), &warnings)
     }
 

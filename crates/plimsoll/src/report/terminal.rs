@@ -133,7 +133,9 @@ struct Sheet {
 impl Sheet {
     fn new(header: &Run, style: Style) -> Self {
         let baseline = published::find(&header.plan.name);
-        Self { table: Table::new(style.clone()), machine: header.machine.clone(), style, baseline }
+        let whole = super::conditions::whole(&header.machine);
+        let told = whole.into_iter().map(|note| note.code).collect();
+        Self { table: Table::new(style.clone(), told), machine: header.machine.clone(), style, baseline }
     }
 
     /// The row of a measurement, with what was published beside its further figures.
@@ -156,7 +158,10 @@ impl Sheet {
         let host = run.machine.host.as_deref().map(|host| format!(" on {host}")).unwrap_or_default();
         let version = format!("plimsoll {}", run.version);
         let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
-        self.paragraph(Role::Dim, "", &format!("{version} · {what}"))
+        let title = self.paragraph(Role::Dim, "", &format!("{version} · {what}"));
+        let whole = super::conditions::whole(&run.machine);
+        let said = whole.iter().map(|note| self.paragraph(Role::Warning, "! ", &note.text));
+        said.fold(title, |text, line| text + &line)
     }
 
     fn ending(&self, run: &Run, stored: Option<&Kept<'_>>) -> String {

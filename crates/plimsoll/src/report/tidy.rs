@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::peers::Compared;
-use crate::bench::Better;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::sample::Match;
@@ -239,7 +238,7 @@ pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
 }
 
 fn better(metric: &MetricResult) -> &'static str {
-    if metric.better == Better::Higher { "higher" } else { "lower" }
+    metric.better.word()
 }
 
 /// Which rows are written.

@@ -63,8 +63,21 @@ pub(super) fn wrapped(value: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// A word in pieces of at most `room` columns.
+/// A word in pieces of at most `room` columns, none of them a mark of punctuation alone.
 fn pieces(word: &str, room: usize) -> Vec<String> {
+    let mut pieces = cut_up(word, room);
+    if let [.., before, last] = pieces.as_mut_slice()
+        && last.chars().all(|c| c.is_ascii_punctuation())
+        && before.chars().count() > 1
+        && last.width() < room
+        && let Some(c) = before.pop()
+    {
+        last.insert(0, c);
+    }
+    pieces
+}
+
+fn cut_up(word: &str, room: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut used = 0;
     for c in word.chars() {

@@ -3,6 +3,7 @@
 //! It knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
 //! from a [`Clock`], and all that happens leaves as [`Event`]s.
 
+mod causes;
 mod rounds;
 
 use std::num::NonZeroUsize;
@@ -11,24 +12,21 @@ use std::time::Duration;
 use crate::bench::{self, Prepared};
 use crate::case::Case;
 use crate::event::Event;
-use crate::limit::{Evidence, median};
-use crate::measurement::{Maker, Measurement, over_time};
+use crate::limit::Evidence;
+use crate::measurement::{Maker, Measurement};
 use crate::peer::Companion;
 use crate::plan::Sampling;
 use crate::resolve::Planned;
 use crate::sample::{
-    Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WAITED, WrongAnswer,
+    Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WrongAnswer,
 };
-use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MOSTLY_EXCLUDED, Outcome as Ending, StopRule};
+use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
-use crate::warning::{Loss, Warning};
+use crate::warning::Warning;
 
 mod companions;
 
 use companions::Companions;
-
-/// Shares of lost time above which a figure is marked as disturbed.
-const DISTURBED: f64 = 0.05;
 
 /// Name in `achieved` of what ended the sampling, an [`EndedBy`].
 const ENDED_BY: &str = "ended_by";
@@ -145,6 +143,16 @@ pub fn expected_seconds(sampling: &Sampling) -> f64 {
     SET_UP + sampling.sample_time * (samples as f64 + WARM_UP)
 }
 
+/// Seconds that a case takes with so many samples.
+fn least(planned: &Planned, samples: usize) -> f64 {
+    SET_UP + planned.sampling.sample_time * (samples as f64 + WARM_UP)
+}
+
+/// The same of all these cases that can be measured.
+fn needed(cases: &[Planned], samples: usize) -> f64 {
+    cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
+}
+
 /// Seconds that a case of a plan is expected to take.
 pub fn expected_of(planned: &Planned) -> f64 {
     let each = expected_seconds(&planned.sampling);
@@ -184,7 +192,8 @@ impl Harness<'_> {
             let case = planned.candidate.case.id();
             (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
             let beside = self.budget.map(|b| (BESIDE * b - self.beside_s) * share(&beside_s[index..]));
-            let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), beside });
+            let later = needed(&plan[index + 1..], 1);
+            let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
             if matches!(&outcome.ended, Some(End::Cannot(c)) if c.cause == Cause::Interrupted) {
                 (self.emit)(Event::Interrupted);
                 return Ran { outcomes, before: done, interrupted: true };
@@ -204,18 +213,19 @@ impl Harness<'_> {
         Some(self.budget? - (self.clock.now() - self.beside_s))
     }
 
-    /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and one sample of each are reserved, and
-    /// what is spare is shared. Where there is less than that, a case whose time is past gives way, so that the last cases
+    /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and the least samples of each are reserved,
+    /// or one sample where that is too much, and what is spare is shared. Where there is less than that, a case whose time is past gives way, so that the last cases
     /// have as good a chance as the first.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
-        let least = |p: &Planned| SET_UP + p.sampling.sample_time * (1.0 + WARM_UP);
-        let needed: f64 = rest.iter().filter(|p| p.candidate.feasible.is_ok()).map(least).sum();
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
-        let own = least(rest.first()?);
-        if left >= needed {
-            return Some(own + (left - needed) / waiting);
+        for samples in [MIN_SAMPLES, 1] {
+            let needed = needed(rest, samples);
+            if left >= needed {
+                return Some(least(rest.first()?, samples) + (left - needed) / waiting);
+            }
         }
+        let own = least(rest.first()?, 1);
         let share = left / waiting;
         let late = left < budget * (rest.len() - 1) as f64 / cases as f64;
         Some(if late && share < own { 0.0 } else { share })
@@ -227,9 +237,11 @@ impl Harness<'_> {
         let mut taken = Taken::default();
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(End::Cannot(why.clone())),
-            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => Err(End::Cannot(
-                CannotMeasure::not_here("the budget is too short for all cases; give --budget more room"),
-            )),
+            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => {
+                Err(End::Cannot(CannotMeasure::not_here(
+                    "not measured: --budget was used up by the cases before; give it more time, or choose fewer cases with --only",
+                )))
+            }
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
         // Those who can measure it wait for those who cannot.
@@ -242,6 +254,19 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
 
+    /// The seconds of a case whose set-up is over: room for the least samples also where setting up took longer than was
+    /// thought, as far as the run has time that no later case needs.
+    fn enough(&self, room: Room, sampling: &Sampling, begun: f64) -> Option<Own> {
+        let own = room.own?;
+        if own.whose != EndedBy::Budget {
+            return Some(own);
+        }
+        let used = self.clock.now() - begun;
+        let spare = self.left()? - room.later;
+        let wanted = used + (MIN_SAMPLES as f64 * sampling.sample_time).min(spare);
+        Some(Own { seconds: own.seconds.max(wanted), ..own })
+    }
+
     fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
@@ -249,7 +274,7 @@ impl Harness<'_> {
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
-        let rule = rule(case, sampling, room.own);
+        let rule = rule(case, sampling, self.enough(room, sampling, begun));
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
@@ -289,7 +314,7 @@ impl Harness<'_> {
             taken.keep_last_rounds(ending, metric, seed);
         }
         let cpus = self.maker.machine.cpu.allowed.len();
-        taken.remark(ending, sampling.precision, cpus > 0 && case.crowding(cpus) > 0.0);
+        taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
 
@@ -333,6 +358,8 @@ impl Harness<'_> {
 #[derive(Clone, Copy)]
 struct Room {
     own: Option<Own>,
+    /// Seconds that are reserved for later cases.
+    later: f64,
     /// Its reference tools.
     beside: Option<f64>,
 }
@@ -370,16 +397,6 @@ fn calibrated(prepared: &mut dyn Prepared, wanted: f64) -> Result<Amount, Cannot
     Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
 }
 
-type Read = fn(&Conditions) -> Option<f64>;
-
-/// How time can be lost, and where it is read; what others' threads did comes last.
-const LOSSES: &[(Loss, Read)] = &[
-    (Loss::Throttled, |c| c.throttled),
-    (Loss::Stolen, |c| c.steal),
-    (Loss::SetAside, |c| c.set_aside),
-    (Loss::Waited, |c| c.more.get(WAITED).copied()),
-];
-
 /// What a case has given so far.
 #[derive(Default)]
 struct Taken {
@@ -401,7 +418,7 @@ impl Taken {
     }
 
     /// Adds the warnings that follow from the samples.
-    fn remark(&mut self, ending: Ending, wanted: f64, crowded: bool) {
+    fn remark(&mut self, ending: Ending, wanted: f64, subsystem: &str, crowded: bool) {
         let n = self.samples.len();
         match ending {
             Ending::NotConverged { half_width: Some(reached), by } => {
@@ -416,21 +433,7 @@ impl Taken {
             | Ending::Steady
             | Ending::NotSteady { .. } => {}
         }
-        // The first that was seen is the nearest to the cause; threads that share a CPU interrupt each other.
-        let own = if crowded { &LOSSES[..2] } else { LOSSES };
-        let mut seen = own.iter().filter_map(|(how, read)| {
-            // Excluded time has one share in the whole document.
-            let share = match how {
-                Loss::SetAside => over_time(&self.samples, read)?,
-                Loss::Throttled | Loss::Stolen | Loss::Waited => {
-                    median(self.samples.iter().filter_map(|s| read(&s.conditions)).collect())?
-                }
-            };
-            (share > DISTURBED).then_some((share, *how))
-        });
-        // That most of the time is excluded is a warning of its own.
-        let seen = seen.next().filter(|(share, how)| *how != Loss::SetAside || *share <= MOSTLY_EXCLUDED);
-        self.facts.warnings.extend(seen.map(|(share, how)| Warning::Disturbed { share, how }));
+        self.facts.warnings.extend(causes::of(&self.samples, subsystem, crowded));
     }
 }
 

@@ -352,7 +352,7 @@ fn a_refused_case_is_skipped_with_its_reason() {
 fn stolen_time_is_a_condition_and_a_warning() {
     let done = run_with(Script::steady(), Some(5), None, 1);
     assert_eq!(done.measurements[0].conditions.steal, Some(0.25));
-    assert!(done.measurements[0].warnings.iter().any(|w| w.code == "disturbed"));
+    assert!(done.measurements[0].warnings.iter().any(|w| w.code == "stolen"));
     assert_eq!(done.measurements[0].metrics[0].series[0].steal, Some(0.25));
 }
 

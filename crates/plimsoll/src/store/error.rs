@@ -190,9 +190,7 @@ impl StoreError {
             (Some(ErrorCode::SystemIoFailure), _) => {
                 Self::Failed { file: shown, why: io_failure(file, extended) }
             }
-            (Some(ErrorCode::OutOfMemory), _) => {
-                Self::Failed { file: shown, why: "no memory is left for it; free some".to_owned() }
-            }
+            (Some(ErrorCode::OutOfMemory), _) => Self::Failed { file: shown, why: NO_MEMORY.to_owned() },
             _ => Self::Failed { file: shown, why },
         }
     }
@@ -215,15 +213,45 @@ impl StoreError {
         Self::NotWritable { file: name(file), why: error.to_string() }
     }
 
+    /// Two reads of the same file gave different rows.
+    pub(super) fn read_differently(file: &Path) -> Self {
+        let why = "two reads of it gave different results, so reads fail now and then; nothing is repaired: look in 'dmesg' for errors of its disk, copy the file to another one, and repair it there";
+        Self::Failed { file: name(file), why: why.to_owned() }
+    }
+
+    /// An error of a new history that is to replace this one: that is the one that the user knows.
+    pub(super) fn of_history(self, history: &Path) -> Self {
+        let file = name(history);
+        match self {
+            Self::Damaged { file: other, why } if other != file => Self::Failed {
+                file,
+                why: format!(
+                    "the new history that is to replace it cannot be read back: {why}; nothing is repaired: look in 'dmesg' for errors of its disk, and repair again"
+                ),
+            },
+            Self::Failed { why, .. } => Self::Failed { file, why },
+            Self::NotWritable { why, .. } => Self::NotWritable { file, why },
+            other => other,
+        }
+    }
+
+    /// A plain read of the file or of a journal of it failed.
+    pub(super) fn not_readable(file: &Path, error: &std::io::Error) -> Self {
+        let why = format!(
+            "a read fails on the file system of {} ({error}); look in 'dmesg' for errors of its disk, or use --store FILE on another disk",
+            name(directory(file))
+        );
+        Self::Failed { file: name(file), why }
+    }
+
     /// A check of pages failed, with what SQLite said: a page that cannot be read is the disk's failure.
     pub(super) fn checked(file: &Path, said: &str) -> Self {
-        let code =
-            said.split_once("error code=").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
-        match code {
-            Some(code) if code & 0xff == ffi::SQLITE_IOERR => {
-                Self::Failed { file: name(file), why: io_failure(file, code) }
+        match unread(said) {
+            Some(code) if code & 0xff == ffi::SQLITE_NOMEM => {
+                Self::Failed { file: name(file), why: NO_MEMORY.to_owned() }
             }
-            _ => Self::torn(file, said),
+            Some(code) => Self::Failed { file: name(file), why: io_failure(file, code) },
+            None => Self::torn(file, said),
         }
     }
 
@@ -245,6 +273,45 @@ impl StoreError {
     pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
         Self::Damaged { file: name(file), why: why.into() }
     }
+}
+
+const NO_MEMORY: &str = "no memory is left for it; free some";
+
+/// Whether the system refused a call, so that the error says nothing of what is stored. A read past the end of the file is
+/// the file's own: it is too short.
+pub(super) fn is_of_the_system(error: &rusqlite::Error) -> bool {
+    let short = error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_IOERR_SHORT_READ);
+    let refused = matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::ReadOnly
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed
+        )
+    );
+    refused && !short
+}
+
+/// SQLite's code for a page that a check could not read; `None` where it read all that it speaks of. It names the code for the
+/// pages of a tree, and none for those of a list ("failed to get page"), which it asks for only where they are in the file.
+fn unread(said: &str) -> Option<i32> {
+    let code = |after: &str| -> Option<i32> {
+        let digits: String =
+            said.split_once(after)?.1.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    let named = ["error code=", "error code "].into_iter().find_map(code);
+    let is_system = |code: &i32| {
+        matches!(code & 0xff, ffi::SQLITE_IOERR | ffi::SQLITE_NOMEM) && *code != ffi::SQLITE_IOERR_SHORT_READ
+    };
+    let listed = || said.contains("failed to get page").then_some(ffi::SQLITE_IOERR_READ);
+    named.filter(is_system).or_else(listed)
 }
 
 /// With what SQLite said, in one line.
@@ -318,4 +385,32 @@ fn is_full(file: &Path) -> bool {
 /// A path for people.
 pub(super) fn name(file: &Path) -> String {
     crate::text::shown_bytes(file.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_not_a_damaged_one() {
+        let said = |text: &str| StoreError::checked(Path::new("/x/history.db"), text);
+        for text in [
+            "*** in database main ***\nTree 2 page 2 cell 0: failed to get page 22",
+            "Freelist: failed to get page 21",
+            "Tree 5 page 9: unable to get the page. error code=8458",
+            "Tree 5 page 9: unable to get the page. error code=266",
+            "Tree 5 page 9: unable to get the page. error code=7",
+            "Tree 5 page 9: btreeInitPage() returns error code 10",
+        ] {
+            assert!(matches!(said(text), StoreError::Failed { .. }), "{text}");
+        }
+        for text in [
+            "Tree 5 page 9: btreeInitPage() returns error code 11",
+            "Tree 5 page 9: unable to get the page. error code=11",
+            "Tree 2 page 2 cell 0: invalid page number 99999",
+            "row 3 missing from index run_line",
+        ] {
+            assert!(matches!(said(text), StoreError::Damaged { .. }), "{text}");
+        }
+    }
 }

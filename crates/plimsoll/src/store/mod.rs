@@ -22,14 +22,13 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use crate::bench::Better;
 use crate::document::{Run, RunStatus};
 use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
 pub use place::{Location, Surroundings};
 pub use publish::publish;
-pub use query::{Asked, Began, MOST_BASELINE, Point, Trend};
+pub use query::{Asked, Began, MOST_BASELINE, PassedOver, Point, Trend};
 pub use repair::{Repaired, repair};
 
 /// All runs, without reading their headers.
@@ -250,13 +249,16 @@ impl Store {
     /// There is none, there are several, or the file cannot be read.
     pub fn load(&self, wanted: &str) -> Result<Run, StoreError> {
         let number = self.wanted(wanted)?;
-        let (header, state) = self
+        let (header, state, id) = self
             .connection
-            .query_row("SELECT header, state FROM run WHERE number = ?1", [number], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            .query_row("SELECT header, state, id FROM run WHERE number = ?1", [number], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
             })
             .map_err(|e| self.failed(&e))?;
         let mut run: Run = self.parsed(&header)?;
+        if run.id != id {
+            return Err(StoreError::damaged(&self.file, "a run is entered under another id than its own"));
+        }
         for document in self.documents(number)? {
             run.measurements.push(self.parsed(&document)?);
         }
@@ -443,10 +445,7 @@ fn insert_figures(
         WHERE case_id = ?1 AND metric = ?2 AND unit = ?3 AND better = ?4";
     let id = measurement.case.id();
     for (rank, metric) in measurement.metrics.iter().enumerate() {
-        let better = match metric.better {
-            Better::Higher => "higher",
-            Better::Lower => "lower",
-        };
+        let better = metric.better.word();
         let (id, unit, median) = (id.as_str(), metric.unit.name(), metric.summary.median);
         let series = params![id, metric.name, unit, better, rank as i64];
         connection.prepare_cached(SERIES)?.execute(series)?;

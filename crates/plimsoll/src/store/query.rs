@@ -64,6 +64,17 @@ pub struct Asked {
     pub machine: Option<String>,
 }
 
+/// How many runs no baseline takes, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// They came from a file.
+    pub imported: usize,
+    /// They did not end by themselves.
+    pub partial: usize,
+    /// They measured nothing.
+    pub empty: usize,
+}
+
 /// The figures of a series, which lie side by side in this order.
 pub(super) const POINTS: &str = "
     SELECT run, position, median, of_limit FROM point
@@ -160,7 +171,7 @@ impl Store {
         self.ids(SELECT, params![tag])
     }
 
-    /// The last `count` finished own runs of the plan on the machine, the oldest first, `but` left out.
+    /// The last `count` finished own runs of the plan on the machine that measured anything, before this one; the oldest first.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -168,12 +179,34 @@ impl Store {
         const SELECT: &str = "
             SELECT id FROM run
             WHERE machine = ?1 AND plan = ?2 AND id <> ?3 AND state = 'complete' AND origin = 'own'
+              AND EXISTS (SELECT 1 FROM measurement WHERE run = number AND status = 'ok')
               AND number < coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)
             ORDER BY number DESC LIMIT ?4";
         let count = i64::try_from(count.min(MOST_BASELINE)).unwrap_or(0);
         let mut ids = self.ids(SELECT, params![of.machine.id, of.plan.name, of.id, count])?;
         ids.reverse();
         Ok(ids)
+    }
+
+    /// The runs of the plan on the machine before this one that no baseline takes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn not_in_baseline(&self, of: &Run) -> Result<PassedOver, StoreError> {
+        const SELECT: &str = "
+            SELECT coalesce(sum(origin <> 'own'), 0),
+                   coalesce(sum(origin = 'own' AND state <> 'complete'), 0),
+                   coalesce(sum(origin = 'own' AND state = 'complete' AND NOT EXISTS (
+                       SELECT 1 FROM measurement WHERE run = number AND status = 'ok')), 0)
+            FROM run
+            WHERE machine = ?1 AND plan = ?2 AND id <> ?3
+              AND number < coalesce((SELECT number FROM run WHERE id = ?3), 9223372036854775807)";
+        let count =
+            |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
+        let found = self.connection.query_row(SELECT, params![of.machine.id, of.plan.name, of.id], |row| {
+            Ok(PassedOver { imported: count(row, 0)?, partial: count(row, 1)?, empty: count(row, 2)? })
+        });
+        found.map_err(|e| self.failed(&e))
     }
 
     fn ids(&self, select: &str, values: impl rusqlite::Params) -> Result<Vec<String>, StoreError> {

@@ -66,6 +66,21 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
     assert_eq!(store.baseline(&run(7), 2).unwrap(), [2, 3].map(|n| run(n).id));
     assert_eq!(store.baseline(&run(2), 10).unwrap(), [0, 1].map(|n| run(n).id), "not what came later");
     assert!(store.baseline(&run(0), 10).unwrap().is_empty());
+    // One that measured nothing is no baseline, nor is one from elsewhere.
+    let mut empty = run(8);
+    empty.measurements.iter_mut().for_each(|m| {
+        (m.status, m.reason) = (Status::Failed, Some("no space left".to_owned()));
+        m.metrics.clear();
+    });
+    store.begin(&empty).unwrap();
+    store.finish(&empty).unwrap();
+    store.import(&run(9)).unwrap();
+    let last = run(10);
+    store.begin(&last).unwrap();
+    let taken = store.baseline(&last, 10).unwrap();
+    assert!(!taken.contains(&empty.id) && !taken.contains(&run(9).id), "{taken:?}");
+    let left = store.not_in_baseline(&last).unwrap();
+    assert!(left.imported == 1 && left.empty == 1, "{left:?}");
 }
 
 #[test]

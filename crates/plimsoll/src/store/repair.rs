@@ -1,7 +1,8 @@
 //! What can be read of a damaged history, saved into a new one.
 //!
 //! The damaged file is never written: a copy of it is read, row by row, and only when the new history is whole does it
-//! take the place of the old one, which stays beside it under another name.
+//! take the place of the old one, which stays beside it under another name. Damage is what two copies show; where the system
+//! refuses a call, such as a read, nothing is repaired: what could not be read may be sound.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +16,8 @@ use tempfile::TempDir;
 
 mod copy;
 
-use self::copy::{last_number, readable, rows, tags};
-use super::error::{StoreError, name};
+use self::copy::{Reading, last_number, readable, rows, tags};
+use super::error::{StoreError, is_of_the_system, name};
 use super::layout::Layout;
 use super::place::{self, Location, beside};
 use super::{Store, schema};
@@ -46,8 +47,8 @@ const JOURNALS: [&str; 2] = ["-wal", "-journal"];
 /// Saves what can be read. A history without damage is left as it is.
 ///
 /// # Errors
-/// There is no file, it is refused, newer or another program's, nothing of it can be read, there is no room for a copy, or
-/// another program wrote it meanwhile.
+/// There is no file, it is refused, newer or another program's, nothing of it can be read, the system refuses a call, there is
+/// no room for a copy, or another program wrote it meanwhile. The history is as it was then.
 pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repaired, StoreError> {
     let file = location.resolved(place::Make::Nothing)?;
     let length = super::length(&file)?;
@@ -62,23 +63,44 @@ pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repair
         Ok(copy)
     };
     let before = written(&file);
-    let all = copied("damaged.db", &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
-    if let Some(runs) = whole(&all, &file, length)? {
-        return Ok(Repaired { file, kept: None, runs, partly: 0, lost: 0 });
+    // Twice, each from a copy of its own: a read that fails can look like damage, and does not fail alike twice.
+    let read = |number: u8| -> Result<Copied, StoreError> {
+        let all = copied(&format!("damaged{number}.db"), &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
+        if let Some(runs) = whole(&all, &file, length)? {
+            return Ok(Copied::Whole(runs));
+        }
+        let fresh = |kind: &str| work.path().join(format!("{kind}{number}.db"));
+        let mut saved = saved_from(&all, &file, &fresh("history"));
+        // A journal of another database hides some of this one, or all.
+        if JOURNALS
+            .iter()
+            .any(|suffix| fs::metadata(beside(&file, suffix)).is_ok_and(|found| found.len() > 0))
+        {
+            let alone = copied(&format!("alone{number}.db"), &[""]).map_err(failed)?;
+            saved = better(saved, saved_from(&alone, &file, &fresh("without")));
+        }
+        saved.map(Copied::Damaged)
+    };
+    let made = |e: StoreError| e.of_history(&file);
+    let mut saved: Option<Saved> = None;
+    for number in [1, 2] {
+        match read(number).map_err(made)? {
+            Copied::Whole(runs) => return Ok(Repaired { file, kept: None, runs, partly: 0, lost: 0 }),
+            Copied::Damaged(again) => match &saved {
+                Some(first) if !first.is_same_as(&again).map_err(made)? => {
+                    return Err(StoreError::read_differently(&file));
+                }
+                Some(_) => {}
+                None => saved = Some(again),
+            },
+        }
     }
-    let mut saved = saved_from(&all, &file, &work.path().join("history.db"));
-    // A journal of another database hides some of this one, or all.
-    if JOURNALS.iter().any(|suffix| fs::metadata(beside(&file, suffix)).is_ok_and(|found| found.len() > 0)) {
-        let alone = copied("alone.db", &[""]).map_err(failed)?;
-        saved = better(saved, saved_from(&alone, &file, &work.path().join("without.db")));
-    }
-    let saved = saved?;
-    if saved.repaired.runs == 0 {
+    let Some(saved) = saved.filter(|saved| saved.repaired.runs > 0) else {
         return Err(StoreError::NoHistory {
             file: name(&file),
             why: "nothing of one can be read in it".to_owned(),
         });
-    }
+    };
     // A copy of what was written meanwhile fits together as little as a damaged one.
     if written(&file) != before {
         return Err(StoreError::refused(
@@ -104,6 +126,14 @@ fn workplace(directory: &Path, registry: Option<&Registry>) -> std::io::Result<(
     Ok((work, held))
 }
 
+/// What a copy of a history shows.
+enum Copied {
+    /// It has no damage, and so many runs.
+    Whole(usize),
+    /// It has, and this could be read.
+    Damaged(Saved),
+}
+
 /// Length and time of the last change of the file and of each of its journals.
 fn written(file: &Path) -> Vec<Option<(u64, SystemTime)>> {
     let of = |suffix: &&str| {
@@ -120,17 +150,24 @@ struct Saved {
 }
 
 impl Saved {
+    /// Whether as much was read as another time.
+    fn is_same_as(&self, other: &Self) -> Result<bool, StoreError> {
+        Ok(self.repaired == other.repaired && self.has_all_of(other)? && other.has_all_of(self)?)
+    }
+
     /// Whether every run of the other is in it, and no less of it: a journal of its own takes none away.
     fn has_all_of(&self, other: &Self) -> Result<bool, StoreError> {
         let (mine, others) = (Store::existing(self.fresh.clone())?, Store::existing(other.fresh.clone())?);
         for line in others.list()? {
             let run = others.load(&line.id)?;
-            let as_much = |same: Run| match run.status {
-                RunStatus::Complete => same == run,
+            let as_much = |same: &Run| match run.status {
+                RunStatus::Complete => *same == run,
                 RunStatus::Partial => same.measurements.len() >= run.measurements.len(),
             };
-            if !mine.load(&line.id).is_ok_and(as_much) {
-                return Ok(false);
+            match mine.load(&line.id) {
+                Ok(same) if as_much(&same) => {}
+                Err(e) if e.is_no_place() => return Err(e),
+                _ => return Ok(false),
             }
         }
         Ok(true)
@@ -141,19 +178,28 @@ impl Saved {
 fn better(all: Result<Saved, StoreError>, without: Result<Saved, StoreError>) -> Result<Saved, StoreError> {
     match (all, without) {
         (Ok(all), Ok(without)) => Ok(if all.has_all_of(&without)? { all } else { without }),
-        (Err(_), Ok(without)) if without.repaired.runs > 0 => Ok(without),
+        (Err(e), Ok(without)) if without.repaired.runs > 0 && !e.is_no_place() => Ok(without),
         (Err(e), _) | (_, Err(e)) => Err(e),
     }
 }
 
 /// Saves what can be read of a copy of `file` into a new history; that has no run where nothing can.
+///
+/// # Errors
+/// The system refuses a call, or the new history cannot be written.
 fn saved_from(copy: &Path, file: &Path, fresh: &Path) -> Result<Saved, StoreError> {
     schema::create(fresh)?;
     let mut repaired = Repaired { file: file.to_owned(), kept: None, runs: 0, partly: 0, lost: 0 };
-    if let Ok(damaged) = readable(copy, fresh) {
-        let mut store = Store::existing(fresh.to_owned())?;
-        save(&damaged, &mut store, &mut repaired)?;
-        store.connection.close().map_err(|(_, e)| StoreError::sqlite(fresh, &e))?;
+    match readable(copy, fresh) {
+        Ok(damaged) => {
+            let damaged = Reading::of(damaged);
+            let mut store = Store::existing(fresh.to_owned())?;
+            save(&damaged, &mut store, &mut repaired)?;
+            damaged.finished().map_err(|e| StoreError::sqlite(file, &e))?;
+            store.connection.close().map_err(|(_, e)| StoreError::sqlite(fresh, &e))?;
+        }
+        Err(e) if is_of_the_system(&e) => return Err(StoreError::sqlite(file, &e)),
+        Err(_) => {}
     }
     Ok(Saved { fresh: fresh.to_owned(), repaired })
 }
@@ -167,18 +213,25 @@ fn whole(copy: &Path, file: &Path, length: u64) -> Result<Option<usize>, StoreEr
         let check = "PRAGMA integrity_check(1)";
         let said: String = history.query_row(check, [], |row| row.get(0)).map_err(sqlite)?;
         if said != "ok" {
-            return Ok(None);
+            return Err(StoreError::checked(file, &said));
         }
         // Of what stands in a page nobody but its reader knows whether it is damaged.
-        let runs = all_parsed::<Run>(&history, file, "SELECT number, header FROM run NOT INDEXED")?;
-        let documents = "SELECT run, document FROM measurement NOT INDEXED";
-        Ok(all_parsed::<Measurement>(&history, file, documents)?.and(runs))
+        let headers = "SELECT number, header, id FROM run NOT INDEXED";
+        let runs = all_parsed(&history, file, headers, |run: &Run, id| is_id_of(run, id))?;
+        let documents = "SELECT run, document, case_id FROM measurement NOT INDEXED";
+        let is_of = |one: &Measurement, case: &str| one.case.id().as_str() == case;
+        Ok(all_parsed(&history, file, documents, is_of)?.and(runs))
     };
     match checked() {
         Err(StoreError::Damaged { .. }) => Ok(None),
         Err(StoreError::Newer { .. }) if says_newer_alone(copy) => Ok(None),
         other => other,
     }
+}
+
+/// Whether a run is entered under its own id.
+fn is_id_of(run: &Run, entered: &str) -> bool {
+    run.id == entered && uuid::Uuid::try_parse(&run.id).is_ok()
 }
 
 /// Whether nothing but the number in the header tells of a later plimsoll: the tables are those of a known version, and so
@@ -188,15 +241,18 @@ fn says_newer_alone(copy: &Path) -> bool {
         return false;
     };
     let known = |layout: Layout| layout.version().is_ok_and(|version| version.is_some());
-    let later = |run: i64| header_text(&history, run).is_some_and(|header| is_later(&header));
-    Layout::of(&history).is_ok_and(known) && !rows(&history, "run").into_iter().any(later)
+    let history = Reading::of(history);
+    let later = |run: i64| history.known(header_text(&history, run)).is_some_and(|header| is_later(&header));
+    let alone = Layout::of(&history).is_ok_and(known) && !rows(&history, "run").into_iter().any(later);
+    alone && history.finished().is_ok()
 }
 
-/// How many documents there are; `None` where one is damaged.
+/// How many documents there are; `None` where one is damaged, or is not what it is entered as.
 fn all_parsed<T: DeserializeOwned>(
     from: &Connection,
     file: &Path,
     select: &str,
+    is_entered_as: impl Fn(&T, &str) -> bool,
 ) -> Result<Option<usize>, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let mut statement = from.prepare(select).map_err(sqlite)?;
@@ -204,7 +260,10 @@ fn all_parsed<T: DeserializeOwned>(
     let mut count = 0;
     while let Some(row) = rows.next().map_err(sqlite)? {
         let (run, text): (i64, String) = (row.get(0).map_err(sqlite)?, row.get(1).map_err(sqlite)?);
-        if parsed::<T>(&text, from, run, file)?.is_none() {
+        let entered: String = row.get(2).map_err(sqlite)?;
+        let header = || header_text(from, run).map(Some).or_else(unless_refused).map_err(sqlite);
+        let document = parsed::<T>(&text, header, file)?;
+        if !document.is_some_and(|document| is_entered_as(&document, &entered)) {
             return Ok(None);
         }
         count += 1;
@@ -212,16 +271,23 @@ fn all_parsed<T: DeserializeOwned>(
     Ok(Some(count))
 }
 
-/// The document, of the run of that number; `None` where it is damaged. One that a later plimsoll wrote is not given up.
+/// Nothing where what was asked for is damaged or not there.
+///
+/// # Errors
+/// The system refused the call.
+fn unless_refused<T>(error: rusqlite::Error) -> rusqlite::Result<Option<T>> {
+    if is_of_the_system(&error) { Err(error) } else { Ok(None) }
+}
+
+/// The document; `None` where it is damaged. One that a later plimsoll wrote, by the header of its run, is not given up.
 fn parsed<T: DeserializeOwned>(
     text: &str,
-    from: &Connection,
-    run: i64,
+    header: impl FnOnce() -> Result<Option<String>, StoreError>,
     file: &Path,
 ) -> Result<Option<T>, StoreError> {
     match serde_json::from_str(text) {
         Ok(document) => Ok(Some(document)),
-        Err(e) if e.is_data() && header_text(from, run).is_some_and(|header| is_later(&header)) => {
+        Err(e) if e.is_data() && header()?.is_some_and(|header| is_later(&header)) => {
             Err(StoreError::document(file, &e))
         }
         Err(_) => Ok(None),
@@ -246,7 +312,7 @@ struct Header {
     note: Option<String>,
 }
 
-fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<(), StoreError> {
+fn save(from: &Reading, to: &mut Store, repaired: &mut Repaired) -> Result<(), StoreError> {
     let (measured, tags) = (measurements(from), tags(from));
     let mut highest = 0;
     for number in rows(from, "run") {
@@ -280,13 +346,13 @@ fn save(from: &Connection, to: &mut Store, repaired: &mut Repaired) -> Result<()
 }
 
 /// The rows of each run's measurements, in their order.
-fn measurements(from: &Connection) -> BTreeMap<i64, Vec<i64>> {
+fn measurements(from: &Reading) -> BTreeMap<i64, Vec<i64>> {
     let mut found: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
     let of = "SELECT run, position FROM measurement NOT INDEXED WHERE rowid = ?1";
     for row in rows(from, "measurement") {
         let place =
             from.prepare_cached(of).and_then(|mut s| s.query_row([row], |r| Ok((r.get(0)?, r.get(1)?))));
-        if let Ok((run, position)) = place {
+        if let Some((run, position)) = from.known(place) {
             found.entry(run).or_default().push((position, row));
         }
     }
@@ -297,35 +363,36 @@ fn measurements(from: &Connection) -> BTreeMap<i64, Vec<i64>> {
     found.into_iter().map(ordered).collect()
 }
 
-fn header_text(from: &Connection, number: i64) -> Option<String> {
+fn header_text(from: &Connection, number: i64) -> rusqlite::Result<String> {
     let select = "SELECT header FROM run NOT INDEXED WHERE rowid = ?1";
-    from.query_row(select, [number], |row| row.get(0)).ok()
+    from.query_row(select, [number], |row| row.get(0))
 }
 
-fn header(from: &Connection, number: i64, file: &Path) -> Result<Option<Header>, StoreError> {
-    let text = header_text(from, number);
-    let run = text.map_or(Ok(None), |text| parsed::<Run>(&text, from, number, file))?;
+fn header(from: &Reading, number: i64, file: &Path) -> Result<Option<Header>, StoreError> {
+    let Some(text) = from.known(header_text(from, number)) else { return Ok(None) };
+    let run = parsed::<Run>(&text, || Ok(Some(text.clone())), file)?;
     let Some(run) = run.filter(|run| uuid::Uuid::try_parse(&run.id).is_ok()) else { return Ok(None) };
     // A history of the first schema has neither origin nor note.
     let more = from.query_row("SELECT origin, note FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| {
         Ok((row.get(0)?, row.get(1)?))
     });
-    let (origin, note) = more.unwrap_or(("own".to_owned(), None));
+    let (origin, note) = from.known(more).unwrap_or(("own".to_owned(), None));
     let state = from.query_row("SELECT state FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| {
         row.get::<_, String>(0)
     });
-    let status = match state.as_deref() {
-        Ok("complete") => RunStatus::Complete,
+    let status = match from.known(state).as_deref() {
+        Some("complete") => RunStatus::Complete,
         _ => RunStatus::Partial,
     };
     Ok(Some(Header { run: Run { status, ..run }, origin, note }))
 }
 
-fn document(from: &Connection, row: i64, run: i64, file: &Path) -> Result<Option<Measurement>, StoreError> {
+fn document(from: &Reading, row: i64, run: i64, file: &Path) -> Result<Option<Measurement>, StoreError> {
     let select = "SELECT document FROM measurement NOT INDEXED WHERE rowid = ?1";
     let text: rusqlite::Result<String> =
         from.prepare_cached(select).and_then(|mut s| s.query_row([row], |row| row.get(0)));
-    text.ok().map_or(Ok(None), |text| parsed(&text, from, run, file))
+    let header = || Ok(from.known(header_text(from, run)));
+    from.known(text).map_or(Ok(None), |text| parsed(&text, header, file))
 }
 
 /// Origin, note and tags of a run.
@@ -345,11 +412,12 @@ fn told<'a>(header: &Header, tags: impl Iterator<Item = &'a String>, to: &mut St
 }
 
 /// Those floors that can be read: what is lost is measured again.
-fn floors(from: &Connection, to: &mut Store) -> Result<(), StoreError> {
+fn floors(from: &Reading, to: &mut Store) -> Result<(), StoreError> {
     for row in rows(from, "floor") {
         let text = from
             .query_row("SELECT document FROM floor WHERE rowid = ?1", [row], |row| row.get::<_, String>(0));
-        if let Some(floors) = text.ok().and_then(|text| serde_json::from_str::<Floors>(&text).ok()) {
+        let known = from.known(text);
+        if let Some(floors) = known.and_then(|text| serde_json::from_str::<Floors>(&text).ok()) {
             to.keep_floors(&floors)?;
         }
     }

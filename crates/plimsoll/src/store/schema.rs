@@ -194,8 +194,34 @@ pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens an existing file, or a copy of it, and makes sure that it is a history of a known version.
+/// Opens an existing file, or a copy of it, and makes sure that it is a history of a known version. Nothing is called damaged
+/// before all of its bytes could be read and it was opened a second time: SQLite calls some failed reads damage.
+///
+/// # Errors
+/// It is no history, newer, damaged, or the system refuses a call.
 pub(super) fn looked_at(opened: &Path, file: &Path, length: u64) -> Result<Connection, StoreError> {
+    match looked_at_once(opened, file, length) {
+        Err(StoreError::Damaged { .. }) => {
+            read_through(opened).map_err(|e| StoreError::not_readable(file, &e))?;
+            looked_at_once(opened, file, length)
+        }
+        looked => looked,
+    }
+}
+
+/// Reads every byte of the file and of its journals.
+fn read_through(file: &Path) -> std::io::Result<()> {
+    for suffix in ["", "-wal", "-journal"] {
+        match fs::File::open(beside(file, suffix)) {
+            Ok(mut open) => std::io::copy(&mut open, &mut std::io::sink()).map(drop)?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn looked_at_once(opened: &Path, file: &Path, length: u64) -> Result<Connection, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let connection = connect(opened).map_err(sqlite)?;
     // Until the file has proved to be a history, closing must not write a foreign journal into it.

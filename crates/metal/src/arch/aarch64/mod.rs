@@ -1,8 +1,9 @@
-//! AArch64: detection, the NEON and SVE kernels, and the chain of additions that shows the core clock.
+//! AArch64: detection, the NEON and SVE kernels, and the chains that show the core clock.
 
 #[macro_use]
 mod table;
 
+mod chain;
 mod gemm_neon;
 mod neon;
 mod stream_neon;
@@ -17,6 +18,8 @@ use crate::kernel::Kernel;
 use crate::lu::narrow::{Narrow, factor, substitute, subtract};
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
+
+pub(crate) use chain::{SCALAR, WOVEN};
 
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> [&'static [Kernel]; 2] {
@@ -54,6 +57,16 @@ pub(crate) fn prefetch<T>(place: *const T) {
 
 /// The counter of time is what `clock_gettime` reads here, at little more cost.
 pub(crate) const TICKS: Option<Ticks> = None;
+
+/// Whether the processor promises that the counter keeps one pace: there is no second one to compare with.
+pub(crate) fn has_steady_counter() -> bool {
+    false
+}
+
+/// The highest core clock that the processor names, in Hz: it names none.
+pub(crate) fn named_maximum_hz() -> Option<f64> {
+    None
+}
 
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
@@ -100,34 +113,5 @@ pub(crate) fn has(feature: Feature) -> bool {
         | Feature::Avx512Fp16
         | Feature::AmxInt8
         | Feature::AmxBf16 => false,
-    }
-}
-
-/// Additions in one turn of [`add_chain`]'s loop.
-pub(crate) const ADDS_PER_TURN: u64 = 64;
-
-/// The chain of dependent one-cycle additions, if this architecture has one.
-pub(crate) const ADD_CHAIN: Option<fn(u64)> = Some(add_chain);
-
-/// Runs `turns` × [`ADDS_PER_TURN`] integer additions, each waiting for the one before.
-fn add_chain(turns: u64) {
-    if turns == 0 {
-        return;
-    }
-    // SAFETY: baseline integer instructions on registers declared below; no memory or stack is touched.
-    unsafe {
-        asm!(
-            ".p2align 6",
-            "2:",
-            ".rept 64",
-            "add {sum}, {sum}, {step}",
-            ".endr",
-            "subs {turns}, {turns}, #1",
-            "b.ne 2b",
-            sum = inout(reg) 1_u64 => _,
-            step = in(reg) 3_u64,
-            turns = inout(reg) turns => _,
-            options(nomem, nostack),
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! x86-64: detection, the kernels of each instruction set, and the chain of additions that shows the core clock.
+//! x86-64: detection, the kernels of each instruction set, and the chains that show the core clock.
 
 #[macro_use]
 mod body;
@@ -6,6 +6,7 @@ mod body;
 mod amx;
 mod avx2;
 mod avx512;
+mod chain;
 mod gemm_avx2;
 mod gemm_avx512;
 mod lu;
@@ -16,7 +17,6 @@ mod stream_avx512;
 mod stream_sse2;
 mod stream_string;
 
-use core::arch::asm;
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
@@ -26,6 +26,7 @@ use crate::kernel::Kernel;
 use crate::lu::narrow::Narrow;
 use crate::ticks::Ticks;
 
+pub(crate) use chain::{SCALAR, WOVEN};
 pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
@@ -66,6 +67,22 @@ fn fence() {
     unsafe { core::arch::x86_64::_mm_lfence() }
 }
 
+/// Whether the processor promises that its counter keeps one pace: CPUID 8000_0007, EDX bit 8 (Intel 325383, AMD 24594).
+pub(crate) fn has_steady_counter() -> bool {
+    const LEAF: u32 = 0x8000_0007;
+    let highest = core::arch::x86_64::__cpuid(0x8000_0000).eax;
+    highest >= LEAF && core::arch::x86_64::__cpuid(LEAF).edx >> 8 & 1 == 1
+}
+
+/// The highest core clock that the processor names, in Hz: CPUID 0x16, EBX, in MHz (Intel 325383). `None` where it names
+/// none, as on AMD's and in most virtual machines.
+pub(crate) fn named_maximum_hz() -> Option<f64> {
+    const LEAF: u32 = 0x16;
+    let highest = core::arch::x86_64::__cpuid(0).eax;
+    let megahertz = (highest >= LEAF).then(|| core::arch::x86_64::__cpuid(LEAF).ebx & 0xffff);
+    megahertz.filter(|megahertz| *megahertz > 0).map(|megahertz| f64::from(megahertz) * 1e6)
+}
+
 /// Whether this processor, and the system beneath it, has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     let features: &[(&'static str, bool)] = match isa {
@@ -98,37 +115,5 @@ pub(crate) fn has(feature: Feature) -> bool {
         Feature::AmxInt8 => amx::int8(),
         Feature::AmxBf16 => amx::bf16(),
         Feature::DotProd | Feature::Fp16 | Feature::Bf16 | Feature::I8mm => false,
-    }
-}
-
-/// Additions in one turn of [`add_chain`]'s loop.
-pub(crate) const ADDS_PER_TURN: u64 = 64;
-
-/// The chain of dependent one-cycle additions, if this architecture has one.
-pub(crate) const ADD_CHAIN: Option<fn(u64)> = Some(add_chain);
-
-/// Runs `turns` × [`ADDS_PER_TURN`] integer additions, each waiting for the one before.
-///
-/// Register + register, because newer cores fold additions of immediates away in the renamer (Golden Cove does).
-/// The loop's own counter runs far ahead of the chain, so it costs no time.
-fn add_chain(turns: u64) {
-    if turns == 0 {
-        return;
-    }
-    // SAFETY: baseline integer instructions on registers declared below; no memory or stack is touched.
-    unsafe {
-        asm!(
-            ".p2align 6",
-            "2:",
-            ".rept 64",
-            "add {sum}, {step}",
-            ".endr",
-            "dec {turns}",
-            "jnz 2b",
-            sum = inout(reg) 1_u64 => _,
-            step = in(reg) 3_u64,
-            turns = inout(reg) turns => _,
-            options(nomem, nostack),
-        );
     }
 }

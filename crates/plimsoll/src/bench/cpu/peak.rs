@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use plimsoll_metal::clock::named_maximum_hz;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
@@ -21,8 +22,8 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
-use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::quantity::{Quantity, Unit};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
 use crate::warning::Warning;
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
@@ -121,6 +122,7 @@ impl Benchmark for Peak {
             cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
             siblings: siblings(cx.machine, &set),
             kinds: cx.machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(&set)).cloned().collect(),
+            fastest: None,
         }))
     }
 }
@@ -140,6 +142,24 @@ struct Running {
     siblings: Vec<CpuSet>,
     /// The kinds of core that the threads are on, where there are several on this machine.
     kinds: Vec<CoreKind>,
+    /// The highest clock of a sample, in Hz.
+    fastest: Option<f64>,
+}
+
+/// Share by which a core may run faster than the maximum that it names, by the uncertainty of both.
+const ABOVE_MAXIMUM: f64 = 1.02;
+
+/// A warning where a core seems to run faster than the maximum that it names.
+fn above_maximum(clock_hz: f64) -> Option<Warning> {
+    let maximum = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
+    let shown = |hz| Quantity::new(hz, Unit::Hertz);
+    let text = format!(
+        "the core clock is measured as {}, the processor names {} as its highest (CPUID 0x16): the hypervisor hides which \
+         processor it is, or additions take less than a cycle here",
+        shown(clock_hz),
+        shown(maximum)
+    );
+    Some(Warning::Other { code: "clock-above-maximum".to_owned(), text })
 }
 
 impl Running {
@@ -165,6 +185,10 @@ impl Running {
             if !clocks.is_empty() {
                 more.insert(kind_clock(&kind.name), clocks.iter().sum::<f64>() / clocks.len() as f64);
             }
+        }
+        more.extend(excluded_by(&outcome.causes()));
+        if let Some(share) = outcome.units_shared() {
+            more.insert(UNITS_SHARED.to_owned(), share);
         }
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
@@ -198,7 +222,7 @@ impl Running {
     fn why(&self, error: &SlicedError) -> String {
         match (&self.quota, error) {
             (Some(quota), SlicedError::AllDisturbed { cpu, slices }) => format!(
-                "CPU {cpu}: none of {slices} slices was undisturbed, as a cgroup quota allows {:.2} CPUs' worth of time: \
+                "CPU {cpu}: no slice of {slices} could be used, as a cgroup quota allows {:.2} CPUs' worth of time: \
                  raise it, or give a longer --sample-time",
                 quota.cpus()
             ),
@@ -219,6 +243,10 @@ pub fn kind_clock(kind: &str) -> String {
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";
 
+/// Name of a condition: the share of the probes of the clock beside which another thread used the vector units of the
+/// same core, from 0 to 1; of the processor where it is largest.
+const UNITS_SHARED: &str = "vector_units_shared";
+
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
     /// budget also where most of the time is stolen.
@@ -234,6 +262,7 @@ impl Prepared for Running {
         match outcome {
             Ok(outcome) => {
                 let mut sample = self.sample_of(&outcome);
+                self.fastest = self.fastest.into_iter().chain(outcome.clock_hz()).reduce(f64::max);
                 sample.conditions.more.extend(self.apart.as_mut().and_then(Apart::look));
                 Ok(sample)
             }
@@ -270,6 +299,7 @@ impl Prepared for Running {
         if !self.siblings.is_empty() {
             facts.warnings.push(smt(&self.siblings));
         }
+        facts.warnings.extend(self.fastest.and_then(above_maximum));
         if let Some(why) = self.sliced.clock_unknown() {
             facts.warnings.push(Warning::Other { code: "clock-unknown".to_owned(), text: why.to_string() });
         }

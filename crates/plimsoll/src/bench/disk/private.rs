@@ -27,17 +27,22 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// Makes the file, and removes both names again.
+/// Makes the file, and removes both names again. Its directory is entered in the registry, so that a later start removes what a
+/// kill leaves, also where nobody uses this directory again.
 ///
 /// # Errors
 /// See [`Refusal`].
-pub fn open(dir: &OwnedFd, flags: OFlags) -> Result<(OwnedFd, Option<LeftDirectory>), Refusal> {
+pub fn open(
+    dir: &OwnedFd,
+    flags: OFlags,
+    registry: Option<&Registry>,
+) -> Result<(OwnedFd, Option<LeftDirectory>), Refusal> {
     guarded(dir)?;
     remove_left(dir);
     // Another run's tidying can take the directory in the moment before it is locked.
     const ATTEMPTS: usize = 8;
     for _ in 0..ATTEMPTS {
-        match make(dir, flags) {
+        match make(dir, flags, registry) {
             Err(Refusal::Failed(Errno::NOENT)) => {}
             made => return made,
         }
@@ -48,17 +53,21 @@ pub fn open(dir: &OwnedFd, flags: OFlags) -> Result<(OwnedFd, Option<LeftDirecto
 const CHANGED: Refusal =
     Refusal::Planted("something else was put in the place of its private directory; name another --dir");
 
-fn make(dir: &OwnedFd, flags: OFlags) -> Result<(OwnedFd, Option<LeftDirectory>), Refusal> {
+fn make(
+    dir: &OwnedFd,
+    flags: OFlags,
+    registry: Option<&Registry>,
+) -> Result<(OwnedFd, Option<LeftDirectory>), Refusal> {
     let name = new_name(NAMELESS);
     let place = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).ok();
-    let mut held = Registry::here().zip(place.as_ref()).and_then(|(all, place)| all.enter(place, &name).ok());
+    let mut held = registry.zip(place.as_ref()).and_then(|(all, place)| all.enter(place, &name).ok());
     rustix::fs::mkdirat(dir, &name, Mode::RWXU)?;
     if let Some((held, place)) = held.as_mut().zip(place) {
         // What is entered as not yet made is removed only while it is empty.
         let _ = held.made(&place.join(&name));
     }
     let parent = dir.try_clone().map_err(|_| Errno::MFILE)?;
-    let mut left = LeftDirectory { parent, name, there: true, _held: held };
+    let mut left = LeftDirectory { parent, name, there: true, held };
     let own = enter(dir, &left.name)?;
     // Held until the file is open and the names are gone.
     rustix::fs::flock(&own, FlockOperation::NonBlockingLockExclusive).ok();
@@ -145,7 +154,7 @@ pub struct LeftDirectory {
     name: String,
     there: bool,
     /// Its entry, by which a later start removes it after a kill.
-    _held: Option<Held>,
+    held: Option<Held>,
 }
 
 impl LeftDirectory {
@@ -159,6 +168,10 @@ impl Drop for LeftDirectory {
     fn drop(&mut self) {
         if self.there {
             self.remove();
+        }
+        if self.there {
+            // Its entry stays, for a later start.
+            std::mem::forget(self.held.take());
         }
     }
 }
@@ -197,7 +210,10 @@ mod tests {
     #[test]
     fn neither_name_is_left() {
         let (dir, opened) = directory();
-        let (file, left) = open(&opened, OFlags::empty()).expect("create");
+        let registry = Registry::at(&dir.path().join("scratch"));
+        let (file, left) = open(&opened, OFlags::empty(), Some(&registry)).expect("create");
+        assert_eq!(names(&dir.path().join("scratch")), 0);
+        std::fs::remove_dir(dir.path().join("scratch")).expect("remove");
         assert!(left.is_none());
         assert_eq!(names(dir.path()), 0);
         let stat = rustix::fs::fstat(&file).expect("stat");
@@ -211,7 +227,7 @@ mod tests {
         let own = dir.path().join("plimsoll-left");
         std::fs::create_dir(&own).expect("create");
         std::fs::write(own.join(".nfs0001"), "as NFS leaves it").expect("write");
-        let mut left = LeftDirectory { parent, name: "plimsoll-left".to_owned(), there: true, _held: None };
+        let mut left = LeftDirectory { parent, name: "plimsoll-left".to_owned(), there: true, held: None };
         left.remove();
         assert_eq!(names(dir.path()), 1);
         std::fs::remove_file(own.join(".nfs0001")).expect("remove");
@@ -263,10 +279,10 @@ mod tests {
     fn where_everybody_may_rename_it_is_refused_and_with_the_sticky_bit_it_is_not() {
         let (dir, opened) = directory();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).expect("chmod");
-        let refused = open(&opened, OFlags::empty()).map(|_| ()).expect_err("not sticky");
+        let refused = open(&opened, OFlags::empty(), None).map(|_| ()).expect_err("not sticky");
         assert!(matches!(refused, Refusal::Planted(why) if why.contains("chmod +t")));
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o1777)).expect("chmod");
-        assert!(open(&opened, OFlags::empty()).is_ok());
+        assert!(open(&opened, OFlags::empty(), None).is_ok());
         assert_eq!(names(dir.path()), 0);
     }
 
@@ -303,7 +319,7 @@ mod tests {
         });
         let (mut made, mut refused) = (0, 0);
         for _ in 0..2000 {
-            match open(&opened, OFlags::empty()) {
+            match open(&opened, OFlags::empty(), None) {
                 Ok((file, _)) => {
                     File::from(file).write_all_at(b"overwritten", 0).expect("write");
                     made += 1;

@@ -256,8 +256,8 @@ pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     let name = path(&target.device);
     match (case.benchmark(), case.word("op").unwrap_or_default(), &target.consent) {
         ("disk.io", "read", _) | ("disk.io", "write" | "mixed" | "trim", Some(_)) => Ok(()),
-        ("disk.io", "write" | "mixed" | "trim", None) => Err(CannotMeasure::refused(format!(
-            "it would destroy what is on {name}, which is only read unless --destroy-data-on={name}:SERIAL is given"
+        ("disk.io", op @ ("write" | "mixed" | "trim"), None) => Err(CannotMeasure::refused(format!(
+            "{op} would destroy the data on {name}; to allow that, give --destroy-data-on={name}:SERIAL"
         ))),
         (benchmark, ..) => Err(CannotMeasure::not_here(format!(
             "{} works on a file, and --target {name} has no file system; use --dir",

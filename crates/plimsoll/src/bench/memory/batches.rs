@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
 use plimsoll_metal::buffer::Resident;
-use plimsoll_metal::clock::{CoreClock, thread_cpu_time, timer_overhead};
+use plimsoll_metal::clock::{CoreClock, ProbeWork, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
@@ -199,7 +199,7 @@ impl Batches {
             let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = site::within(site::node(case), || Region::new(shape))?;
             let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-            Ok(Field { region, clock: CoreClock::calibrate().ok() })
+            Ok(Field { region, clock: CoreClock::calibrate(ProbeWork::SCALAR).ok() })
         });
         let fields: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
         let fields = fields?;

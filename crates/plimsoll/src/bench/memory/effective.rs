@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{Chase, LINE, Shape};
+use plimsoll_metal::clock::thread_cpu_time;
 
 use crate::bench::place;
 use crate::machine::{EffectiveCache, Machine};
@@ -24,8 +25,11 @@ const PART_OF_MEMORY: u64 = 8;
 const AREAS: [u64; 2] = [8 << 20, 512 << 20];
 /// How long loads are timed in each.
 const EACH: Duration = Duration::from_millis(20);
-/// How long all of it may take; an area is left out that would take it beyond.
+/// How much CPU time all of it may take; an area is left out that would take it beyond. Time in which other programs have the
+/// CPU is bounded apart.
 const ALL: Duration = Duration::from_secs(1);
+/// How long all of it may take.
+const LONGEST: Duration = Duration::from_secs(3);
 /// How often more than the shortest a load takes in the largest area, for there to be two levels at all.
 const TWO_LEVELS: f64 = 1.5;
 /// Memory that is set up more slowly than that, in bytes per second, was held up by other work.
@@ -75,20 +79,21 @@ fn sharers(machine: &Machine, cpu: usize) -> u64 {
 
 /// The time of a load in each area, and the bytes per second that setting one up reached.
 fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
-    let begun = Instant::now();
+    let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
     let (mut steps, mut rate) = (Vec::new(), None::<f64>);
     let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
     for bytes in areas.take_while(|bytes| *bytes <= largest) {
-        let start = Instant::now();
+        let before = thread_cpu_time();
         let Some(step) = one(bytes) else { break };
         steps.push(step);
-        let took = start.elapsed();
+        let took = thread_cpu_time().saturating_sub(before);
         let setting_up = took.saturating_sub(EACH).as_secs_f64();
         // The quickest: what interrupts one only makes it slower.
         let this = (setting_up > 0.0).then(|| PASSES * bytes as f64 / setting_up);
         rate = this.into_iter().chain(rate).reduce(f64::max);
         // The next one has twice as much.
-        if begun.elapsed() + took * 2 > ALL {
+        let used = thread_cpu_time().saturating_sub(on_cpu);
+        if used + took * 2 > ALL || begun.elapsed() > LONGEST {
             break;
         }
     }
@@ -110,8 +115,8 @@ fn one(bytes: u64) -> Option<Step> {
         node: None,
     };
     let mut chase = Chase::new(shape).ok()?;
-    let (begun, mut times) = (Instant::now(), Vec::new());
-    while begun.elapsed() < EACH {
+    let (begun, mut times) = (thread_cpu_time(), Vec::new());
+    while thread_cpu_time().saturating_sub(begun) < EACH {
         let start = Instant::now();
         chase.walk(STEPS);
         times.push(start.elapsed().as_secs_f64() / STEPS as f64);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
-use plimsoll_metal::clock::{CoreClock, thread_cpu_time};
+use plimsoll_metal::clock::{CoreClock, ProbeWork, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
@@ -131,7 +131,7 @@ impl Fields {
             let seed = shape.seed.wrapping_add(member.index as u64);
             site::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            let clock = CoreClock::calibrate().ok();
+            let clock = CoreClock::calibrate(ProbeWork::SCALAR).ok();
             Ok(Tally { seed, checksum, sum: 0, wrong: 0, passes: 0, clock })
         });
         let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use plimsoll_metal::stream::Arrays;
 
+use crate::stats::median;
+
 use super::window::{Span, Window};
 
 /// Parts of a pass.
@@ -13,6 +15,11 @@ pub(super) const PASS: u64 = Arrays::PASS;
 
 /// Share of a lap that a thread may be off its CPU: above it there was more than an interrupt.
 pub(super) const OFF_CPU: f64 = 0.02;
+
+/// A lap that takes so many times the usual time for its work was slowed by somebody else.
+const SLOW: f64 = 1.25;
+/// Of fewer laps nothing is said.
+const FEW: usize = 8;
 
 /// How much is done, and how much of it from one common start to the next; in parts of a pass, of which a whole one has
 /// [`PASS`].
@@ -53,6 +60,8 @@ pub(super) struct Counted {
     pub(super) seconds: f64,
     /// Share of the time in laps that do not count.
     pub(super) set_aside: f64,
+    /// Share of the counted work in laps that were slower than usual by a quarter, although every thread kept its CPU.
+    pub(super) slow: f64,
 }
 
 impl Schedule {
@@ -103,11 +112,13 @@ impl Round {
     pub(super) fn counted(&self, tolerated: f64) -> Counted {
         let least = self.laps.iter().map(|lap| lap.off_cpu).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
-        let mut counted = Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0 };
-        for lap in self.laps.iter().filter(|lap| lap.off_cpu <= bound) {
+        let mut counted = Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0, slow: 0.0 };
+        let laps: Vec<&Lap> = self.laps.iter().filter(|lap| lap.off_cpu <= bound).collect();
+        for lap in &laps {
             counted.passes += lap.passes();
             counted.seconds += lap.seconds;
         }
+        counted.slow = slow(&laps);
         let all = self.seconds();
         if all > 0.0 {
             counted.set_aside = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
@@ -116,7 +127,23 @@ impl Round {
     }
 }
 
+/// The share of the work that was done in laps slower than usual by [`SLOW`]; nothing of a few laps.
+fn slow(laps: &[&Lap]) -> f64 {
+    let all: u64 = laps.iter().map(|lap| lap.parts).sum();
+    let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
+    if laps.len() < FEW {
+        return 0.0;
+    }
+    let slow = laps.iter().filter(|lap| lap.pace() > usual * SLOW).map(|lap| lap.parts).sum::<u64>();
+    slow as f64 / all.max(1) as f64
+}
+
 impl Lap {
+    /// Seconds for a pass, at this lap's rate.
+    fn pace(&self) -> f64 {
+        self.seconds / self.passes()
+    }
+
     /// Passes over the whole arrays.
     pub(super) fn passes(&self) -> f64 {
         self.parts as f64 / PASS as f64
@@ -209,11 +236,33 @@ mod tests {
         let counted = round(&laps).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (3.0, 4.0));
         assert!((counted.set_aside - 0.5).abs() < 1e-12);
-        assert_eq!(round(&laps).counted(1.0), Counted { passes: 4.0, seconds: 8.0, set_aside: 0.0 });
+        assert_eq!(
+            round(&laps).counted(1.0),
+            Counted { passes: 4.0, seconds: 8.0, set_aside: 0.0, slow: 0.0 }
+        );
         let counted = round(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)]).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
         assert!((counted.set_aside - 0.8).abs() < 1e-12);
-        assert_eq!(round(&[]).counted(0.02), Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0 });
+        assert_eq!(
+            round(&[]).counted(0.02),
+            Counted { passes: 0.0, seconds: 0.0, set_aside: 0.0, slow: 0.0 }
+        );
+    }
+
+    #[test]
+    fn laps_that_others_slowed_are_told_where_no_thread_left_its_cpu() {
+        let laps = |slow: usize| {
+            let mut laps = vec![lap(1, 1.0, 0.0); 10 - slow];
+            laps.extend(vec![lap(1, 1.6, 0.0); slow]);
+            laps.push(lap(1, 9.0, 0.9));
+            Round { laps, clock_hz: None }.counted(0.02).slow
+        };
+        assert_eq!(laps(0), 0.0);
+        assert!((laps(2) - 0.2).abs() < 1e-9);
+        assert_eq!(
+            Round { laps: vec![lap(1, 1.0, 0.0), lap(1, 2.0, 0.0)], clock_hz: None }.counted(0.02).slow,
+            0.0
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
 use crate::warning::Warning;
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
@@ -319,7 +319,7 @@ impl Prepared for Chasing {
             conditions: Conditions {
                 clock_hz,
                 set_aside: Some(outcome.set_aside()),
-                more: cycles.into_iter().chain([loads]).collect(),
+                more: cycles.into_iter().chain([loads]).chain(excluded_by(&outcome.causes())).collect(),
                 ..Conditions::default()
             },
             ..Sample::default()

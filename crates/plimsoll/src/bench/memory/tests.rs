@@ -143,7 +143,7 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                 .caches
                 .iter_mut()
                 .for_each(|c| c.size_bytes = c.size_bytes.map(|b| b.max(cache * u64::from(c.level == 3))));
-            for benchmark in [&Bandwidth as &dyn Benchmark, &Latency, &Block] {
+            for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
                 for Candidate { case, feasible } in benchmark.cases(&machine, &group)? {
                     let bytes = case.number("size").unwrap() * case.threads() as u64;
                     assert!(

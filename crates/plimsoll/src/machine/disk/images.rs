@@ -4,7 +4,6 @@
 //! now, the text may be relative to some directory, or be of another root. So a file is taken for the one where its path leads
 //! to it, and also where it has a superblock at the place of the mounted one, or where nothing can be said against it.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::machine::mounts::{DeviceNumber, Mount};
@@ -66,12 +65,15 @@ impl Images {
             let offset = offset.unwrap_or(0);
             let superblock = source.and_then(|source| superblock(root, &source, offset));
             let whole = superblock.is_some_and(|block| others(&block) == Some(0));
-            mounted.push(Image { system: mount.device, said, offset, whole });
+            // One may be mounted in several namespaces, not all of which see the file.
+            match mounted.iter_mut().find(|known| known.system == mount.device) {
+                Some(known) => known.whole |= whole,
+                None => mounted.push(Image { system: mount.device, said, offset, whole }),
+            }
         }
-        let systems: HashSet<DeviceNumber> = mounted.iter().map(|image| image.system).collect();
         let listed = root.names(ALL).unwrap_or_default();
         let listed = listed.iter().filter(|name| name.starts_with(NO_DEVICE)).count();
-        Images { unseen: listed.saturating_sub(systems.len()), mounted }
+        Images { unseen: listed.saturating_sub(mounted.len()), mounted }
     }
 
     /// How a file that is no mount's source by its path may be in use by one all the same, as the end of a sentence; `path`

@@ -243,8 +243,8 @@ fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(
     ways.find_map(|path| Thing::at(root, &path).map(|thing| (path, thing)))
 }
 
-/// Devices and files that the kernel itself has in use for others: compressed memory writes back to them, and storage
-/// targets (configfs) export them.
+/// Devices and files that the kernel itself has in use for others: compressed memory writes back to them, storage targets
+/// (configfs) and the RNBD server (Documentation/ABI/testing/sysfs-class-rnbd-server) export them, pstore keeps messages there.
 fn others(root: &Root) -> Vec<Other> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, said: String| {
@@ -276,6 +276,17 @@ fn others(root: &Root) -> Vec<Other> {
         for unit in below(&function) {
             add(unit.join("file"), None, "is exported by the USB gadget".to_owned());
         }
+    }
+    add(
+        "sys/module/pstore_blk/parameters/blkdev".into(),
+        None,
+        "is where pstore keeps kernel messages".to_owned(),
+    );
+    for exported in below(Path::new("sys/class/rnbd-server/ctl/devices")) {
+        // The server opens it without a claim.
+        let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
+        let said = "is exported by the RNBD server".to_owned();
+        found.extend(number.map(|number| Other { thing: Thing::Block(number), by: None, said }));
     }
     found
 }

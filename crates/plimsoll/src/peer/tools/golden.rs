@@ -40,12 +40,17 @@ const RECORDINGS: &[Recording] = recordings![
     "xlinpack", "xlinpack-published-2.txt", "cpu.linpack/n=13460/threads=24", 165.0621e9 * (2.0 / 3.0 * 13460.0 + 1.5) / (2.0 / 3.0 * 13460.0 + 2.0);
     "sysbench", "sysbench-1.0.20-cpu-1.txt", "cpu.peak/op=div/type=f64/threads=1", 1955.31 * 117_526.0;
     "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
+    "java", "java-17-cpu-fma.txt", "cpu.peak/op=fma/type=f64/isa=avx512/threads=2/work=1000000000/scaling=strong", 1.777139712e9 / 0.337490644;
+    "java", "java-17-disk-read.txt", "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct", 566.0 * MIB / 0.301522898;
+    "java", "java-17-tcp.txt", "network.tcp/message=64K/streams=2/direction=up", 4.244657272e9 / 0.305652728;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 80000000.0 * 16.0 / 0.022752;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 80000000.0 * 24.0 / 0.039182;
     "stream", "stream-5.10-serial.txt", "memory.bandwidth/op=triad/size=480M/threads=1", 20_000_000.0 * 24.0 / 0.029846;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=read/size=32M/threads=2", 129_890_454_437.873_12;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=write/size=1M/threads=1", 121419314332.51213;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.latency/size=16M", 2.398_185_481_808_600_6e-8;
+    "pmbw", "pmbw-0.6.3-stats.txt", "memory.block/op=read/pattern=sequential/block=1K/size=16M/threads=2", 129_890_454_437.873_12;
+    "pmbw", "pmbw-0.6.3-stats.txt", "memory.block/op=read-write/pattern=random/block=1/size=16M/threads=1", 2.398_185_481_808_600_6e-8;
     "bw_mem", "lmbench-3.0-a9-bw_mem-frd.txt", "memory.bandwidth/op=read/size=128M/threads=1", 8967.78e6;
     "bw_mem", "lmbench-3.0-a9-bw_mem-fcp-2.txt", "memory.bandwidth/op=copy/size=128M/threads=2", 2.0 * 3147.10e6;
     "lat_mem_rd", "lmbench-3.0-a9-lat_mem_rd-random-16m.txt", "memory.latency/size=16M/pages=thp", 410.907e-9;
@@ -66,6 +71,8 @@ const RECORDINGS: &[Recording] = recordings![
     "iozone", "iozone-3.489-i3.txt", "disk.io/op=read/pattern=backward/block=64K/depth=1/threads=1/engine=psync/cache=direct", 344_232.0 / 64.0;
     "iozone", "iozone-3.489-i4.txt", "disk.io/op=write/pattern=same/block=64K/depth=1/threads=1/engine=psync/cache=direct", 1_051_862.0 / 64.0;
     "iozone", "iozone-3.489-i5.txt", "disk.io/op=read/pattern=strided/block=64K/depth=1/threads=1/engine=psync/cache=direct", 339_437.0 / 64.0;
+    "iozone", "iozone-3.489-i0-i6-i7.txt", "disk.io/op=write/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=buffered", 127_952.0 / 64.0;
+    "iozone", "iozone-3.489-i0-i6-i7.txt", "disk.io/op=read/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=buffered", 14_820_161.0 / 64.0;
     "iozone", "iozone-3.489-two-processes.txt", "disk.io/op=read/pattern=sequential/block=4K/depth=1/threads=2/engine=psync/cache=direct", 77_886.72 / 4.0;
     "ioping", "ioping-1.3-random-4k.txt", "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync/cache=direct", 102_911e-9;
     "ioping", "ioping-1.3-linear-64k.txt", "disk.io/op=read/pattern=sequential/block=64K/depth=1/threads=1/engine=psync/cache=direct", 108_944e-9;

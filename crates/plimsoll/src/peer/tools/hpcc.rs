@@ -112,6 +112,10 @@ impl Peer for Hpcc {
             .split_once("Begin of SingleSTREAM section")
             .ok_or("its output has no 'Begin of SingleSTREAM section'")?;
         let mut reading = stream::Row::of(section, &kernel, used, 1e9)?.best()?;
+        reading.achieved.insert(
+            "part".to_owned(),
+            format!("STREAM {} on one process", case.word("op").unwrap_or_default()),
+        );
         reading.achieved.insert("elements".to_owned(), used.to_string());
         if (used / wanted - 1.0).abs() > 0.01 {
             reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));

@@ -8,6 +8,7 @@ mod ioping;
 mod iozone;
 mod iperf;
 mod iperf3;
+mod java;
 mod lat_mem_rd;
 mod likwid;
 mod mbw;
@@ -48,6 +49,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &netperf::Netperf,
     &sockperf::Sockperf,
     &ping::Ping,
+    &java::Java,
     &osu::LATENCY,
     &osu::BANDWIDTH,
     &osu::ALLREDUCE,

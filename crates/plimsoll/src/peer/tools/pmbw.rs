@@ -15,27 +15,68 @@ pub(super) struct Pmbw;
 /// Where it writes its results.
 const ANSWER: &str = "stats.txt";
 
-/// Its kernel of the same operation.
-fn kernel(case: &Case, machine: &Machine) -> Option<&'static str> {
-    let wide = machine.cpu.has("avx");
-    match (case.benchmark(), case.word("op")) {
-        ("memory.bandwidth", Some("read")) if wide => Some("ScanRead256PtrUnrollLoop"),
-        ("memory.bandwidth", Some("read")) => Some("ScanRead128PtrUnrollLoop"),
-        ("memory.bandwidth", Some("write")) if wide => Some("ScanWrite256PtrUnrollLoop"),
-        ("memory.bandwidth", Some("write")) => Some("ScanWrite128PtrUnrollLoop"),
-        ("memory.latency", _) if case.number("chases").unwrap_or(1) == 1 => Some("PermRead64UnrollLoop"),
-        _ => None,
+/// Blocks up to this size are single accesses of ours, and have a latency.
+const SMALL: u64 = 8;
+
+/// What its kernel does.
+#[derive(Clone, Copy, PartialEq)]
+enum Walk {
+    Read,
+    Write,
+    Random,
+}
+
+impl Walk {
+    /// That of the case. It has no copies: beside those stand its reads.
+    fn of(case: &Case) -> Option<Self> {
+        match (case.benchmark(), case.word("op"), case.word("pattern")) {
+            ("memory.bandwidth", Some("read"), _) => Some(Self::Read),
+            ("memory.bandwidth", Some("write"), _) => Some(Self::Write),
+            ("memory.latency", ..) if case.number("chases").unwrap_or(1) == 1 => Some(Self::Random),
+            ("memory.block", _, Some("random")) => Some(Self::Random),
+            ("memory.block", Some("write"), _) => Some(Self::Write),
+            ("memory.block", ..) => Some(Self::Read),
+            _ => None,
+        }
+    }
+
+    /// What the names of its kernels begin with: a case alone does not tell how wide they are.
+    fn lead(self) -> &'static str {
+        match self {
+            Self::Read => "ScanRead",
+            Self::Write => "ScanWrite",
+            Self::Random => "PermRead",
+        }
+    }
+
+    /// How it differs from blocks.
+    fn beside_blocks(self) -> &'static str {
+        match self {
+            Self::Read => {
+                "it copies nothing and knows no blocks: scans that read an area as large, 16 or 32 bytes a load"
+            }
+            Self::Write => "it knows no blocks: scans that write an area as large, 16 or 32 bytes a store",
+            Self::Random => {
+                "it knows no blocks: a walk over every 8 bytes of an area as large, each waits for the one before"
+            }
+        }
+    }
+
+    fn kernel(self, machine: &Machine) -> &'static str {
+        match (self, machine.cpu.has("avx")) {
+            (Self::Read, true) => "ScanRead256PtrUnrollLoop",
+            (Self::Read, false) => "ScanRead128PtrUnrollLoop",
+            (Self::Write, true) => "ScanWrite256PtrUnrollLoop",
+            (Self::Write, false) => "ScanWrite128PtrUnrollLoop",
+            (Self::Random, _) => "PermRead64UnrollLoop",
+        }
     }
 }
 
-/// The kernel of a figure that was read: a case alone does not tell how wide it is.
-fn operation(case: &Case) -> Option<&'static str> {
-    match (case.benchmark(), case.word("op")) {
-        ("memory.bandwidth", Some("read")) => Some("ScanRead"),
-        ("memory.bandwidth", Some("write")) => Some("ScanWrite"),
-        ("memory.latency", _) => Some("PermRead"),
-        _ => None,
-    }
+/// Whether its time of an access is compared, and not its bytes a second.
+fn is_time(case: &Case) -> bool {
+    let small = case.number("block").is_some_and(|block| block <= SMALL);
+    case.benchmark() == "memory.latency" || case.benchmark() == "memory.block" && small
 }
 
 /// Bytes of all threads.
@@ -68,14 +109,18 @@ impl Peer for Pmbw {
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
-        matches!(case.benchmark(), "memory.bandwidth" | "memory.latency")
+        matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
             .then_some("it has scans that read or write, and one walk at a time")
     }
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        kernel(case, machine)?;
+        let walk = Walk::of(case)?;
         let beyond = area(case)? > last_level_bytes(machine).unwrap_or(u64::MAX);
         let (metric, definition, note) = match case.word("op") {
+            _ if case.benchmark() == "memory.block" => {
+                let metric = if is_time(case) { "latency" } else { "throughput" };
+                (metric, Match::Related, walk.beside_blocks())
+            }
             Some("read") => ("program", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
             Some(_) if beyond => ("program", Match::Related, "its stores do not go past the caches"),
             Some(_) => ("program", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
@@ -85,7 +130,7 @@ impl Peer for Pmbw {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
+        let kernel = Walk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
         let area = nearest(area(ask.case).ok_or("the case has no size")?).to_string();
         let threads = ask.case.threads().to_string();
         let arguments = ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &area];
@@ -101,7 +146,7 @@ impl Peer for Pmbw {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let operation = operation(case).ok_or("it has no such kernel")?;
+        let operation = Walk::of(case).ok_or("it has no such kernel")?.lead();
         let wanted = area(case).unwrap_or(0);
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
@@ -115,12 +160,11 @@ impl Peer for Pmbw {
         // The areas of its table are a quarter apart at most; what is further off is another measurement.
         let result = ours.min_by_key(distance).filter(|r| distance(r) <= wanted.max(1024) / 4);
         let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
-        let (key, work) = match case.benchmark() {
-            "memory.latency" => ("rate", "testaccess"),
-            _ => ("bandwidth", "testvol"),
-        };
-        let account = Account::of(number(&result, work)?, Seconds::of(number(&result, "time")?));
-        let mut reading = Reading::of(number(&result, key)?, account)?;
+        let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
+        // Its time of an access is divided by all threads.
+        let each = if is_time(case) { number(&result, "nthreads")?.max(1.0) } else { 1.0 };
+        let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
+        let mut reading = Reading::of(number(&result, key)? * each, account)?;
         let used = number(&result, "areasize")?;
         reading.achieved.insert("size".to_owned(), used.to_string());
         reading.achieved.insert("threads".to_owned(), number(&result, "nthreads")?.to_string());

@@ -81,7 +81,7 @@ fn requirement(one: &Holds) -> Markup {
 fn table(rows: &[&Compared]) -> Markup {
     html! {
         div.wide { table {
-            thead { tr { th { "case" } th.n { "A" } th.n { "B" } th.n { "difference" } th.n { "95 % interval" } th.n { "real from" } th { "verdict" } } }
+            thead { tr { th { "case" } th.n { "A" } th.n { "B" } th.n { "difference" } th.n { "95 % interval" } th.n { "min. detectable" } th { "verdict" } } }
             tbody { @for row in rows { (line(row)) } }
         } }
     }

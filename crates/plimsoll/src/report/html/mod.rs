@@ -19,7 +19,6 @@ mod single;
 mod tests;
 
 pub use compare::comparison;
-pub use reports::titles;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -107,6 +106,16 @@ fn published(run: &Run) -> Vec<Reference> {
         all.filter_map(|(metric, report)| mark(m, &metric.name, report)).collect()
     };
     run.measurements.iter().flat_map(of).collect()
+}
+
+/// The titles of the charts that the page has of the report that a run replays, and of those of all reports together.
+#[cfg(test)]
+pub(super) fn titles_of_figures(run: &Run) -> [Vec<String>; 2] {
+    let replay = reports::of(run).unwrap();
+    let titles =
+        |charts: &mut dyn Iterator<Item = &data::Chart>| charts.map(|chart| chart.title.clone()).collect();
+    let together = reports::together(std::slice::from_ref(run));
+    [titles(&mut replay.parts.iter().flat_map(|part| &part.charts)), titles(&mut together.iter())]
 }
 
 /// Apache ECharts 6.1.0, unchanged (`vendor/`, with its licence and notices).

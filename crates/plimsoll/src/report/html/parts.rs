@@ -13,11 +13,12 @@ use crate::report::row::Row;
 use crate::sample::WAITED;
 use crate::stats::Verdict;
 use crate::store::Counts;
+use crate::warning::CAUSES;
 
 /// Findings that stand open; the others wait behind a click.
 const OPEN_FINDINGS: usize = 4;
 
-/// A share of lost time from which a case counts as disturbed.
+/// A share of lost time from which a machine is not quiet.
 const DISTURBED: f64 = 0.05;
 
 /// What machine, which run, was it quiet, do the tools agree.
@@ -69,7 +70,7 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
             ("stolen by the host", c.steal),
             ("throttled by a quota", c.throttled),
             ("waiting for a CPU", c.more.get(WAITED).copied()),
-            ("in interrupted slices", c.set_aside),
+            ("excluded", c.set_aside),
         ]
         .into_iter()
         .filter_map(move |(what, share)| Some(Loss { what, share: share?, case: m }))
@@ -78,8 +79,8 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
 }
 
 fn quiet(run: &Run) -> Markup {
-    let disturbed =
-        run.measurements.iter().filter(|m| m.warnings.iter().any(|w| w.code == "disturbed")).count();
+    let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
+    let disturbed = run.measurements.iter().filter(lost).count();
     let worst = worst(run);
     let told = worst
         .as_ref()
@@ -88,7 +89,7 @@ fn quiet(run: &Run) -> Markup {
         (None, _) => ("unknown", "not known whether quiet".to_owned()),
         (Some(l), 0) if l.share < DISTURBED => ("good", "quiet".to_owned()),
         (Some(_), n) => {
-            ("poor", format!("not quiet: {} of {} cases disturbed", n.max(1), run.measurements.len()))
+            ("poor", format!("not quiet: {} of {} cases lost time", n.max(1), run.measurements.len()))
         }
     };
     html! { div.verdict.(class) { span.word { "Machine: " (word) } @if let Some(told) = told { span.why { (told) } } } }
@@ -244,7 +245,7 @@ pub(super) fn conditions(measurement: &Measurement) -> String {
     said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
     let shares = [
         ("steal", c.steal),
-        ("set aside", c.set_aside),
+        ("excluded", c.set_aside),
         ("throttled", c.throttled),
         ("waited", c.more.get(WAITED).copied()),
     ];

@@ -4,13 +4,21 @@
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Scale, Series};
 use crate::bench::Better;
+use crate::case::Case;
 use crate::cluster::between::EACH;
 use crate::document::Run;
+use crate::label::label;
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
 use crate::stats::{Seed, Timed, segments};
 
 /// Samples from which a series is drawn.
 const LEAST_SERIES: usize = 30;
+
+/// Most distributions in one picture.
+const MOST_DISTRIBUTIONS: usize = 8;
+
+/// Parameters that a name has even where all share them: it would not read as a name without.
+const WORDS: &[&str] = &["op", "pattern", "protocol"];
 
 /// Most points of a distribution that are drawn.
 const MOST_STEPS: usize = 200;
@@ -25,7 +33,7 @@ pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measuremen
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
     let all = believed(run, subsystem);
     let mut charts: Vec<Chart> = Vec::new();
-    charts.extend(distribution(&all));
+    charts.extend(distributions(&all));
     for (measurement, metric) in &all {
         charts.extend(curve(measurement, metric));
         charts.extend(heat(run, measurement, metric));
@@ -67,23 +75,56 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     })
 }
 
-/// The share of operations that took at most so long, all cases of the subsystem in one picture.
-fn distribution(all: &[(&Measurement, &MetricResult)]) -> Option<Chart> {
-    let with_times = all.iter().filter_map(|(measurement, _)| {
-        let metric = measurement.metrics.iter().find(|m| m.histogram.is_some())?;
-        Some(Series::new(name(measurement), Role::Own, steps(metric.histogram.as_ref()?)))
+/// The share of operations that took at most so long: all cases of the subsystem in one picture, or where those are many a
+/// picture for each size of an operation.
+fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
+    type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
+    let timed = all.iter().filter_map(|(measurement, _)| {
+        let histogram = measurement.metrics.iter().find_map(|m| m.histogram.as_deref())?;
+        Some((*measurement, histogram))
     });
-    let series: Vec<Series> = with_times.collect();
-    (!series.is_empty()).then(|| Chart {
-        id: String::new(),
-        title: "Latency of single operations".to_owned(),
-        note: "the share of operations that took at most so long; to the left is better".to_owned(),
-        kind: Kind::Lines,
-        x: Axis::log("latency", "s"),
-        y: Axis::linear("share of operations", "%"),
-        series,
-        bands: Vec::new(),
-    })
+    let timed: Vec<Timed<'_>> = timed.collect();
+    let apart = timed.len() > MOST_DISTRIBUTIONS;
+    let size = |m: &Measurement| {
+        let size = ["block", "message"].into_iter().find_map(|key| m.case.get(key));
+        size.filter(|_| apart).map(ToString::to_string).unwrap_or_default()
+    };
+    let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
+    for one in timed {
+        match groups.iter_mut().find(|(known, _)| *known == size(one.0)) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((size(one.0), vec![one])),
+        }
+    }
+    let chart = |(size, group): (String, Vec<Timed<'_>>)| {
+        let names = told_apart(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
+        let series =
+            names.into_iter().zip(&group).map(|(name, (_, all))| Series::new(name, Role::Own, steps(all)));
+        let of = if size.is_empty() { String::new() } else { format!(" · {size}") };
+        Chart {
+            id: String::new(),
+            title: format!("Latency of single operations{of}"),
+            note: "the share of operations that took at most so long; to the left is better".to_owned(),
+            kind: Kind::Lines,
+            x: Axis::log("latency", "s"),
+            y: Axis::linear("share of operations", "%"),
+            series: series.collect(),
+            bands: Vec::new(),
+        }
+    };
+    groups.into_iter().map(chart).collect()
+}
+
+/// The names of cases, without the parameters that all of them share; whole where the rest does not tell them apart.
+fn told_apart(cases: &[&Case]) -> Vec<String> {
+    let short = |case: &Case| {
+        let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
+        let kept = case.params().iter().filter(|(key, _)| WORDS.contains(key) || differs(key));
+        label(&kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone())))
+    };
+    let names: Vec<String> = cases.iter().map(|case| short(case)).collect();
+    let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+    if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
 
 /// The cumulative distribution in few steps: those where the share has grown.

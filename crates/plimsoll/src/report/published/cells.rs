@@ -207,11 +207,14 @@ fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: 
         return Today::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
-    // A tool may be compared with another benchmark of the same part, as STREAM is with `memory.bandwidth`.
-    let of: Vec<&str> = if figure.operation.is_empty() {
-        Vec::new()
-    } else {
-        points.iter().map(|m| m.case.benchmark()).collect()
+    // A tool may be compared with another benchmark of the same part, as STREAM is with `memory.bandwidth`; one of an
+    // operation with the points of the operation, or the benchmark of its name.
+    let of: Vec<String> = match figure.operation {
+        "" => Vec::new(),
+        operation => {
+            let named = format!("{}.{operation}", figure.subsystem);
+            points.iter().map(|m| m.case.benchmark().to_owned()).chain([named]).collect()
+        }
     };
     runs.with_tool(figure.subsystem, program, metric, &of)
 }
@@ -289,6 +292,17 @@ impl Cell<'_> {
             Some(tool) => Some((tool.figure, tool.name)),
             None if self.is_alone => Some((self.today.mean()?, OWN)),
             None => None,
+        }
+    }
+
+    /// Why the report's reference program has no figure of today.
+    pub(super) fn no_program(&self) -> String {
+        let source = self.figure.source;
+        let tried = self.today.metric.iter().flat_map(|metric| &metric.peers);
+        let why = tried.filter(|peer| peer.peer.starts_with(source)).find_map(|peer| peer.reason.as_deref());
+        match why {
+            Some(why) => format!("{source}: {why}"),
+            None => format!("no {source} in this run"),
         }
     }
 

@@ -167,9 +167,14 @@ impl Sheet {
     fn nothing(&mut self, cell: &Cell<'_>) -> String {
         let is_itself = cell.figure.matched.is_none()
             || matches!(cell.part, Part::Own | Part::Peak | Part::Program | Part::Sample(0));
-        match &cell.today.instead {
-            Some(why) if is_itself && !why.is_empty() => format!("{NOTHING} {}", self.note(why.clone())),
-            _ => NOTHING.to_owned(),
+        let why = match (&cell.today.instead, cell.part) {
+            (Some(why), _) => why.clone(),
+            (None, Part::Program) => cell.no_program(),
+            (None, _) => String::new(),
+        };
+        match is_itself && !why.is_empty() {
+            true => format!("{NOTHING} {}", self.note(why)),
+            false => NOTHING.to_owned(),
         }
     }
 
@@ -221,7 +226,7 @@ fn about(cell: &Cell<'_>) -> Vec<String> {
     let scaled =
         cell.figure.matched.iter().flat_map(|matched| matched.case.params()).filter_map(|(name, value)| {
             let measured = case.get(name).filter(|measured| *measured != value)?;
-            Some(format!("scaled: {name} {measured} instead of {value}"))
+            Some(format!("scaled: {name} {measured} of {value}"))
         });
     said.extend(scaled);
     said

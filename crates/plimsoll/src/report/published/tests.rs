@@ -225,7 +225,7 @@ fn a_scaled_system_of_equations_is_in_its_row_and_says_its_size() {
     let text = text("hyperion-prometheus", &[&run]);
     let cpu = table(&text, "CPU throughput");
     assert!(line(cpu, "DP (double), 1 thread", "today").contains("40.0"), "{cpu}");
-    assert!(cpu.contains("n 1000 instead of 10000"), "{cpu}");
+    assert!(cpu.contains("n 1000 of 10000"), "{cpu}");
     assert!(line(cpu, "DP (double), 1 thread", "today").contains("plimsoll"), "no HPL ran: {cpu}");
 }
 

@@ -124,10 +124,11 @@ impl<'a> Runs<'a> {
 
     /// The best figure that a reference tool of that name gave in a part of a machine, in the latest run that has one: with
     /// the case that it was compared with.
-    pub(super) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[&str]) -> Today<'a> {
+    pub(super) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[String]) -> Today<'a> {
         let of_run = |run: &&'a Run| {
             let here = run.measurements.iter().filter(|m| {
-                m.case.subsystem() == part && (of.is_empty() || of.contains(&m.case.benchmark()))
+                m.case.subsystem() == part
+                    && (of.is_empty() || of.iter().any(|name| name == m.case.benchmark()))
             });
             let all = here.filter_map(|m| {
                 let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;

@@ -1,15 +1,19 @@
 //! A copy of a damaged history, opened so that what can be reached in it can be read, row by row.
 //!
-//! Nothing of its schema is believed but where its tables begin: it may be damaged, or made to do harm.
+//! Nothing of its schema is believed but where its tables begin: it may be damaged, or made to do harm. A row that cannot be
+//! read because the system refuses a call is not a damaged one: [`Reading`] keeps the two apart.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 
+use crate::store::error::is_of_the_system;
 use crate::store::place::beside;
 use crate::store::schema;
 
@@ -35,6 +39,48 @@ const TABLES: [(&str, &str); 5] = [
     ("sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
 ];
 
+/// A damaged history that is read, and the first call that the system refused meanwhile.
+pub(super) struct Reading {
+    connection: Connection,
+    refused: RefCell<Option<rusqlite::Error>>,
+}
+
+impl Reading {
+    /// Nothing of it was read yet.
+    pub(super) fn of(connection: Connection) -> Self {
+        Self { connection, refused: RefCell::new(None) }
+    }
+
+    /// What was read; `None` where it is damaged or not there.
+    pub(super) fn known<T>(&self, read: rusqlite::Result<T>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(e) => {
+                if is_of_the_system(&e) {
+                    self.refused.borrow_mut().get_or_insert(e);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether all that was not read is damaged or not there.
+    ///
+    /// # Errors
+    /// The first call that the system refused.
+    pub(super) fn finished(self) -> rusqlite::Result<()> {
+        self.refused.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+impl Deref for Reading {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
 /// Opens the copy for reading; where its first page, with marks and layout, is unreadable, with that of a fresh history.
 /// Of its layout only the places of the tables are believed: whatever else stands there is not used.
 pub(super) fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection> {
@@ -48,23 +94,30 @@ pub(super) fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection
         connection.pragma_update(None, "cell_size_check", true)?;
         Ok(connection)
     };
-    let mark = |c: &Connection| c.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
     let connection = open()?;
     let laid_out = roots(&connection).and_then(|roots| lay_out(&connection, &roots));
-    match mark(&connection) {
-        Ok(_) if laid_out.is_ok() => {
+    let mark = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
+    match (laid_out, mark) {
+        (Err(e), _) | (_, Err(e)) if is_of_the_system(&e) => return Err(e),
+        (Ok(()), Ok(_)) => {
             drop(connection);
             return open();
         }
         // Somebody else's, and readable.
-        Ok(other) if other != schema::APPLICATION => return Err(rusqlite::Error::InvalidQuery),
+        (_, Ok(other)) if other != schema::APPLICATION => return Err(rusqlite::Error::InvalidQuery),
         _ => drop(connection),
     }
-    transplant(copy, fresh).map_err(|_| rusqlite::Error::InvalidQuery)?;
+    transplant(copy, fresh).map_err(|e| refused_by_system(&e))?;
     let connection = open()?;
     lay_out(&connection, &roots(&connection)?)?;
     drop(connection);
     open()
+}
+
+/// What the system refused, as SQLite would have said it.
+fn refused_by_system(error: &std::io::Error) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+    rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
 }
 
 /// The first page of each table. An error where that of runs is unknown.
@@ -76,7 +129,14 @@ fn roots(from: &Connection) -> rusqlite::Result<BTreeMap<String, i64>> {
     let mut statement = from.prepare(SELECT)?;
     let found = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
     let known = |(name, _): &(String, i64)| TABLES.iter().any(|(table, _)| table == name);
-    let roots: BTreeMap<String, i64> = found.map_while(Result::ok).take(MOST_OBJECTS).filter(known).collect();
+    let mut roots = BTreeMap::new();
+    for one in found.take(MOST_OBJECTS) {
+        match one {
+            Ok(one) => roots.extend(Some(one).filter(known)),
+            Err(e) if is_of_the_system(&e) => return Err(e),
+            Err(_) => break,
+        }
+    }
     if roots.contains_key("run") { Ok(roots) } else { Err(rusqlite::Error::InvalidQuery) }
 }
 
@@ -110,27 +170,28 @@ fn transplant(copy: &Path, fresh: &Path) -> std::io::Result<()> {
 }
 
 /// More rows than a file of this length can hold: pages that lead to one another would give them without end.
-fn most_rows(from: &Connection) -> usize {
-    let number =
-        |pragma: &str| from.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).unwrap_or(0);
+fn most_rows(from: &Reading) -> usize {
+    let number = |pragma: &str| {
+        from.known(from.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))).unwrap_or(0)
+    };
     usize::try_from(number("page_count").saturating_mul(number("page_size")) / LEAST_ROW)
         .unwrap_or(usize::MAX)
 }
 
 /// The rows of a table that can be reached: from both ends to the first that cannot, and one by one between.
-pub(super) fn rows(from: &Connection, table: &str) -> Vec<i64> {
+pub(super) fn rows(from: &Reading, table: &str) -> Vec<i64> {
     let most = most_rows(from);
     let walk = |order: &str| -> Vec<i64> {
         let select = format!("SELECT rowid FROM {table} NOT INDEXED ORDER BY rowid {order}");
-        let Ok(mut statement) = from.prepare(&select) else { return Vec::new() };
-        let Ok(found) = statement.query_map([], |row| row.get(0)) else { return Vec::new() };
-        found.map_while(Result::ok).take(most).collect()
+        let Some(mut statement) = from.known(from.prepare(&select)) else { return Vec::new() };
+        let Some(found) = from.known(statement.query_map([], |row| row.get(0))) else { return Vec::new() };
+        found.map_while(|row| from.known(row)).take(most).collect()
     };
     let (mut up, down) = (walk("ASC"), walk("DESC"));
     let (last, first) = (up.last().copied().unwrap_or(0), down.last().copied().unwrap_or(0));
     if first > last {
         let one = format!("SELECT rowid FROM {table} NOT INDEXED WHERE rowid = ?1");
-        let there = |row: &i64| from.query_row(&one, [row], |row| row.get::<_, i64>(0)).is_ok();
+        let there = |row: &i64| from.known(from.query_row(&one, [row], |row| row.get::<_, i64>(0))).is_some();
         let between = last.saturating_add(1)..first;
         up.extend(between.take(usize::try_from(MOST_SINGLE).unwrap_or(0)).filter(there));
     }
@@ -141,14 +202,15 @@ pub(super) fn rows(from: &Connection, table: &str) -> Vec<i64> {
 }
 
 /// The tags of each run, as far as they can be reached from both ends.
-pub(super) fn tags(from: &Connection) -> BTreeMap<i64, BTreeSet<String>> {
+pub(super) fn tags(from: &Reading) -> BTreeMap<i64, BTreeSet<String>> {
     let most = most_rows(from);
     let mut found: BTreeMap<i64, BTreeSet<String>> = BTreeMap::new();
     for order in ["ASC", "DESC"] {
         let select = format!("SELECT run, name FROM tag ORDER BY name {order}, run {order}");
-        let Ok(mut statement) = from.prepare(&select) else { continue };
-        let Ok(rows) = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))) else { continue };
-        for (run, name) in rows.map_while(Result::ok).take(most) {
+        let Some(mut statement) = from.known(from.prepare(&select)) else { continue };
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let Some(rows) = from.known(rows) else { continue };
+        for (run, name) in rows.map_while(|row| from.known(row)).take(most) {
             found.entry(run).or_default().insert(name);
         }
     }
@@ -156,8 +218,11 @@ pub(super) fn tags(from: &Connection) -> BTreeMap<i64, BTreeSet<String>> {
 }
 
 /// The highest number that a run was ever given, where that is still told.
-pub(super) fn last_number(from: &Connection) -> Option<i64> {
-    let mut statement = from.prepare("SELECT name, seq FROM sqlite_sequence").ok()?;
-    let all = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).ok()?;
-    all.map_while(Result::ok).take(MOST_OBJECTS).find(|(name, _)| name == "run").map(|(_, number)| number)
+pub(super) fn last_number(from: &Reading) -> Option<i64> {
+    let mut statement = from.known(from.prepare("SELECT name, seq FROM sqlite_sequence"))?;
+    let all = from.known(statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))))?;
+    all.map_while(|row| from.known(row))
+        .take(MOST_OBJECTS)
+        .find(|(name, _)| name == "run")
+        .map(|(_, number)| number)
 }

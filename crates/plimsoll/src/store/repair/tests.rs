@@ -150,6 +150,27 @@ fn damage_within_a_document_is_found_and_repaired() {
     assert_eq!((read().unwrap().status, same(&location, &runs)), (RunStatus::Partial, RUNS));
 }
 
+#[test]
+fn what_is_entered_under_another_id_is_found_and_repaired() {
+    for change in [
+        "UPDATE run SET id = '019aa5c3-2f1b-7c40-9d21-ffffffffffff' WHERE number = 3",
+        "UPDATE measurement SET case_id = 'cpu.peak/threads=7' WHERE position = 0 AND run = 3",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, runs) = history(directory.path());
+        let raw = Connection::open(location.file()).unwrap();
+        assert_eq!(raw.execute(change, []).unwrap(), 1);
+        drop(raw);
+        let foreign = Store::read(&location).unwrap().load("019aa5c3-2f1b-7c40-9d21-ffffffffffff");
+        assert!(!change.contains("run SET") || matches!(foreign, Err(StoreError::Damaged { .. })));
+        let repaired = repair(&location).unwrap();
+        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0), "{change}");
+        assert!(repaired.kept.is_some());
+        assert_eq!(same(&location, &runs), RUNS);
+        assert_eq!(Store::read(&location).unwrap().load(&runs[2].id).unwrap(), runs[2]);
+    }
+}
+
 /// A history with these runs alone, the first measurements of each where it was not finished.
 fn rewritten(location: &Location, runs: &[Run], status: RunStatus) -> Vec<u8> {
     fs::remove_file(location.file()).unwrap();

@@ -54,7 +54,7 @@ pub struct Mapping {
 impl Mapping {
     pub(super) fn new(files: &[Arc<TestFile>], access: Access) -> Result<Self, RingError> {
         let map = |file: &Arc<TestFile>| {
-            let len = file.len().map(|bytes| usize::try_from(bytes).unwrap_or(0));
+            let len = file.length().map(|bytes| usize::try_from(bytes).unwrap_or(0));
             let failed = |errno| RingError::Mapping { bytes: len.unwrap_or(0), errno };
             let purpose = if file.is_writable() { Use::Write } else { Use::Read };
             Mapped::new(file, len.map_err(failed)?, access, purpose).map_err(failed)

@@ -56,7 +56,7 @@ const HATCHED = {
 
 // Over named places each role has its colour, so that charts of one page read alike: the first of a role has this, the next
 // of the same role those after it.
-const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, peer: 4 };
+const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, peer: 6 };
 
 // Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
 function coloured(chart) {

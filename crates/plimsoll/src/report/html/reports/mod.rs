@@ -65,12 +65,6 @@ pub(super) fn of(run: &Run) -> Option<Replay> {
     Some(found)
 }
 
-/// The titles of a report's figures, in the order in which the page of its replay has them; series over time and reference
-/// programs not counted.
-pub fn titles(baseline: &Baseline) -> Vec<String> {
-    plots(baseline).iter().map(plot::Plot::title).collect()
-}
-
 impl Replay {
     fn add(&mut self, subsystem: &'static str, charts: Vec<Chart>) {
         match self.parts.iter_mut().find(|part| part.subsystem == subsystem) {

@@ -129,7 +129,7 @@ impl<'a> Plot<'a> {
             for (name, value) in self.tools(baseline, run, *point, today) {
                 lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, point.words()));
             }
-            if let Some((_, value)) = today.limit() {
+            if let Some(value) = today.limit() {
                 lines.add("limit, this run", Role::Limit, at(value, None, point.words()));
             }
             published(&mut lines, &title, "", Role::Published, column, *point, point.figure, unit);
@@ -175,7 +175,7 @@ fn published(
     figure: &Figure,
     unit: Option<Unit>,
 ) {
-    let Some(value) = base(figure).filter(|(_, of)| unit.is_none_or(|unit| unit == *of)).map(|(v, _)| v)
+    let Some(value) = figure.base.filter(|(_, of)| unit.is_none_or(|unit| unit == *of)).map(|(v, _)| v)
     else {
         return;
     };
@@ -229,9 +229,4 @@ pub(super) fn covers(figure: &Figure, point: &Figure) -> bool {
         && same(figure.precision, point.precision)
         && same(figure.bytes, point.bytes)
         && same(figure.threads, point.threads)
-}
-
-/// A figure in its base unit, as the report counts it.
-pub(super) fn base(figure: &Figure) -> Option<(f64, Unit)> {
-    figure.matched.as_ref()?.value
 }

@@ -1,7 +1,7 @@
 //! The reference programs of a report that stand beside no point of its own: LINPACK by size, STREAM by operation.
 
 use super::lines::{At, Column, Lines, metric};
-use super::plot::{base, covers, points};
+use super::plot::{covers, points};
 use super::today::Today;
 use crate::document::Run;
 use crate::published::{Baseline, Figure, Matched};
@@ -46,7 +46,7 @@ impl Program<'_> {
                 cases.push(matched);
             }
         }
-        let column = |m: &&Matched| Column { band: String::new(), name: self.name(m) };
+        let column = |m: &&Matched| Column { band: String::new(), name: self.name(m, run.plan.scale) };
         let mut lines = Lines::new(cases.iter().map(column).collect());
         let title = baseline.title();
         let mut unit = None;
@@ -62,14 +62,14 @@ impl Program<'_> {
             for (name, value) in today.tools() {
                 lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, words.clone()));
             }
-            if let Some((_, value)) = today.limit() {
+            if let Some(value) = today.limit() {
                 lines.add("limit, this run", Role::Limit, at(value, None, words.clone()));
             }
             for (figure, _) in self.all.iter().filter(|(_, m)| m.case == matched.case) {
-                let Some((value, _)) = base(figure) else { continue };
+                let Some((value, _)) = figure.base else { continue };
                 let label = format!(
                     "{} {}, printed {} {}",
-                    self.name(matched),
+                    self.name(matched, run.plan.scale),
                     figure.pattern,
                     figure.value,
                     figure.unit
@@ -104,8 +104,13 @@ impl Program<'_> {
         self.varying().join(", ")
     }
 
-    fn name(&self, matched: &Matched) -> String {
-        let values = self.varying().into_iter().filter_map(|name| matched.case.get(name));
-        values.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    /// A case by what it differs in; a system of equations by the order that a run at that scale solves, too.
+    fn name(&self, matched: &Matched, scale: f64) -> String {
+        let value = |name: &str| {
+            let order = matched.smaller_order(scale).filter(|_| name == "n");
+            let text = order.map(|(measured, published)| format!("{measured} of {published}"));
+            text.or_else(|| matched.case.get(name).map(ToString::to_string))
+        };
+        self.varying().into_iter().filter_map(value).collect::<Vec<_>>().join(" ")
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
     let title = baseline.title();
     for (column, (point, today)) in plot.points.iter().zip(today).enumerate() {
         let at = |value: f64, label: String| At { column, value, range: None, label };
-        if let Some((_, limit)) = today.limit() {
+        if let Some(limit) = today.limit() {
             let share = |value: f64| value / limit * 100.0;
             if let Some([mean, ..]) = today.figure() {
                 lines.add("this run", Role::Own, at(share(mean), point.words()));
@@ -24,7 +24,10 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
         }
         for figure in plot.beside(baseline, *point) {
             let (of, role) = match figure.source {
-                "efficiency-own" => (Some(point.figure), Role::Published),
+                // One of the prose is of no point.
+                "efficiency-own" => {
+                    (Some(point.figure).filter(|own| own.threads == figure.threads), Role::Published)
+                }
                 "efficiency-reference" => (program(baseline, figure), Role::Program),
                 _ => continue,
             };

@@ -113,7 +113,7 @@ fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
 #[test]
 fn titles_are_told_apart_and_stand_on_the_page() {
     for baseline in reports() {
-        let mut titles = titles(&baseline);
+        let mut titles: Vec<String> = plots(&baseline).iter().map(plot::Plot::title).collect();
         let page = page_of(&[replay(&baseline)], &Beside::default()).unwrap();
         for title in &titles {
             assert!(page.contains(&format!("<strong>{title}</strong>")), "{title}");
@@ -166,7 +166,16 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
         1e10,
     );
     timed.metrics[0].series = (0..30)
-        .map(|n| crate::measurement::Point { t: f64::from(n), value: 1e10, ..Default::default() })
+        .map(|n| crate::measurement::Point {
+            t: f64::from(n),
+            value: 1e10,
+            clock_hz: None,
+            steal: None,
+            set_aside: None,
+            throttled: None,
+            waited: None,
+            delivered: None,
+        })
         .collect();
     run.measurements.push(timed);
     let over_time = |charts: &[Chart]| charts.iter().filter(|c| c.title.ends_with("over time")).count();

@@ -1,20 +1,21 @@
 //! What a run measured of a published point: its samples, its limit, the reference tools beside it.
 
 use crate::document::Run;
-use crate::limit::Limit;
 use crate::measurement::{Measurement, MetricResult, Status, converted};
 use crate::published::Matched;
 
 /// What a run measured of a point; of several repeats all.
 pub(super) struct Today<'a> {
     metric: &'a str,
+    /// As which the report counts: its figures are ours through this.
+    matched: &'a Matched,
     all: Vec<&'a Measurement>,
 }
 
 impl<'a> Today<'a> {
     pub(super) fn of(run: &'a Run, matched: &'a Matched) -> Self {
         let is = |m: &&Measurement| m.status == Status::Ok && matched.is(&m.case, run.plan.scale);
-        Self { metric: matched.metric, all: run.measurements.iter().filter(is).collect() }
+        Self { metric: matched.metric, matched, all: run.measurements.iter().filter(is).collect() }
     }
 
     fn metrics(&self) -> impl Iterator<Item = &'a MetricResult> {
@@ -26,18 +27,20 @@ impl<'a> Today<'a> {
         &self.all
     }
 
-    /// Mean, least and most of the samples.
+    /// Mean, least and most of the samples, as the report counts them.
     pub(super) fn figure(&self) -> Option<[f64; 3]> {
-        let samples: Vec<f64> = self.metrics().flat_map(|metric| metric.samples.iter().copied()).collect();
+        let samples = self.metrics().flat_map(|metric| &metric.samples);
+        let samples: Vec<f64> = samples.map(|sample| self.matched.as_published(*sample)).collect();
         let mean = samples.iter().sum::<f64>() / samples.len() as f64;
         let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
         let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (!samples.is_empty() && mean > 0.0).then_some([mean, least, most])
     }
 
-    /// Where its limit is known: how it is derived, and its value.
-    pub(super) fn limit(&self) -> Option<(&'a Limit, f64)> {
-        self.metrics().find_map(|metric| metric.limit.as_ref().and_then(|limit| Some((limit, limit.value?))))
+    /// Its limit, where that is known, as the report counts.
+    pub(super) fn limit(&self) -> Option<f64> {
+        let limit = self.metrics().find_map(|metric| metric.limit.as_ref()?.value)?;
+        Some(self.matched.as_published(limit))
     }
 
     /// The unit of the figures.
@@ -56,6 +59,7 @@ impl<'a> Today<'a> {
                     let figure = peer
                         .median
                         .and_then(|median| converted(&measurement.case, median, &metric.name, self.metric));
+                    let figure = figure.map(|ours| self.matched.as_published(ours));
                     if let Some(figure) = figure.filter(|f| *f > 0.0)
                         && !found.iter().any(|(name, _)| *name == peer.peer)
                     {

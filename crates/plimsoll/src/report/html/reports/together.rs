@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::plot::{Point, base, points};
+use super::plot::{Point, points};
 use super::today::Today;
 use crate::document::Run;
 use crate::published::{self, Baseline};
@@ -51,7 +51,7 @@ fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> O
     }
     for (colour, report) in reports.iter().enumerate() {
         let dot = |p: Point<'_>| {
-            let value = base(p.figure).filter(|_| p.figure.believed().is_some())?.0;
+            let value = p.figure.base.filter(|_| p.figure.believed().is_some())?.0;
             Some((p.figure.threads.parse().ok()?, value, words(&p)))
         };
         let all = points(report).filter(is).filter_map(dot).collect();
@@ -61,7 +61,7 @@ fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> O
     if lines.iter().filter(|dots| dots.role == Role::Published).count() < 2 {
         return None;
     }
-    let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(base(p.figure)?.1))?;
+    let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(p.figure.base?.1))?;
     let threads: BTreeSet<u64> = lines.iter().flat_map(|dots| dots.all.iter().map(|(n, ..)| *n)).collect();
     Some(Chart {
         id: String::new(),

@@ -1,0 +1,183 @@
+//! The chains of AArch64: alone, and woven into vector work of NEON and of SVE.
+
+use core::arch::asm;
+
+use crate::arch::chain::{Density, Weight, Woven};
+use crate::isa::Isa;
+use crate::kernel::{Element, Op};
+
+/// A density: the functions and how many links a turn of each has.
+macro_rules! density {
+    ($add:ident $adds:literal $multiply:ident $multiplications:literal) => {
+        Density {
+            names: [stringify!($add), stringify!($multiply)],
+            add: $add,
+            adds: $adds,
+            multiply: $multiply,
+            multiplications: $multiplications,
+        }
+    };
+}
+
+/// The chains without vector work.
+pub(crate) const SCALAR: Option<&Density> = Some(&ALONE);
+
+static ALONE: Density = density!(chain_add 64 chain_multiply 25);
+
+/// A chain without vector work.
+macro_rules! alone {
+    ($name:ident $link:literal $count:literal) => {
+        /// # Safety
+        /// Needs `turns` > 0.
+        #[inline(never)]
+        unsafe fn $name(turns: u64, _: *const u8) {
+            // SAFETY: baseline integer instructions on registers declared below; no memory or stack is touched.
+            unsafe {
+                asm!(
+                    ".p2align 6",
+                    "2:",
+                    concat!(".rept ", $count),
+                    $link,
+                    ".endr",
+                    "subs {turns}, {turns}, #1",
+                    "b.ne 2b",
+                    sum = inout(reg) 1_u64 => _,
+                    step = in(reg) 3_u64,
+                    turns = inout(reg) turns => _,
+                    options(nomem, nostack),
+                );
+            }
+        }
+    };
+}
+
+alone!(chain_add "add {sum}, {sum}, {step}" 64);
+alone!(chain_multiply "mul {sum}, {sum}, {step}" 25);
+
+/// The text of one operand, as in the tables of the kernels: of 64-bit lanes.
+macro_rules! operand {
+    (neon $i:literal $next:literal x) => {
+        concat!("v", $i, ".2d")
+    };
+    (neon $i:literal $next:literal n) => {
+        concat!("v", $next, ".2d")
+    };
+    (neon $i:literal $next:literal a) => {
+        "v0.2d"
+    };
+    (neon $i:literal $next:literal b) => {
+        "v1.2d"
+    };
+    (sve $i:literal $next:literal x) => {
+        concat!("z", $i, ".d")
+    };
+    (sve $i:literal $next:literal n) => {
+        concat!("z", $next, ".d")
+    };
+    (sve $i:literal $next:literal a) => {
+        "z0.d"
+    };
+    (sve $i:literal $next:literal b) => {
+        "z1.d"
+    };
+    (sve $i:literal $next:literal p) => {
+        "p0/m"
+    };
+}
+
+/// Steps of the accumulators, two by two, and after each two some links of the chain.
+macro_rules! weave {
+    ($lanes:tt $link:literal $each:literal $step:tt; $($i:literal $j:literal $k:literal),+) => {
+        concat!($(
+            step!($lanes $i $j $step), step!($lanes $j $k $step), ".rept ", $each, "\n", $link, "\n.endr\n",
+        )+)
+    };
+}
+
+/// A function: constants in registers 0 and 1, accumulators after them; what they become is thrown away.
+macro_rules! woven {
+    (neon $step:tt $name:ident $link:literal $each:literal $last:literal) => {
+        woven!(@ neon "neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" $step $name $link $each $last);
+    };
+    (sve $step:tt $name:ident $link:literal $each:literal $last:literal) => {
+        woven!(@ sve "sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" $step $name $link $each $last
+            out("p0") _,);
+    };
+    (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
+        $last:literal $($more:tt)*) => {
+        /// # Safety
+        /// Needs the row's instruction set, `turns` > 0, and the rows of a kernel of that set.
+        #[inline(never)]
+        #[target_feature(enable = $feature)]
+        unsafe fn $name(turns: u64, rows: *const u8) {
+            // SAFETY: the caller grants the instruction set and 26 aligned rows; all registers are named, a vector
+            // register by its lower part.
+            unsafe {
+                asm!(
+                    $begin,
+                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    $load,
+                    ".endr",
+                    ".p2align 6",
+                    "2:",
+                    weave!($lanes $link $each $step; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),
+                    concat!(".rept ", $last),
+                    $link,
+                    ".endr",
+                    "subs {turns}, {turns}, #1",
+                    "b.ne 2b",
+                    rows = in(reg) rows,
+                    sum = inout(reg) 1_u64 => _,
+                    step = in(reg) 3_u64,
+                    turns = inout(reg) turns => _,
+                    $($more)*
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
+                    options(nostack, readonly),
+                );
+            }
+        }
+    };
+}
+
+/// Rows and their functions, as those of x86-64; here every accumulator takes the same step.
+macro_rules! rows {
+    ($($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $step:tt
+        ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {
+        /// All of them.
+        pub(crate) static WOVEN: &[Woven] = &[$(
+            Woven {
+                isa: Isa::$isa,
+                weight: Weight::$weight,
+                operands: (Op::$op, Element::$element),
+                densities: [
+                    density!($dense 13 $dense_multiply 5),
+                    density!($middle 36 $middle_multiply 14),
+                    density!($sparse 108 $sparse_multiply 41),
+                ],
+            },
+        )+];
+        $(
+            woven!($lanes $step $dense "add {sum}, {sum}, {step}" 1 1);
+            woven!($lanes $step $middle "add {sum}, {sum}, {step}" 3 0);
+            woven!($lanes $step $sparse "add {sum}, {sum}, {step}" 9 0);
+            woven!($lanes $step $dense_multiply "mul {sum}, {sum}, {step}" 0 5);
+            woven!($lanes $step $middle_multiply "mul {sum}, {sum}, {step}" 1 2);
+            woven!($lanes $step $sparse_multiply "mul {sum}, {sum}, {step}" 3 5);
+        )+
+    };
+}
+
+rows! {
+    neon Neon Heavy Fma F64 ["fmla" 2 x a b;]
+        (chain_add_fma_neon_13 chain_add_fma_neon_36 chain_add_fma_neon_108)
+        (chain_multiply_fma_neon_5 chain_multiply_fma_neon_14 chain_multiply_fma_neon_41);
+    neon Neon Light Add I64 ["add" 1 x x n;]
+        (chain_add_add_neon_13 chain_add_add_neon_36 chain_add_add_neon_108)
+        (chain_multiply_add_neon_5 chain_multiply_add_neon_14 chain_multiply_add_neon_41);
+    sve Sve Heavy Fma F64 ["fmla" 2 x p a b;]
+        (chain_add_fma_sve_13 chain_add_fma_sve_36 chain_add_fma_sve_108)
+        (chain_multiply_fma_sve_5 chain_multiply_fma_sve_14 chain_multiply_fma_sve_41);
+    sve Sve Light Add I64 ["add" 1 x x n;]
+        (chain_add_add_sve_13 chain_add_add_sve_36 chain_add_add_sve_108)
+        (chain_multiply_add_sve_5 chain_multiply_add_sve_14 chain_multiply_add_sve_41);
+}

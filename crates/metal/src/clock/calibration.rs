@@ -1,0 +1,238 @@
+//! Choosing the chains for a kind of work, and proving that they count cycles.
+//!
+//! Of three densities of vector work the densest is taken beside which the chain decides the time: an addition must take
+//! as long as in the next sparser one. Then a chain of multiplications in the same work must take a whole number of
+//! additions for each, or an addition is not a cycle.
+
+use super::links::{Link, Of, Operands};
+use super::step::{TimeKept, timer_step};
+use super::{ClockUnknown, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_up_to};
+use crate::arch::chain::{Density, Woven};
+use crate::arch::native;
+
+/// Cycles of a link: some 2 to 5 µs.
+const CYCLES: f64 = 10_240.0;
+/// The step of the timer is at most this share of a link.
+const STEP_SHARE: f64 = 0.002;
+/// A longer link would be disturbed too often: a timer so coarse has a larger share.
+const LONGEST_LINK: f64 = 200e-6;
+/// The largest share of the step that still tells a clock.
+const COARSEST: f64 = 0.01;
+/// How many times shorter the short link is that tells the constant part.
+const SHORTER: u64 = 8;
+/// Rounds in which every link is timed.
+const ROUNDS: usize = 96;
+/// Rounds before them, in which the core comes to the clock of such work: some 1 ms.
+const WARM_UP: usize = 48;
+/// How often a calibration that came to nothing is repeated, on a busy machine.
+const ATTEMPTS: u32 = 3;
+/// Share by which a multiplication may miss a whole number of additions.
+const WHOLE: f64 = 0.005;
+/// Cycles of a dependent integer multiplication on known cores: 2 (Neoverse V1) to 6 (Bulldozer).
+const MULTIPLICATION: std::ops::RangeInclusive<f64> = 2.0..=8.0;
+
+/// What [`super::CoreClock`] is made of.
+pub(super) struct Calibration {
+    pub(super) links: Vec<Link>,
+    pub(super) operands: Operands,
+    pub(super) step: f64,
+    pub(super) time: TimeKept,
+}
+
+impl Calibration {
+    pub(super) fn new(work: ProbeWork) -> Result<Self, ClockUnknown> {
+        let scalar = native::SCALAR.ok_or(ClockUnknown::NoChain)?;
+        let step = timer_step();
+        let cycles = cycles_of_link(scalar, step)?;
+        let woven = work.woven().and_then(|row| Some((row, Operands::of(row)?)));
+        let first = TimeKept::now();
+        let chosen = woven
+            .as_ref()
+            .and_then(|(row, operands)| (0..ATTEMPTS).find_map(|_| in_vectors(row, operands, cycles, step)));
+        let (links, operands) = match chosen {
+            Some(chosen) => chosen,
+            None => alone_at_last(scalar, cycles, step)?,
+        };
+        Ok(Self { links, operands, step, time: TimeKept::since(first) })
+    }
+}
+
+/// Cycles of a link, so many that the timer's step is a small share of it.
+fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
+    // SAFETY: a chain without vector work needs nothing.
+    let link = unsafe { Link::new(scalar, Of::Additions, CYCLES as u64, false) };
+    let operands = Operands::none();
+    // Also the warm-up of a core that slept.
+    let repeats = (1.0 + 4.0 * step / 1e-6) as usize;
+    let shortest = (0..ROUNDS).map(|_| {
+        let start = std::time::Instant::now();
+        (0..repeats).for_each(|_| link.run(&operands));
+        super::seconds(start, std::time::Instant::now()) / repeats as f64
+    });
+    let shortest = shortest.fold(f64::INFINITY, f64::min);
+    if shortest <= 0.0 {
+        return Err(ClockUnknown::TimerStuck);
+    }
+    let wanted = (step / STEP_SHARE).clamp(shortest, LONGEST_LINK.max(shortest));
+    if step > COARSEST * wanted {
+        return Err(ClockUnknown::TimerCoarse(step));
+    }
+    Ok((CYCLES * wanted / shortest) as u64)
+}
+
+type Chosen = (Vec<Link>, Operands);
+
+/// The densest links beside which the chain decides, and the next sparser ones; `None` if there are none, or they are
+/// not sound.
+fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Option<Chosen> {
+    let links = |of| {
+        // SAFETY: `operands` are of this row, and `ProbeWork::woven` found its instruction set on this processor.
+        row.densities.iter().map(move |density| unsafe { Link::new(density, of, cycles, true) })
+    };
+    let mut timed = Timed::of(links(Of::Additions).chain(links(Of::Multiplications)), operands, step);
+    let (adds, multiplications) = timed.each.split_at_checked(row.densities.len())?;
+    let place = (0..adds.len()).find(|place| {
+        let sparser = adds.get(place + 1).and_then(|link| *link);
+        adds[*place]
+            .is_some_and(|dense| sparser.is_none_or(|sparser| dense <= sparser * (1.0 + LINK_TOLERANCE)))
+    })?;
+    whole((*adds.get(place)?)?, (*multiplications.get(place)?)?).ok()?;
+    timed.links.truncate(row.densities.len());
+    Some((timed.links.drain(place..).take(2).collect(), operands.clone()))
+}
+
+/// The chain without vector work, in the first attempt that is sound.
+fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
+    let first = alone(scalar, cycles, step);
+    (1..ATTEMPTS).fold(first, |found, _| found.or_else(|_| alone(scalar, cycles, step)))
+}
+
+/// The chain without vector work.
+fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
+    let operands = Operands::none();
+    let links = [Of::Additions, Of::Multiplications]
+        // SAFETY: a chain without vector work needs nothing.
+        .map(|of| unsafe { Link::new(scalar, of, cycles, false) });
+    let mut timed = Timed::of(links.into_iter(), &operands, step);
+    match timed.each.as_slice() {
+        [Some(add), Some(multiply)] => whole(*add, *multiply)?,
+        _ => return Err(ClockUnknown::TimerStuck),
+    }
+    timed.links.truncate(1);
+    Ok((timed.links, operands))
+}
+
+/// Whether a multiplication takes a whole number of additions.
+fn whole(add: f64, multiply: f64) -> Result<(), ClockUnknown> {
+    let ratio = multiply / add;
+    let off = (ratio / ratio.round() - 1.0).abs();
+    match off <= WHOLE && MULTIPLICATION.contains(&ratio.round()) {
+        true => Ok(()),
+        false => Err(ClockUnknown::NotWhole(ratio)),
+    }
+}
+
+/// Links with their constants, and how long one of their instructions takes.
+struct Timed {
+    links: Vec<Link>,
+    each: Vec<Option<f64>>,
+}
+
+impl Timed {
+    /// Times all of them in turn, each beside a shorter one, so that all have the same clock.
+    fn of(links: impl Iterator<Item = Link>, operands: &Operands, step: f64) -> Self {
+        let mut links: Vec<Link> = links.collect();
+        let short: Vec<(Link, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
+        let mut times = vec![Vec::with_capacity(ROUNDS); links.len()];
+        let mut constants = times.clone();
+        for round in 0..WARM_UP + ROUNDS {
+            for (place, (link, (short, times_shorter))) in links.iter().zip(&short).enumerate() {
+                let (long, brief) = (link.time(operands), short.time(operands));
+                if round < WARM_UP {
+                    continue;
+                }
+                times[place].push(long);
+                // long = constant + n·t, brief = constant + n·t ÷ times
+                constants[place].push((times_shorter * brief - long) / (times_shorter - 1.0));
+            }
+        }
+        let each =
+            links.iter_mut().zip(times.iter().zip(&mut constants)).map(|(link, (times, constants))| {
+                let longest = longest_undisturbed(times, step)?;
+                let mean = mean_up_to(times, longest);
+                link.constant = middle_mean(constants).clamp(0.0, mean / 10.0);
+                link.addition(mean)
+            });
+        let each = each.collect();
+        Self { links, each }
+    }
+}
+
+/// The mean of the middle half: neither interrupts nor the timer's steps move it far.
+fn middle_mean(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    let middle = values.get(quarter..values.len() - quarter).unwrap_or_default();
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::Isa;
+    use crate::kernel::kernels;
+
+    #[test]
+    fn only_whole_numbers_of_cycles_are_sound() {
+        for ratio in [2.0, 3.0, 2.99, 3.01, 5.0] {
+            assert_eq!(whole(1.0, ratio), Ok(()), "{ratio}");
+        }
+        for ratio in [0.0, 1.0, 2.5, 2.6, 3.05, 12.0, f64::NAN, f64::INFINITY] {
+            assert!(whole(1.0, ratio).is_err(), "{ratio}");
+        }
+    }
+
+    #[test]
+    fn a_turn_that_the_vector_work_decides_is_no_whole_number_of_cycles() {
+        let rows = native::WOVEN.iter().flat_map(|row| &row.densities).chain(native::SCALAR);
+        for density in rows {
+            let ratio = density.adds as f64 / density.multiplications as f64;
+            assert!(whole(1.0, ratio).is_err(), "{density:?}");
+        }
+    }
+
+    #[test]
+    fn the_middle_is_not_moved_by_a_few_interrupts() {
+        assert_eq!(middle_mean(&mut [1e9, 2.0, 1.0, 3.0, -1e9, 2.0, 2.0, 2.0]), 2.0);
+        assert_eq!(middle_mean(&mut []), 0.0);
+    }
+
+    #[test]
+    fn each_kind_of_work_is_probed_in_its_own_or_alone() {
+        for kernel in kernels().filter(|kernel| kernel.available().is_ok()) {
+            let work = ProbeWork::of(kernel);
+            let row = work.woven();
+            if matches!(kernel.isa, Isa::Sse2 | Isa::Avx2 | Isa::Avx512 | Isa::Neon | Isa::Sve) {
+                assert_eq!(row.map(|row| row.isa), Some(kernel.isa), "{}", kernel.name);
+            }
+            assert!(row.is_none_or(|row| Operands::of(row).is_some()), "{}", kernel.name);
+        }
+        assert!(ProbeWork::SCALAR.woven().is_none());
+    }
+
+    #[test]
+    fn every_chain_that_this_processor_has_runs_and_changes_no_operand() {
+        for row in native::WOVEN.iter().filter(|row| row.isa.available().is_ok()) {
+            let operands = Operands::of(row).unwrap();
+            let before = format!("{operands:?}");
+            for density in &row.densities {
+                for of in [Of::Additions, Of::Multiplications] {
+                    // SAFETY: the operands are this row's, and the instruction set was just found.
+                    let link = unsafe { Link::new(density, of, 1_000, true) };
+                    assert!(link.time(&operands) > 0.0 && link.additions() >= 333.0);
+                }
+            }
+            assert_eq!(format!("{operands:?}"), before, "{:?} {:?}", row.isa, row.weight);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The timer itself: in what steps it advances, and whether two counters of time keep the same pace.
+
+use std::time::Instant;
+
+use super::ClockUnknown;
+use crate::arch::native;
+use crate::ticks::pair_of;
+
+/// Pairs of readings from which the step is taken.
+const READINGS: usize = 2048;
+/// Nanoseconds by which whole steps may seem to differ: `clock_gettime` rounds down to one.
+const ROUNDING: u64 = 2;
+/// Share by which the counter's pace may change: the system slews its clock by 0.05 % at most (adjtimex).
+const SAME_PACE: f64 = 0.002;
+/// Shorter times do not tell a change of that share from the uncertainty of a reading, some 30 ns at each end.
+const SHORTEST_NS: u64 = 1_000_000;
+
+/// The step in which the monotonic clock advances, in seconds, or some nanoseconds where it is less than that.
+#[must_use]
+pub fn timer_step() -> f64 {
+    let mut before = Instant::now();
+    let between = std::iter::repeat_with(|| {
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(before).as_nanos();
+        before = now;
+        u64::try_from(passed).unwrap_or(u64::MAX)
+    });
+    // Where time stands still for longer than a reading takes, most differences are zero.
+    let differences: Vec<u64> = between.take(READINGS * 64).filter(|ns| *ns > 0).take(READINGS).collect();
+    step_of(&differences) as f64 * 1e-9
+}
+
+/// The greatest common divisor of the shortest differences, give or take the rounding to nanoseconds.
+fn step_of(differences: &[u64]) -> u64 {
+    let Some(&shortest) = differences.iter().min() else { return 1 };
+    // Of more than two steps the roundings add up; longer ones tell nothing more.
+    let short = differences.iter().filter(|ns| **ns <= shortest.saturating_mul(5) / 2);
+    let step = short.fold(shortest, |mut step, ns| {
+        loop {
+            let over = ns % step;
+            let off = over.min(step - over);
+            if off <= ROUNDING || step <= ROUNDING {
+                return step;
+            }
+            step = off;
+        }
+    });
+    step.max(1)
+}
+
+/// The pace of the processor's time counter against the monotonic clock, from a first moment on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeKept {
+    /// Counter and nanoseconds at the first moment and at a second, where there is a counter.
+    first: Option<[(u64, u64); 2]>,
+}
+
+impl TimeKept {
+    /// Both clocks now, if there are two and the processor promises that its counter keeps one pace.
+    pub(super) fn now() -> Option<(u64, u64)> {
+        native::TICKS.filter(|_| native::has_steady_counter()).map(|ticks| pair_of(ticks.read))
+    }
+
+    /// The pace from a moment to now.
+    pub(super) fn since(first: Option<(u64, u64)>) -> Self {
+        Self { first: first.zip(Self::now()).map(|(first, second)| [first, second]) }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ClockUnknown> {
+        match self.first.zip(Self::now()) {
+            Some(([first, second], now)) => same_pace(first, second, now),
+            None => Ok(()),
+        }
+    }
+}
+
+fn same_pace(first: (u64, u64), second: (u64, u64), now: (u64, u64)) -> Result<(), ClockUnknown> {
+    let (Some(then), Some(later)) = (pace(first, second), pace(second, now)) else { return Ok(()) };
+    let change = (later / then - 1.0).abs();
+    if change > SAME_PACE { Err(ClockUnknown::TimeDrifts(change)) } else { Ok(()) }
+}
+
+/// Ticks of the counter in a nanosecond; `None` where too little time passed to say.
+fn pace(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
+    let (ticks, ns) = (to.0.wrapping_sub(from.0), to.1.checked_sub(from.1)?);
+    (ns >= SHORTEST_NS).then(|| ticks as f64 / ns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_step_is_what_all_differences_are_multiples_of() {
+        // 24 MHz: 41.67 ns, rounded down to whole nanoseconds.
+        assert_eq!(step_of(&[41, 42, 83, 84, 42]), 41);
+        // 100 MHz, read every 25 ns.
+        assert_eq!(step_of(&[20, 30, 30, 20, 40]), 10);
+        // Of a counter that is finer than a reading takes.
+        assert!(step_of(&[19, 23, 26, 21, 22, 30, 41]) <= 5);
+        assert_eq!(step_of(&[1_000, 1_000, 2_000]), 1_000);
+        assert_eq!(step_of(&[279, 280, 558]), 279);
+        assert_eq!(step_of(&[]), 1);
+        // One interrupt.
+        assert_eq!(step_of(&[40, 40, 9_001]), 40);
+    }
+
+    #[test]
+    fn this_timer_has_a_step() {
+        let step = timer_step();
+        assert!((1e-9..1e-2).contains(&step), "{step}");
+    }
+
+    #[test]
+    fn a_counter_that_changes_its_pace_is_found() {
+        assert_eq!(pace((0, 0), (5, 999_999)), None);
+        assert_eq!(pace((100, 0), (2_000_100, 1_000_000)), Some(2.0));
+        let steady = TimeKept::since(TimeKept::now());
+        assert_eq!(steady.check(), Ok(()));
+        let (first, second) = ((0, 0), (20_000_000, 10_000_000));
+        assert_eq!(same_pace(first, second, (40_004_000, 20_000_000)), Ok(()));
+        let Err(ClockUnknown::TimeDrifts(change)) = same_pace(first, second, (39_000_000, 20_000_000)) else {
+            panic!("5 % are not noticed")
+        };
+        assert!((change - 0.05).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,255 @@
+//! What can be computed again in a document of a run, or follows from this program: where a document says otherwise, it is not
+//! what plimsoll wrote, and whatever else it says is worth nothing.
+
+use std::collections::HashSet;
+
+use super::Run;
+use crate::bench;
+use crate::case::{AT_ONCE, Case, EACH};
+use crate::limit::{Kind, median};
+use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
+use crate::sample::{Conditions, WAITED};
+use crate::stats::Ratio;
+
+/// How far a stored figure may be from the one that follows, as a share of it: rounding of the last digits.
+const ROUNDING: f64 = 1e-9;
+
+/// Longest run that is believed, in seconds: ten years.
+pub(super) const LONGEST_RUN: f64 = 3.2e8;
+
+/// Whether a run may have taken so many seconds.
+pub(super) fn is_span(seconds: f64) -> bool {
+    (0.0..=LONGEST_RUN).contains(&seconds)
+}
+
+/// What cannot be, of the first place where it is.
+pub(super) fn check(run: &Run) -> Result<(), String> {
+    let nodes: HashSet<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
+    run.measurements.iter().try_for_each(|measurement| {
+        let about = |what: String| format!("{}: {what}", measurement.case.id());
+        if !nodes.contains(measurement.node.as_str()) {
+            let node = crate::text::shown_within(&measurement.node, 40);
+            return Err(about(format!("node '{node}' is not in nodes")));
+        }
+        ended(measurement).map_err(about)?;
+        conditions(measurement).map_err(about)?;
+        measurement.metrics.iter().try_for_each(|one| {
+            let name = crate::text::shown_within(&one.name, 40);
+            metric(&measurement.case, one).map_err(|what| format!("{} {name}: {what}", measurement.case.id()))
+        })
+    })
+}
+
+/// That there are figures where there must be.
+fn ended(measurement: &Measurement) -> Result<(), String> {
+    let has = !measurement.metrics.is_empty();
+    match measurement.status {
+        Status::Ok | Status::Invalid if !has => {
+            Err(format!("status is {}, and it has no metrics", measurement.status.word()))
+        }
+        Status::Failed | Status::Skipped if has => {
+            Err(format!("status is {}, and it has metrics", measurement.status.word()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A condition of a case, and of a sample of it.
+type Condition = (&'static str, fn(&Conditions) -> Option<f64>, fn(&Point) -> Option<f64>);
+
+/// The shares of the time that are means over the samples.
+const SHARES: [Condition; 4] = [
+    ("steal", |all| all.steal, |one| one.steal),
+    ("set_aside", |all| all.set_aside, |one| one.set_aside),
+    ("throttled", |all| all.throttled, |one| one.throttled),
+    (WAITED, |all| all.more.get(WAITED).copied(), |one| one.waited),
+];
+
+/// That the conditions of a case are those of its samples.
+fn conditions(measurement: &Measurement) -> Result<(), String> {
+    let points = || measurement.metrics.iter().flat_map(|metric| &metric.series);
+    // What is measured between machines has conditions, and no time of its own to weigh them by.
+    let between = matches!(measurement.case.word("server"), Some(EACH | AT_ONCE));
+    for (name, of_all, of_one) in SHARES {
+        let known: Vec<f64> = points().filter_map(of_one).collect();
+        let all = of_all(&measurement.conditions);
+        if let Some(share) = known.iter().chain(&all).find(|share| !(0.0..=1.0).contains(*share)) {
+            return Err(format!("{name} is {share:?}, and shares are 0 to 1"));
+        }
+        let (least, most) =
+            known.iter().fold((1.0_f64, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
+        let is_mean = match all {
+            None => most == 0.0 || between,
+            Some(_) if measurement.metrics.is_empty() => true,
+            Some(mean) => least - ROUNDING <= mean && mean <= most + ROUNDING,
+        };
+        if !is_mean {
+            let all = all.map_or("null".to_owned(), |mean| format!("{mean:?}"));
+            return Err(format!("{name} of its conditions is {all}, which is no mean of its series"));
+        }
+    }
+    Ok(())
+}
+
+fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
+    let known = bench::find(case.benchmark()).map(|b| b.metrics(case)).unwrap_or_default();
+    if let Some(known) = known.iter().find(|known| known.name == metric.name) {
+        if known.better != metric.better {
+            return Err(format!("better is {}, and it is {}", metric.better.word(), known.better.word()));
+        }
+        if known.unit != metric.unit {
+            return Err(format!("its unit is {}, and it is {}", metric.unit.name(), known.unit.name()));
+        }
+    }
+    summary(metric)?;
+    series(metric)?;
+    limit(metric)?;
+    metric.peers.iter().try_for_each(|one| {
+        peer(one).map_err(|what| format!("peer {}: {what}", crate::text::shown_within(&one.peer, 40)))
+    })
+}
+
+fn is_near(value: f64, right: f64) -> bool {
+    value == right || (value - right).abs() <= ROUNDING * right.abs()
+}
+
+/// That the summary is that of the samples.
+fn summary(metric: &MetricResult) -> Result<(), String> {
+    let (samples, summary) = (&metric.samples, &metric.summary);
+    let middle = median(samples.clone()).ok_or("has no sample")?;
+    let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let within = |[low, high]: [f64; 2]| {
+        let room = ROUNDING * least.abs().max(most.abs());
+        least - room <= low && low <= high && high <= most + room
+    };
+    let alike = summary.n == samples.len()
+        && is_near(summary.median, middle)
+        && is_near(summary.min, least)
+        && is_near(summary.max, most)
+        && summary.ci95.is_none_or(within);
+    match alike {
+        true => Ok(()),
+        false => Err("its summary is not that of its samples: the document was changed by hand".to_owned()),
+    }
+}
+
+/// That the series is the samples in time.
+fn series(metric: &MetricResult) -> Result<(), String> {
+    if !metric.series.iter().all(|point| is_span(point.t)) {
+        return Err("a sample was taken before the run or long after it: see t in its series".to_owned());
+    }
+    let same = metric.series.len() == metric.samples.len()
+        && metric.series.iter().zip(&metric.samples).all(|(point, value)| is_near(point.value, *value));
+    match same || metric.series.is_empty() {
+        true => Ok(()),
+        false => Err("its series is not its samples in time: the document was changed by hand".to_owned()),
+    }
+}
+
+/// That the limit is one of the limits, and the share of it follows from it and the samples.
+fn limit(metric: &MetricResult) -> Result<(), String> {
+    let limit = metric.limit.as_ref();
+    let value = limit.and_then(|limit| limit.value);
+    if let Some(value) = value
+        && !metric.limits.iter().any(|one| one.value.is_some_and(|one| is_near(one, value)))
+    {
+        return Err(format!("its limit, {value:?}, is none of its limits"));
+    }
+    let (Some(limit), Some(value)) = (limit, value) else {
+        return match metric.of_limit {
+            Some(share) => Err(format!("of_limit is {share:?}, and no limit is known")),
+            None => Ok(()),
+        };
+    };
+    let [low, high] = shares(metric, limit.kind, value);
+    let right = match metric.of_limit {
+        Some(share) => low * (1.0 - ROUNDING) <= share && share <= high * (1.0 + ROUNDING),
+        // There is no share of zero.
+        None => metric.samples.contains(&0.0),
+    };
+    match right {
+        true => Ok(()),
+        false => {
+            let said = metric.of_limit.map_or("null".to_owned(), |share| format!("{share:?}"));
+            Err(format!("of_limit is {said}, and samples and limit give {low:?} to {high:?}"))
+        }
+    }
+}
+
+/// Between what the median of the samples' shares must be. Where the limit follows the clock, each sample has its own, as far
+/// from the limit at most as its clock is from the others'.
+fn shares(metric: &MetricResult, kind: Kind, limit: f64) -> [f64; 2] {
+    let mut sorted = metric.samples.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let count = sorted.len();
+    let middle = [sorted[count.saturating_sub(1) / 2], sorted[count / 2]];
+    let clocks = || metric.series.iter().filter_map(|point| point.clock_hz).filter(|clock| *clock > 0.0);
+    let spread = match (clocks().reduce(f64::min), clocks().reduce(f64::max)) {
+        (Some(least), Some(most)) => most / least,
+        _ => 1.0,
+    };
+    let [one, other] = middle.map(|value| match kind {
+        Kind::Ceiling => value / limit,
+        Kind::Floor => limit / value,
+    });
+    [one.min(other) / spread, one.max(other) * spread]
+}
+
+/// That what is said of a reference tool follows from its figures and ours.
+fn peer(peer: &PeerResult) -> Result<(), String> {
+    let same = |said: Option<f64>, right: Option<f64>| match (said, right) {
+        (Some(said), Some(right)) => is_near(said, right),
+        (said, right) => said.is_none() && right.is_none(),
+    };
+    if peer.own.len() != peer.samples.len() || !same(peer.median, median(peer.samples.clone())) {
+        return Err("its median is not that of its samples".to_owned());
+    }
+    let pairs: Vec<(f64, f64)> = peer.own.iter().copied().zip(peer.samples.iter().copied()).collect();
+    let ratio = Ratio::of(&pairs).map(|ratio| ratio.median);
+    match same(peer.ratio.map(|ratio| ratio.median), ratio) {
+        true => Ok(()),
+        false => Err("its ratio is not that of its pairs".to_owned()),
+    }
+}
+
+/// That what is written beside the id of each case is what the id says.
+pub(super) fn ids(text: &str) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Document {
+        measurements: Vec<Of>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Of {
+        case: Written,
+    }
+    #[derive(serde::Deserialize)]
+    struct Written {
+        id: String,
+        benchmark: Option<String>,
+        params: Option<serde_json::Map<String, serde_json::Value>>,
+    }
+    let Ok(document) = serde_json::from_str::<Document>(text) else { return Ok(()) };
+    for Written { id, benchmark, params } in document.measurements.into_iter().map(|of| of.case) {
+        let Ok(case) = id.parse::<Case>() else { continue };
+        let said = |what: &str| Err(format!("{}: {what} beside its id says something else", case.id()));
+        if benchmark.is_some_and(|benchmark| benchmark != case.benchmark()) {
+            return said("benchmark");
+        }
+        let same = |value: &crate::case::Value, written: &serde_json::Value| {
+            serde_json::to_value(value).is_ok_and(|right| match (right.as_f64(), written.as_f64()) {
+                (Some(right), Some(written)) => is_near(written, right),
+                _ => right == *written,
+            })
+        };
+        let alike = |params: serde_json::Map<String, serde_json::Value>| {
+            let mut all = case.params().iter();
+            params.len() == all.len()
+                && all.all(|(name, value)| params.get(*name).is_some_and(|written| same(value, written)))
+        };
+        if !params.is_none_or(alike) {
+            return said("params");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What an instance's CPU credits leave of a rate in the course of time: all of it while they last, then the baseline.
+//!
+//! How many credits are left cannot be seen from within. So the bound is of the most that the type can hold, and of the
+//! time that this case itself was busy: what ran before may have used them up sooner, and steal time shows it then.
+
+use super::device::Burstable;
+use super::{Input, Kind, Limit, Question, Source, median};
+use crate::quantity::{Quantity, Unit, percent};
+
+/// The limit by credits beside `full`, that of CPUs at full speed; none where the machine has no credits.
+pub(super) fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
+    let (row, source) = Burstable::of(&question.machine.virtualisation)?;
+    let whole = full.value?;
+    let lasts = row.lasts(row.credits);
+    let mut busy = 0.0;
+    let bound = |(at, sample): (usize, &crate::sample::Sample)| {
+        busy += sample.elapsed;
+        let share = if busy <= lasts { 1.0 } else { row.baseline };
+        share * full.per_sample.get(at).copied().unwrap_or(whole)
+    };
+    let per_sample: Vec<f64> = question.samples.iter().enumerate().map(bound).collect();
+    let from = format!("data/instances.toml, {}: {source}", row.product);
+    let inputs = vec![
+        Input::new("full speed", whole, "OP/s", "the limit of the cores"),
+        Input::new("credits", row.credits, "1", &from),
+        Input::new("vCPUs", row.vcpus, "1", &from),
+        Input::new("baseline", row.baseline, "1", &from),
+        Input::new("lasts", lasts, "s", "60 s × credits ÷ (vCPUs × (1 − baseline))"),
+    ];
+    let formula = "full speed for as long as credits last, then × baseline";
+    let value = median(per_sample.clone()).unwrap_or(whole);
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
+    limit.per_sample = per_sample;
+    limit.reason = Some(said(row, lasts));
+    Some(limit)
+}
+
+fn said(row: &Burstable, lasts: f64) -> String {
+    let time = |seconds| Quantity::new(seconds, Unit::Second).to_string();
+    let launch = match row.launch_credits {
+        0.0 => String::new(),
+        credits => format!(" ({} with the {credits} of a launch)", time(row.lasts(credits))),
+    };
+    format!(
+        "{} runs at full speed for {} at most with the {} credits that it can hold{launch}, then at {} of each vCPU; how many \
+         are left cannot be seen",
+        row.product,
+        time(lasts),
+        row.credits,
+        percent(row.baseline, 3)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::limit::Evidence;
+    use crate::machine::fixture::Fixture;
+    use crate::sample::Sample;
+
+    #[test]
+    fn a_rate_is_bounded_by_the_baseline_when_the_credits_are_used_up() {
+        let mut machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        let case: Case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
+        let hour = |_| Sample { elapsed: 3600.0, ..Sample::default() };
+        let samples: Vec<Sample> = (0..4).map(hour).collect();
+        let full = Limit::fixed(Kind::Ceiling, Source::Derived, 48e9, "", Vec::new());
+        let of = |machine: &crate::machine::Machine| {
+            let evidence = Evidence::default();
+            credits(&Question { machine, case: &case, metric: "rate", samples: &samples, evidence }, &full)
+        };
+        assert!(of(&machine).is_none());
+        machine.virtualisation.instance = Some("t2.micro".to_owned());
+        machine.virtualisation.system_vendor = Some("Xen".to_owned());
+        let limit = of(&machine).unwrap();
+        // 144 credits are 160 minutes.
+        assert_eq!(limit.per_sample, [48e9, 48e9, 4.8e9, 4.8e9]);
+        let said = limit.reason.unwrap();
+        assert!(said.contains("144 credits") && said.contains("10.0 %"), "{said}");
+    }
+}

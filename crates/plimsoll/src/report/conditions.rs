@@ -1,0 +1,108 @@
+//! What holds for the whole machine: said once, above the table, with its remedy. Rows under it carry a few words only.
+
+use crate::machine::Machine;
+use crate::measurement::Note;
+use crate::quantity::percent;
+
+/// Share of the last ten seconds in which some thread waited for a CPU, from which on the machine is busy.
+const BUSY: f64 = 0.1;
+/// The load for each CPU that says so where the kernel does not count waiting.
+const LOADED: f64 = 0.5;
+/// Share of the time since boot that was stolen, from which on that is usual here.
+const STOLEN: f64 = 0.05;
+
+/// The conditions of this machine when the run began, each with the code of the warnings that follow from it.
+pub(super) fn whole(machine: &Machine) -> Vec<Note> {
+    [quota(machine), busy(machine), stolen(machine), cache(machine)].into_iter().flatten().collect()
+}
+
+fn note(code: &str, text: String) -> Note {
+    Note { code: code.to_owned(), text }
+}
+
+fn quota(machine: &Machine) -> Option<Note> {
+    let cpus = machine.cpu.allowed.len();
+    let quota =
+        machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus()).filter(|quota| *quota < cpus as f64)?;
+    Some(note(
+        "cpu-quota",
+        format!(
+            "CPU quota: the control group allows {quota:.2} of {cpus} CPUs, so figures are those of the quota; raise it (cpu.max, \
+             cpu.cfs_quota_us) to measure the machine"
+        ),
+    ))
+}
+
+fn busy(machine: &Machine) -> Option<Note> {
+    let cpus = machine.cpu.allowed.len().max(1);
+    let evidence = match machine.state.pressure.cpu {
+        Some(share) if share >= BUSY => {
+            format!("threads waited for a CPU in {} of the 10 s before the run", percent(share, 2))
+        }
+        Some(_) => return None,
+        None => {
+            let load =
+                machine.state.load.map(|load| load.minute_1).filter(|load| *load >= LOADED * cpus as f64)?;
+            format!("the load is {load:.1} on {cpus} CPUs")
+        }
+    };
+    Some(note("preempted", format!("busy machine: {evidence}; stop other work")))
+}
+
+fn stolen(machine: &Machine) -> Option<Note> {
+    let share = machine.state.steal_since_boot.filter(|share| *share >= STOLEN)?;
+    let text = format!(
+        "busy host: {} of the CPU time since boot went to other guests (steal); choose a quieter or dedicated host",
+        percent(share, 2)
+    );
+    Some(note("stolen", text))
+}
+
+fn cache(machine: &Machine) -> Option<Note> {
+    let effective = machine.cpu.effective_cache?.bytes;
+    let (bytes, instances) = machine.cpu.last_level_of(&machine.cpu.allowed)?;
+    let one = bytes / instances.max(1);
+    (effective < one).then(|| {
+        note(
+            "cache-shared",
+            format!(
+                "shared cache: {} of {} MiB of the last-level cache answered one CPU, the rest serves others; memory is measured \
+                 beyond what answered",
+                effective >> 20,
+                one >> 20
+            ),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::EffectiveCache;
+    use crate::machine::fixture::{Fault, Fixture};
+
+    #[test]
+    fn conditions_of_the_machine_are_told_with_their_remedy() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.state.pressure.cpu = Some(0.0);
+        machine.state.steal_since_boot = Some(0.0);
+        machine.cgroup.cpu_quota = None;
+        assert!(whole(&machine).is_empty());
+        machine.state.pressure.cpu = Some(0.8);
+        machine.state.steal_since_boot = Some(0.09);
+        let quota =
+            crate::machine::cgroup::CpuQuota { quota_us: 50_000, period_us: 100_000, group: "/a".to_owned() };
+        machine.cgroup.cpu_quota = Some(quota);
+        machine.cpu.effective_cache = Some(EffectiveCache { bytes: 8 << 20, fill_rate: 1e9 });
+        let told = whole(&machine);
+        let codes: Vec<&str> = told.iter().map(|note| note.code.as_str()).collect();
+        assert_eq!(codes, ["cpu-quota", "preempted", "stolen", "cache-shared"]);
+        assert!(
+            told[0].text.starts_with("CPU quota: the control group allows 0.50 of 2 CPUs"),
+            "{}",
+            told[0].text
+        );
+        assert!(told.iter().all(|note| !note.text.contains('\n')));
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! docs/reports.md: each table and figure of the published reports, with the place where plimsoll has it again. Made from
+//! the data; this test fails where the file is not what they say. `PLIMSOLL_WRITE_DOCS=1 cargo test places::` writes it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::bench;
+use crate::case::Case;
+use crate::cli::{Common, What};
+use crate::document::Run;
+use crate::fixture;
+use crate::machine::fixture::Fixture;
+use crate::measurement::{Measurement, Point};
+use crate::published::tables::{self, Kind, Table};
+use crate::published::{Baseline, find, names};
+use crate::report::html;
+use crate::resolve;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reports.md");
+
+/// A run of the report's plan in which every case has figures.
+fn replay(name: &str) -> Run {
+    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+    let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+    let measured = |case: Case| -> Measurement {
+        let metrics = bench::find(case.benchmark()).unwrap().metrics(&case);
+        let mut made = fixture::measured(case.id().as_str(), "none", metrics[0].unit, 1.0);
+        let metric = |metric: &bench::Metric| fixture::metric_of(metric.name, metric.unit, vec![1.0, 1.1]);
+        made.metrics = metrics.iter().map(metric).collect();
+        let point = |i: u32| Point { t: f64::from(i), value: 1.0, ..Point::default() };
+        made.metrics[0].series = (0..40).map(point).collect();
+        made
+    };
+    let measurements = resolve::planned(&plan, &machine)
+        .unwrap()
+        .into_iter()
+        .map(|planned| measured(planned.candidate.case))
+        .collect();
+    let mut run = Run { measurements, ..fixture::run() };
+    run.plan.name = name.to_owned();
+    run.plan.text = crate::plan::built_in::find(name).unwrap().text.to_owned();
+    run
+}
+
+/// Which benchmarks measure a table, or why none does.
+fn measured_by(table: &Table<'_>) -> String {
+    let matched = table.figures().filter_map(|figure| figure.matched.as_ref());
+    let benchmarks: BTreeSet<String> =
+        matched.map(|matched| format!("`{}` {}", matched.case.benchmark(), matched.metric)).collect();
+    let unmatched: BTreeSet<&str> = table
+        .figures()
+        .filter(|figure| figure.matched.is_none() && !figure.unmatched.is_empty())
+        .map(|figure| figure.unmatched)
+        .collect();
+    let by: Vec<String> = benchmarks.into_iter().collect();
+    let why: Vec<&str> = unmatched.into_iter().collect();
+    match (table.kind, by.is_empty(), why.is_empty()) {
+        (Kind::Text, ..) => "the point with that number, else the best of those it is about".to_owned(),
+        (_, true, _) => format!("published numbers alone: {}", why.join("; ")),
+        (_, false, true) => by.join(", "),
+        (_, false, false) => format!("{}; without a figure of today: {}", by.join(", "), why.join("; ")),
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Own => "own measurements",
+        Kind::Program => "reference program",
+        Kind::Text => "text",
+    }
+}
+
+fn section(baseline: &Baseline) -> String {
+    let mut text = format!("\n## {}\n\n", baseline.name);
+    let tables = tables::of(baseline);
+    let [figures, _] = html::titles_of_figures(&replay(baseline.name));
+    let numbers = baseline.figures.len();
+    writeln!(
+        text,
+        "{}, {}: {numbers} numbers in {} tables, {} figures.\n",
+        baseline.machine,
+        baseline.year,
+        tables.len(),
+        figures.len()
+    )
+    .unwrap();
+    text +=
+        "| table | title | rows × columns | holds | measured today by |\n| ---: | --- | --- | --- | --- |\n";
+    for table in &tables {
+        let (rows, columns) = (table.rows.len(), table.columns.len());
+        let (number, title) = (table.number, &table.title);
+        let by = measured_by(table);
+        writeln!(text, "| {number} | {title} | {rows} × {columns} | {} | {by} |", kind(table.kind)).unwrap();
+    }
+    text += "\n| figure | title of the chart |\n| ---: | --- |\n";
+    for (at, title) in figures.iter().enumerate() {
+        writeln!(text, "| {} | {title} |", at + 1).unwrap();
+    }
+    text
+}
+
+fn all() -> String {
+    let reports: Vec<Baseline> = names().into_iter().filter_map(find).collect();
+    let [_, together] = html::titles_of_figures(&replay(reports[0].name));
+    let tables: usize = reports.iter().map(|report| tables::of(report).len()).sum();
+    let numbers: usize = reports.iter().map(|report| report.figures.len()).sum();
+    let text: String = reports.iter().map(section).collect();
+    let figures = text.lines().filter(|line| line.starts_with("| ") && line.matches('|').count() == 3);
+    let figures =
+        figures.filter(|line| !line.contains("---") && !line.contains("title of the chart")).count();
+    let head = HEAD
+        .replace("TABLES", &tables.to_string())
+        .replace("FIGURES", &figures.to_string())
+        .replace("NUMBERS", &numbers.to_string());
+    let list: String = together.iter().map(|title| format!("- {title}\n")).collect();
+    format!(
+        "{head}{text}\n## All five together\n\nIn the section \"The published reports together\" of the page of each replay:\n\n{list}{REST}"
+    )
+}
+
+const HEAD: &str = "# The published reports: where each table and figure is
+
+<!-- Made from the data of the reports by a test (PLIMSOLL_WRITE_DOCS=1 cargo test places::), which fails where this is stale. -->
+
+plimsoll has the numbers of five published reports, NUMBERS in all, and a plan that measures what each of them measured:
+
+```sh
+plimsoll run ec2-t2micro                                      # or --scale 0.001: minutes, not days
+plimsoll report last --tables published                       # the report's tables, with today's figures
+plimsoll report last --tables published --format html > t.html  # also csv, markdown
+plimsoll report last --html page.html                         # the report's figures, as charts
+plimsoll report RUN RUN --tables published                    # CPU from one machine, disk from another
+```
+
+The table with number *n* below is \"Table *n*\" of `report --tables published`. The figures are charts in the section \"Figures of the
+published report\" of the page, under their titles.
+
+## How the lists are made
+
+The data have every number of the reports in the order in which it is printed, left to right and top to bottom, and what is said
+about each: operation, pattern, block, threads, metric, statistic, source. They have neither numbers nor captions of tables or
+figures, and nothing of figures but what they show. So the lists are derived:
+
+- What changes with every number is a column of its table, what changes next is a row, and what is outside both is a table of
+  its own. Where notes on a report say more (which numbers share a heading), the table follows them. Words for rows and columns
+  are the report's own where the data have them; titles say what a table holds.
+- The output of a reference program (LINPACK, STREAM, IOzone, iperf) is a table of its own, and the numbers of the running text
+  are one at the end.
+- A figure is a chart of one operation and metric over blocks and threads; efficiencies, reference programs and series in time
+  have charts of their own.
+
+That gives TABLES tables and FIGURES charts. The reports themselves have 76 tables and 79 figures: which numbers share a caption is not in
+the data, so one of theirs may be two of these, or two of theirs one. No number is left out: a test checks that every number is in
+exactly one table and is printed in every format, and that every operation and metric is drawn.
+";
+
+const REST: &str = "
+## What is not measured again
+
+Such numbers are printed in their tables, with the reason. They are single runs of a reference program with its own defaults (lines of
+iperf and IOzone whose message or record size is not printed), times and residuals that follow from a rate that is
+measured, and STREAM on a machine that the report is not about.
+";
+
+#[test]
+fn the_list_of_tables_and_figures_is_what_the_data_say() {
+    let made = all();
+    if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
+        std::fs::write(FILE, &made).unwrap();
+    }
+    let written = std::fs::read_to_string(Path::new(FILE)).unwrap_or_default();
+    let line = made.lines().zip(written.lines()).find(|(made, written)| made != written);
+    assert!(
+        made == written,
+        "docs/reports.md is stale, PLIMSOLL_WRITE_DOCS=1 cargo test places:: writes it; first: {line:?}"
+    );
+}
+
+#[test]
+fn every_figure_of_a_report_is_drawn_by_its_replay() {
+    for name in names() {
+        let [figures, together] = html::titles_of_figures(&replay(name));
+        let baseline = find(name).unwrap();
+        let kinds: BTreeSet<[&str; 4]> = baseline
+            .figures
+            .iter()
+            .filter(|figure| figure.is_own_point() && !figure.is_of_text())
+            .map(|figure| [figure.subsystem, figure.metric, figure.operation, figure.pattern])
+            .collect();
+        assert!(figures.len() >= kinds.len(), "{name}: {figures:?}");
+        assert!(!together.is_empty(), "{name}");
+        for [_, metric, operation, _] in kinds {
+            let is_it = |title: &&String| title.contains(metric) && title.contains(operation);
+            assert!(figures.iter().any(|title| is_it(&title)), "{name}: {metric} {operation}: {figures:?}");
+        }
+    }
+}
