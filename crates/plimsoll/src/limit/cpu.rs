@@ -77,7 +77,18 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
-    Ok(limit)
+    let cores = if share.cpus > 1.0 {
+        format!(", {} {}", significant(share.cpus, 3), share.name)
+    } else {
+        String::new()
+    };
+    Ok(limit.resting_on(format!(
+        "{} {} of {} bits per cycle ({}){cores}",
+        significant(units.per_cycle, 3),
+        units.name,
+        kernel.vector_bits(),
+        units.row.name
+    )))
 }
 
 /// How many cores' worth of time the threads have.
