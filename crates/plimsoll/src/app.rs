@@ -31,7 +31,7 @@ use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::event::Event;
 use crate::finding;
 use crate::leftover::Registry;
-use crate::machine::{Machine, Root};
+use crate::machine::{Machine, Root, saved};
 use crate::measurement::{Maker, Measurement};
 use crate::output::{Begins, OutputError, Outputs, complain};
 use crate::peer::Companions;
@@ -107,7 +107,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
         Typed::Plan(work) => plans::execute(*work),
         Typed::Serve(typed) => far_end::serve(&typed),
         Typed::NewKey { file } => far_end::new_key(file.as_deref()),
-        Typed::Machine { json } => show_machine(json),
+        Typed::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
         Typed::Compare(typed) => compare::compare(&typed),
         Typed::Report(typed) => replay::report(&typed),
         Typed::Export(typed) => export::export(&typed),
@@ -373,23 +373,40 @@ fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.elapsed_s += took_s;
 }
 
-fn show_machine(json: bool) -> Result<ExitCode, Failure> {
-    let root = Root::live();
+fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<ExitCode, Failure> {
+    let broken = |e: saved::SavedError| Failure::environment(e.to_string());
+    let opened = from.map(saved::Opened::at).transpose().map_err(broken)?;
+    let root = opened.as_ref().map_or_else(Root::live, saved::Opened::root);
     let mut machine = Machine::discover(&root);
-    machine.look_behind(&root, Path::new("."));
+    if let Some(to) = save {
+        saved::save(&root, &machine, to).map_err(broken)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if from.is_none() {
+        machine.look_behind(&root, Path::new("."));
+    }
     if json {
         let text = serde_json::to_string_pretty(&machine);
         return printed(&(text.map_err(|e| Failure::environment(e.to_string()))? + "\n"));
     }
-    let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
-    let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
-    let planned = resolve::planned(&plan, &machine).map_err(usage)?;
-    let candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
-    let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
     let mut sections = report::machine::describe(&machine);
-    sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
+    sections.extend(report::machine::cores(&machine.cpu));
+    // What is measured here is no limit of another machine.
+    if from.is_none() {
+        sections.extend(limits_of_quick(&machine)?);
+    }
     let style = Style::detect(Wishes::default());
     printed(&report::machine::text(&sections, style.width))
+}
+
+/// The limits of what `plimsoll run quick` measures, at the clock of now.
+fn limits_of_quick(machine: &Machine) -> Result<Vec<report::machine::Section>, Failure> {
+    let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
+    let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
+    let planned = resolve::planned(&plan, machine).map_err(usage)?;
+    let candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
+    let clock_hz = CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
+    Ok(report::machine::limits(machine, &candidates, clock_hz))
 }
 
 /// The exit code of what went wrong with the history.

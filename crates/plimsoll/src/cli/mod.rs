@@ -52,6 +52,10 @@ pub enum Typed {
     Machine {
         /// Also as a JSON document on stdout.
         json: bool,
+        /// Save it here instead of printing it.
+        save: Option<PathBuf>,
+        /// Read a saved machine in place of this one.
+        from: Option<PathBuf>,
     },
     /// Compare two sides.
     Compare(Box<Compare>),
@@ -320,11 +324,20 @@ fn run() -> Command {
         .after_help(plans::built_in_help())
 }
 
+/// An option of `plimsoll machine` that takes a directory or an archive.
+fn path(name: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("DIR|FILE.tar.gz").value_parser(clap::value_parser!(PathBuf))
+}
+
 /// The whole command line.
 pub fn command() -> Command {
     let machine = Command::new("machine")
         .about("Print what was discovered, and each limit with its derivation")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"));
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
+        .arg(path("save").conflicts_with("json").help(
+            "Save what identifies this machine, without names, addresses and serial numbers, to attach to a bug report",
+        ))
+        .arg(path("from").help("Show a saved machine in place of this one"));
     let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures what a machine can really do, and how far each figure is from its physical limit")
@@ -436,7 +449,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, cla
             Ok(Typed::Measure { what, common: Box::new(common), key: m.get_one::<PathBuf>("key").cloned() })
         }
         Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
-        Some(("machine", m)) => Ok(Typed::Machine { json: m.get_flag("json") }),
+        Some(("machine", m)) => Ok(Typed::Machine {
+            json: m.get_flag("json"),
+            save: m.get_one::<PathBuf>("save").cloned(),
+            from: m.get_one::<PathBuf>("from").cloned(),
+        }),
         Some(("history", m)) => Ok(Typed::History(Box::new(History::from_arg_matches(m)?))),
         Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
         Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),

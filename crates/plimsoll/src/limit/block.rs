@@ -3,7 +3,7 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
-use super::microarchitecture::Microarchitecture;
+use super::microarchitecture::Core;
 use super::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::bench::{memory, placed};
 use crate::machine::CpuSet;
@@ -77,11 +77,11 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let cpus = placed(machine, case);
     let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
-    let row = Microarchitecture::of(&machine.cpu, first).map_err(|unknown| unknown.to_string())?;
-    if cpus.iter().any(|cpu| Microarchitecture::of(&machine.cpu, *cpu).map_or(true, |r| r.name != row.name)) {
+    let core = Core::of(&machine.cpu, first).map_err(|unknown| unknown.to_string())?;
+    if cpus.iter().any(|cpu| Core::of(&machine.cpu, *cpu).map_or(true, |other| other.name != core.name)) {
         return Err("the threads ran on cores of several kinds".to_owned());
     }
-    let (name, per_cycle, unit) = per_cycle(question, row)?;
+    let (name, per_cycle, unit) = per_cycle(question, &core)?;
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
     let cpus: CpuSet = cpus.into_iter().collect();
@@ -94,7 +94,7 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
         _ => (regions(question), format!("{name} × loads and stores × clock × cores")),
     };
     let clock = median(clocks.clone()).unwrap_or(f64::NAN);
-    let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let inputs = vec![
         Input::new(name, per_cycle, unit, &from),
         Input::new(
@@ -109,33 +109,30 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let rate = per_cycle * each * cores;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, rate * clock, &formula, inputs);
     let limit = Limit { per_sample: clocks.into_iter().map(|clock| rate * clock).collect(), ..limit };
-    Ok(limit.resting_on(format!("{per_cycle} {name} ({})", row.name)))
+    Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
 }
 
 /// Blocks, or bytes of them, that a core can take in a cycle: name, number, unit.
-fn per_cycle(
-    question: &Question<'_>,
-    row: &Microarchitecture,
-) -> Result<(&'static str, f64, &'static str), String> {
+fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
     let op = question.case.word("op").unwrap_or_default();
     let small = block_bytes(question)? <= ACCESS;
     let found = match (op, small) {
-        ("read", true) => ("loads per cycle", row.loads, "1/cycle"),
-        ("write", true) => ("stores per cycle", row.stores, "1/cycle"),
+        ("read", true) => ("loads per cycle", core.loads, "1/cycle"),
+        ("write", true) => ("stores per cycle", core.stores, "1/cycle"),
         // Each needs a load and a store.
         (_, true) => {
-            let both = row.accesses.map(|both| both / 2.0);
-            let least = row.loads.zip(row.stores).zip(both).map(|((l, s), b)| l.min(s).min(b));
+            let both = core.accesses.map(|both| both / 2.0);
+            let least = core.loads.zip(core.stores).zip(both).map(|((l, s), b)| l.min(s).min(b));
             ("copies per cycle", least, "1/cycle")
         }
         ("write", false) => {
-            return Err(format!("the bytes that stores of {} can give in a cycle are not known", row.name));
+            return Err(format!("the bytes that stores of {} can give in a cycle are not known", core.name));
         }
-        (_, false) => ("bytes loaded per cycle", row.l1_load_bytes, "B/cycle"),
+        (_, false) => ("bytes loaded per cycle", core.l1_load_bytes, "B/cycle"),
     };
     let (name, number, unit) = found;
     let number = number
-        .ok_or_else(|| format!("the {name} of {} are not in data/microarchitectures.toml", row.name))?;
+        .ok_or_else(|| format!("the {name} of {} are not in data/microarchitectures.toml", core.name))?;
     Ok((name, number, unit))
 }
 

@@ -47,7 +47,7 @@ pub(super) fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) 
 
 /// Sockets with every channel filled with the fastest modules.
 fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
-    let memory = SocketMemory::of(&machine.cpu).ok_or_else(|| no_channels(machine))?;
+    let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
     let (sockets, _) = sockets(machine, case)?;
     let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
     let whose = match case.number("node") {

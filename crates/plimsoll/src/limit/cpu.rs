@@ -7,7 +7,7 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 
-use super::microarchitecture::{Microarchitecture, Unknown, Work};
+use super::microarchitecture::{Core, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::bench::cpu::PER_CYCLE;
 use crate::bench::placed;
@@ -58,7 +58,8 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
     let lanes = f64::from(kernel.lanes);
     let per_cycle = units.per_cycle * lanes * units.operations * share.cpus;
-    let row = format!("{}, data/microarchitectures.toml: {}", units.row.name, units.row.source);
+    let core = &units.core;
+    let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
     let mut limit = Limit::fixed(
         Kind::Ceiling,
         Source::Derived,
@@ -77,17 +78,16 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
-    let cores = if share.cpus > 1.0 {
-        format!(", {} {}", significant(share.cpus, 3), share.name)
-    } else {
-        String::new()
+    let cores = match share.cpus > 1.0 {
+        true => format!(", {} {}", significant(share.cpus, 3), share.name),
+        false => String::new(),
     };
-    Ok(limit.resting_on(format!(
+    Ok(core.mark(limit).resting_on(format!(
         "{} {} of {} bits per cycle ({}){cores}",
         significant(units.per_cycle, 3),
         units.name,
         kernel.vector_bits(),
-        units.row.name
+        core.name
     )))
 }
 
@@ -134,7 +134,7 @@ pub fn per_cycle(cpu: &Cpu, number: usize, kernel: &Kernel) -> Result<PerCycle, 
 
 /// What bounds the kernel in the core.
 struct Units {
-    row: &'static Microarchitecture,
+    core: Core,
     /// Vector instructions in a cycle.
     per_cycle: f64,
     /// Operations of one lane of one instruction.
@@ -166,10 +166,11 @@ fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
 
 /// The units of the cores that the threads are on, which must be alike.
 fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
-    let mut rows = cpus.iter().map(|number| Microarchitecture::of(cpu, number));
-    let row = rows.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
-    for other in rows {
-        if other?.name != row.name {
+    let mut cores = cpus.iter().map(|number| Core::of(cpu, number));
+    let core =
+        cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
+    for other in cores {
+        if other?.name != core.name {
             return Err(Unknown(
                 "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
             ));
@@ -179,13 +180,13 @@ fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
         Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element))
     })?;
     if kernel.isa == Isa::Sve && !work.is_alike_in_sve() {
-        return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), row.name)));
+        return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), core.name)));
     }
     let operations = kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0);
     let times = if operations > 1 { format!("{operations} × ") } else { String::new() };
     Ok(Units {
-        row,
-        per_cycle: row.per_cycle(work, kernel.vector_bits(), cpu)?,
+        per_cycle: core.per_cycle(work, kernel.vector_bits(), cpu)?,
+        core,
         operations: f64::from(operations),
         name: work.name(),
         formula: format!("{} per cycle × lanes × {times}clock", work.name()),

@@ -4,7 +4,7 @@
 
 use plimsoll_metal::stream::StreamOp;
 
-use super::microarchitecture::Microarchitecture;
+use super::microarchitecture::Core;
 use super::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::bench::memory::{self, Answers};
 use crate::bench::placed;
@@ -43,15 +43,15 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
         return Err("how many bytes a cycle stores can put into a cache is not in our tables".to_owned());
     }
     let cpu = memory::first_cpu(machine, case);
-    let row = Microarchitecture::of(&machine.cpu, cpu).map_err(|e| e.to_string())?;
+    let core = Core::of(&machine.cpu, cpu).map_err(|e| e.to_string())?;
     let bytes = match level {
-        1 => row.l1_load_bytes,
-        2 => row.l2_load_bytes,
-        3 => row.l3_load_bytes,
+        1 => core.l1_load_bytes,
+        2 => core.l2_load_bytes,
+        3 => core.l3_load_bytes,
         _ => None,
     };
     let bytes = bytes.ok_or_else(|| {
-        format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", row.name)
+        format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", core.name)
     })?;
     let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
     let cpus: CpuSet = placed(machine, case).into_iter().collect();
@@ -60,7 +60,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
-    let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let mut inputs = vec![
         Input::new("bytes", bytes, "B/cycle", &from),
         Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
@@ -74,10 +74,10 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
-    let limit = Limit { per_sample, ..limit };
+    let limit = core.mark(Limit { per_sample, ..limit });
     // Nothing is nearer than the first level; from a nearer cache a figure of a further one may come.
     Ok(match level {
-        1 => limit.resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", row.name)),
+        1 => limit.resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
         _ => limit,
     })
 }
@@ -126,28 +126,28 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let size = case.number("size").unwrap_or(0);
     let cpu = memory::first_cpu(machine, case);
     let level = answering_level(machine, cpu, size)?;
-    let row = Microarchitecture::of(&machine.cpu, cpu).map_err(|unknown| unknown.to_string())?;
+    let core = Core::of(&machine.cpu, cpu).map_err(|unknown| unknown.to_string())?;
     let cycles = match level {
-        1 => row.l1_latency,
-        _ => row.l2_latency,
+        1 => core.l1_latency,
+        _ => core.l2_latency,
     };
     let cycles = cycles.ok_or_else(|| {
-        format!("the level {level} latency of {} is not in data/microarchitectures.toml", row.name)
+        format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
     })?;
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
     let clock = median(clocks).unwrap_or(f64::NAN);
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
-    let from = format!("data/microarchitectures.toml, {}: {}", row.name, row.source);
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let inputs = vec![
         Input::new("cycles", cycles, "cycles", &from),
         Input::new("clock", clock, "Hz", "measured inside each sample"),
     ];
     let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
-    let limit = Limit { per_sample, ..limit };
+    let limit = core.mark(Limit { per_sample, ..limit });
     Ok(match level {
-        1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", row.name)),
+        1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", core.name)),
         _ => limit,
     })
 }
@@ -323,9 +323,17 @@ mod tests {
         assert_eq!(of(&machine, 16 * MIB).value, Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)));
         assert!(reason(of(&machine, 48 * KIB)).contains("answers a share"));
         assert!(reason(of(&machine, MIB + MIB / 2)).contains("at least 2M"));
+        // Zen 2's numbers on a chip with AVX-512: a hypervisor's doing, the chip is still Zen 4.
         machine.cpu.family = Some(0x17);
         machine.cpu.model = Some(0x31);
-        assert!(reason(of(&machine, 16 * MIB)).contains("level 3 cache of Zen 2"));
+        let inferred = of(&machine, 16 * MIB);
+        assert_eq!(
+            (inferred.value, inferred.source),
+            (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), Source::Inferred)
+        );
+        // On bare metal nobody writes other numbers.
+        machine.cpu.flags.remove("hypervisor");
+        assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));
         Ok(())
     }
 

@@ -60,7 +60,7 @@ pub struct Cpu {
     /// Clock limits and policy.
     pub clock: Clock,
     /// What CPUID says (x86 only), as read; empty where it was not.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Cpuid::is_empty")]
     pub cpuid: Cpuid,
 }
 
@@ -97,6 +97,12 @@ impl Cpu {
     /// The CPU with this number.
     pub fn logical(&self, id: usize) -> Option<&Logical> {
         self.logical.iter().find(|cpu| cpu.id == id)
+    }
+
+    /// What identifies the Arm core that is CPU `number`; `None` elsewhere.
+    pub fn arm_of(&self, number: usize) -> Option<ArmId> {
+        let kind = self.kinds.iter().find(|kind| kind.cpus.contains(number));
+        kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
     /// The distinct cores that these CPUs belong to; `None` if that is not known of all.
@@ -154,7 +160,7 @@ impl Cpu {
         }
         Self {
             arm: cpuinfo::arm_id(s, &info, first),
-            kinds: kinds(s, &online),
+            kinds: kinds(s, &info, &online),
             caches,
             effective_cache: None,
             clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
@@ -256,7 +262,11 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
     });
     // The list may name CPUs that are off. A running one is in the list of those online, or, where a container's file
     // system has made that list, has a topology.
-    let runs = |cpu: &usize| online.contains(*cpu) || s.root.exists(sys_cpu(*cpu).join("topology/core_id"));
+    let is_shown = |cpu: usize| {
+        let off = s.root.text(sys_cpu(cpu).join("online")).is_ok_and(|text| text == "0");
+        !off && s.root.exists(sys_cpu(cpu).join("topology/core_id"))
+    };
+    let runs = |cpu: &usize| online.contains(*cpu) || is_shown(*cpu);
     match affinity {
         Ok(affinity) => {
             let running: CpuSet = affinity.iter().filter(runs).collect();
@@ -270,7 +280,7 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
 }
 
 /// The kinds of core, if there is more than one.
-fn kinds(s: &Survey, online: &CpuSet) -> Vec<CoreKind> {
+fn kinds(s: &Survey, info: &cpuinfo::CpuInfo, online: &CpuSet) -> Vec<CoreKind> {
     let mut kinds: Vec<CoreKind> = Vec::new();
     for name in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
         if let Ok(cpus) = s.root.parse::<CpuSet>(format!("sys/devices/{name}/cpus"), "a CPU list") {
@@ -278,8 +288,8 @@ fn kinds(s: &Survey, online: &CpuSet) -> Vec<CoreKind> {
         }
     }
     for id in online.iter() {
-        let Some(midr) = cpuinfo::midr(s.root, id) else { continue };
-        let name = format!("midr {midr:#018x}");
+        let Some(midr) = cpuinfo::midr(s.root, id).or_else(|| info.midr_of(id)) else { continue };
+        let name = cpuinfo::midr_name(midr);
         match kinds.iter_mut().find(|kind| kind.name == name) {
             Some(kind) => kind.cpus.insert(id),
             None => kinds.push(CoreKind { name, cpus: CpuSet::single(id) }),
@@ -327,12 +337,40 @@ mod tests {
         let cpu = discover(&format!(
             "sys/devices/system/cpu/present = 0-3\nsys/devices/system/cpu/online = 0-2\n\
              proc/self/status = Cpus_allowed_list:\\t1,3\n{topology}/physical_package_id = {{n/2}}\n\
-             {topology}/core_id = 0\n"
+             {topology}/core_id = 0\nsys/devices/system/cpu/cpu3/online = 0\n"
         ))?;
         assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(2), Some(2), 3));
         assert_eq!(cpu.allowed, CpuSet::single(1));
         assert_eq!(cpu.logical.iter().filter(|cpu| cpu.online).count(), 3);
         assert_eq!(cpu.cores_of(&"0-1".parse()?), Some(1));
+        Ok(())
+    }
+
+    #[test]
+    fn in_a_container_whose_file_system_numbers_cpus_anew_the_affinity_counts() -> Result<(), Fault> {
+        let cpu = discover(
+            "sys/devices/system/cpu/online = 0-1\nproc/self/status = Cpus_allowed_list:\\t4,7\n\
+             sys/devices/system/cpu/cpu[0-7]/topology/core_id = {n}\n\
+             sys/devices/system/cpu/cpu[0-7]/topology/physical_package_id = 0\n",
+        )?;
+        assert_eq!((cpu.allowed, cpu.cores), ("4,7".parse()?, Some(4)));
+        Ok(())
+    }
+
+    #[test]
+    fn mixed_arm_cores_are_told_apart_by_cpuinfo_where_the_register_is_not_shown() -> Result<(), Fault> {
+        let core = |id: u32, part: &str| {
+            format!(
+                "proc/cpuinfo = processor\\t: {id}\nproc/cpuinfo = CPU implementer\\t: 0x41\n\
+             proc/cpuinfo = CPU variant\\t: 0x0\nproc/cpuinfo = CPU part\\t: {part}\n\
+             proc/cpuinfo = CPU revision\\t: 1\nproc/cpuinfo = \n"
+            )
+        };
+        let tree = core(0, "0xd87") + &core(1, "0xd87") + &core(2, "0xd85");
+        let cpu = discover(&format!("sys/devices/system/cpu/online = 0-2\n{tree}"))?;
+        let part = |number: usize| cpu.arm_of(number).map(|arm| arm.part);
+        assert_eq!([0, 1, 2].map(part), [Some(0xd87), Some(0xd87), Some(0xd85)]);
+        assert_eq!(cpu.kinds.len(), 2);
         Ok(())
     }
 }

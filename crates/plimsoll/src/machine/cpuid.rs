@@ -7,6 +7,8 @@
 mod meaning;
 mod text;
 
+#[cfg(test)]
+pub(crate) use meaning::with_features;
 pub use meaning::{Geometry, Signature, is_feature};
 pub use text::{BadText, parse, write};
 
@@ -61,6 +63,11 @@ impl Cpuid {
             [only] => Some(only),
             several => several.iter().find(|answers| answers.cpus.contains(cpu)),
         }
+    }
+
+    /// Whether no CPU was asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The CPUs that were asked.

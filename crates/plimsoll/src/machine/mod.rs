@@ -13,6 +13,7 @@ pub mod memory;
 pub mod mounts;
 pub mod network;
 pub mod root;
+pub mod saved;
 pub mod smbios;
 pub mod state;
 pub mod storage;

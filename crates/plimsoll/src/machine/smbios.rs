@@ -10,7 +10,7 @@ use crate::text::shown;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-const TABLE: &str = "sys/firmware/dmi/tables/DMI";
+pub(super) const TABLE: &str = "sys/firmware/dmi/tables/DMI";
 /// Real tables have some tens of KiB.
 const TABLE_CAP: u64 = 1 << 20;
 /// The most modules that are kept: more than any machine has slots for.
@@ -99,6 +99,33 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
         rest = behind;
     }
     modules
+}
+
+/// The table's memory devices alone, and of their texts only the names of slots and banks: the rest are serial numbers,
+/// part numbers and makers.
+pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
+    const SLOT: usize = 0x10;
+    const BANK: usize = 0x11;
+    let mut kept = Vec::new();
+    let mut rest = table;
+    while let Some((structure, behind)) = Structure::split(rest) {
+        match structure.byte(0) {
+            Some(END) => break,
+            Some(MEMORY_DEVICE) => {
+                let named: Vec<usize> =
+                    [SLOT, BANK].into_iter().filter_map(|at| structure.byte(at)).map(usize::from).collect();
+                kept.extend_from_slice(structure.fields);
+                for (text, number) in structure.strings.split(|byte| *byte == 0).zip(1..) {
+                    kept.extend_from_slice(if named.contains(&number) { text } else { b"-" });
+                    kept.push(0);
+                }
+                kept.push(0);
+            }
+            _ => {}
+        }
+        rest = behind;
+    }
+    kept
 }
 
 /// `None` for an empty slot, and for one of unknown size.

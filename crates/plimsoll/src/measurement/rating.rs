@@ -17,7 +17,7 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64]) {
         let Some((share, fact)) = share.zip(limit.fact.as_ref()) else { continue };
         limit.refuted = Some(format!(
             "{metric} is {} of this limit, with a verified result and a sound clock: {fact} is wrong here, or the CPU is not \
-             what it says; please report it with the output of plimsoll machine --json",
+             what it says; run plimsoll machine --save FILE.tar.gz and report it",
             percent(share, 4)
         ));
     }

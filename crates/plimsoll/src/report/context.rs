@@ -1,6 +1,6 @@
 //! What stands beside the heading of a group: the part of the machine that it measures.
 
-use crate::limit::microarchitecture::Microarchitecture;
+use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine, Storage};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit};
@@ -31,8 +31,8 @@ pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
 fn cpu(machine: &Machine) -> Vec<String> {
     let cpu = &machine.cpu;
     let mut parts = vec![cpu.model_name.clone().unwrap_or_else(|| "unknown model".to_owned())];
-    let row = Microarchitecture::of(cpu, cpu.allowed.first().unwrap_or(0)).ok();
-    parts.extend(row.map(|row| row.name.clone()));
+    let core = Core::of(cpu, cpu.allowed.first().unwrap_or(0)).ok();
+    parts.extend(core.map(|core| core.name));
     parts.push(cpus(cpu));
     parts.extend(machine.virtualisation.hypervisor.clone());
     parts

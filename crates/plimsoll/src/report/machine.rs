@@ -2,12 +2,14 @@
 //!
 //! Pure: the same machine gives the same text. All outside text in a [`Machine`] has passed the sanitiser.
 
+mod core;
 mod cost;
 mod cpu;
 mod layout;
 mod limits;
 mod storage;
 
+pub use core::cores;
 pub use layout::{Row, Section, text};
 pub use limits::limits;
 

@@ -40,9 +40,39 @@ pub(super) struct CpuInfo {
     pub(super) microcode: Option<String>,
     pub(super) flags: BTreeSet<String>,
     arm: Option<ArmId>,
+    /// The identification of each Arm processor that is listed, as its register has it.
+    midrs: Vec<(usize, u64)>,
+}
+
+/// How a kind of Arm core is named: by its register.
+pub(super) fn midr_name(midr: u64) -> String {
+    format!("midr {midr:#018x}")
+}
+
+impl ArmId {
+    /// The identification that a kind's name holds.
+    pub(super) fn named(kind: &str) -> Option<Self> {
+        u64::from_str_radix(kind.strip_prefix("midr 0x")?, 16).ok().map(Self::of)
+    }
+
+    fn of(midr: u64) -> Self {
+        let field = |shift: u32, bits: u32| (midr >> shift) as u32 & ((1 << bits) - 1);
+        Self {
+            implementer: field(24, 8),
+            variant: field(20, 4),
+            part: field(4, 12),
+            revision: field(0, 4),
+            midr: Some(midr),
+        }
+    }
 }
 
 impl CpuInfo {
+    /// What cpuinfo lists for an Arm processor, as the register would have it.
+    pub(super) fn midr_of(&self, cpu: usize) -> Option<u64> {
+        self.midrs.iter().find(|(id, _)| *id == cpu).map(|(_, midr)| *midr)
+    }
+
     /// Takes what CPUID itself says in place of the kernel's copy of it; flags, which the kernel may hide, only where
     /// it lists none.
     pub(super) fn take(&mut self, answers: &Answers) {
@@ -125,6 +155,7 @@ fn parse(text: &str) -> CpuInfo {
         microcode: line("microcode"),
         flags: flags.split_whitespace().take(MAX_FLAGS).map(|flag| shown_within(flag, 32)).collect(),
         arm,
+        midrs: midrs(text),
     }
 }
 
@@ -138,15 +169,34 @@ fn parse_number(text: &str) -> Option<u32> {
 
 /// The identification of the Arm core `cpu`: from its register where sysfs shows it, else from cpuinfo.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
-    let Some(midr) = midr(s.root, cpu) else { return info.arm.clone() };
-    let field = |shift: u32, bits: u32| (midr >> shift) as u32 & ((1 << bits) - 1);
-    Some(ArmId {
-        implementer: field(24, 8),
-        variant: field(20, 4),
-        part: field(4, 12),
-        revision: field(0, 4),
-        midr: Some(midr),
-    })
+    let Some(midr) = midr(s.root, cpu) else {
+        let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
+        return listed.or_else(|| info.arm.clone());
+    };
+    Some(ArmId::of(midr))
+}
+
+/// The identification register of each Arm processor, put together from its four lines.
+fn midrs(text: &str) -> Vec<(usize, u64)> {
+    let mut found = Vec::new();
+    // A paragraph is a processor; old kernels list the four lines once, at the end, for all.
+    for paragraph in text.split("\n\n") {
+        let value = |wanted: &str| {
+            let mut pairs = paragraph.lines().filter_map(|line| line.split_once(':'));
+            pairs.find(|(key, _)| key.trim() == wanted).map(|(_, value)| value.trim())
+        };
+        let number = |key: &str| value(key).and_then(parse_number).map(u64::from);
+        let id = value("processor").and_then(|id| id.parse().ok());
+        if let (Some(id), Some(implementer), Some(part)) = (id, number("CPU implementer"), number("CPU part"))
+        {
+            let variant = number("CPU variant").unwrap_or(0) & 0xf;
+            let revision = number("CPU revision").unwrap_or(0) & 0xf;
+            let midr =
+                (implementer & 0xff) << 24 | variant << 20 | 0xf << 16 | (part & 0xfff) << 4 | revision;
+            found.push((id, midr));
+        }
+    }
+    found
 }
 
 /// The identification register of an Arm CPU, if sysfs shows it.

@@ -204,3 +204,20 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
         line_bytes: line,
     })
 }
+
+/// A table with these features, for tests.
+#[cfg(test)]
+pub(crate) fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<super::Leaf> {
+    let mut leaves: Vec<super::Leaf> = Vec::new();
+    for name in features {
+        let Some(&(leaf, subleaf, register, bit, _)) = FEATURES.iter().find(|f| f.4 == name) else {
+            panic!("no feature {name}")
+        };
+        if !leaves.iter().any(|l| (l.leaf, l.subleaf) == (leaf, subleaf)) {
+            leaves.push(super::Leaf { leaf, subleaf, registers: [0; 4] });
+        }
+        let place = leaves.iter_mut().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).unwrap();
+        place.registers[register] |= 1 << bit;
+    }
+    leaves
+}

@@ -1,0 +1,215 @@
+//! What a processor tells of itself besides its numbers, and what contradicts a row.
+
+use std::collections::BTreeSet;
+
+use super::table::{Caches, Microarchitecture};
+use crate::machine::Cpu;
+use crate::machine::cpu::CacheKind;
+use crate::quantity::{Quantity, Unit};
+
+/// What a processor's name is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    /// It has a product's number: the maker's own, or a hypervisor passes the processor through.
+    Product,
+    /// A maker's name without a product's number, as hypervisors write in its place; caches and features are the
+    /// processor's own, less what is hidden.
+    General,
+    /// Made up with the rest of CPUID, caches included: a hypervisor's own model of a processor.
+    MadeUp,
+    /// There is none.
+    Missing,
+}
+
+/// What one CPU tells of itself.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    pub(super) name: Name,
+    pub(super) is_virtual: bool,
+    features: BTreeSet<&'a str>,
+    l1d: Option<Size>,
+    l1i: Option<Size>,
+    l2: Option<Size>,
+    l3: Option<Size>,
+    pub(super) native_model: Option<u32>,
+    pub(super) is_512_wide: Option<bool>,
+    /// Whether the chip says that it has cores of several kinds.
+    pub(super) is_hybrid: Option<bool>,
+}
+
+/// Size in bytes, and ways where they are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Size {
+    bytes: u64,
+    ways: Option<u32>,
+}
+
+impl<'a> Evidence<'a> {
+    /// What CPU `number` tells: by CPUID, else by what the kernel shows.
+    pub(super) fn of(cpu: &'a Cpu, number: usize) -> Self {
+        let answers = cpu.cpuid.of(number);
+        let mut features: BTreeSet<&str> = answers.map(|a| a.features().collect()).unwrap_or_default();
+        if answers.is_none() {
+            features = cpu.flags.iter().map(String::as_str).collect();
+        }
+        let name = name(cpu.model_name.as_deref());
+        let mut found = Self {
+            is_virtual: features.contains("hypervisor") || cpu.has("hypervisor"),
+            name,
+            features,
+            l1d: None,
+            l1i: None,
+            l2: None,
+            l3: None,
+            native_model: answers.and_then(|a| a.native_model()),
+            is_512_wide: answers.and_then(|a| a.is_512_wide()),
+            is_hybrid: answers.map(|a| a.is_hybrid()),
+        };
+        found.take_caches(cpu, number);
+        if name == Name::MadeUp || found.has_made_up_caches() {
+            (found.l1d, found.l1i, found.l2, found.l3) = (None, None, None, None);
+        }
+        found
+    }
+
+    fn take_caches(&mut self, cpu: &Cpu, number: usize) {
+        let of_cpuid = cpu.cpuid.of(number).map(|answers| answers.caches()).unwrap_or_default();
+        let told = of_cpuid.iter().map(|c| (c.level, c.kind, Some(c.bytes), Some(c.ways)));
+        let shown = cpu.caches.iter().filter(|c| c.serves(number));
+        let shown = shown.map(|c| (c.level, c.kind, c.size_bytes, c.ways));
+        for (level, kind, bytes, ways) in told.chain(shown) {
+            let place = match (level, kind) {
+                (1, CacheKind::Data) => &mut self.l1d,
+                (1, CacheKind::Instruction) => &mut self.l1i,
+                (2, CacheKind::Unified) => &mut self.l2,
+                (3, CacheKind::Unified) => &mut self.l3,
+                _ => continue,
+            };
+            *place = place.or(bytes.map(|bytes| Size { bytes, ways }));
+        }
+    }
+
+    /// QEMU's caches where it is not told to pass on the host's (target/i386/cpu.c, legacy caches): a level 2 of 4 MiB
+    /// for a core with level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways. Or caches of a line or so, as
+    /// bhyve has them (x86.c, leaf 8000_001D).
+    fn has_made_up_caches(&self) -> bool {
+        let is = |size: Option<Size>, kib: u64, ways: u32| size.is_some_and(|s| s.is(kib, ways));
+        let intel = is(self.l1d, 32, 8) && is(self.l1i, 32, 8) && is(self.l2, 4096, 16);
+        let tiny = self.l1d.is_some_and(|l1d| l1d.bytes < 4096);
+        self.is_virtual && (intel || tiny || is(self.l1d, 64, 2))
+    }
+
+    /// Why the processor cannot be of this row; `None` where nothing speaks against it.
+    pub(super) fn contradiction(&self, row: &Microarchitecture) -> Option<String> {
+        if let Some(feature) = row.never.iter().find(|feature| self.features.contains(feature.as_str())) {
+            return Some(format!("cannot have {feature}"));
+        }
+        if self.native_model.zip(row.native_model).is_some_and(|(told, listed)| told != listed) {
+            return Some("has another core by CPUID 0x1a".to_owned());
+        }
+        if self.is_512_wide.zip(row.full_width.as_ref()).is_some_and(|(told, listed)| told != listed.is) {
+            return Some("has another width by CPUID 8000_001a".to_owned());
+        }
+        row.caches.as_ref().and_then(|caches| self.other_cache(caches))
+    }
+
+    /// The first cache that no chip of the row has.
+    fn other_cache(&self, caches: &Caches) -> Option<String> {
+        let levels = [
+            ("level 1 data cache", self.l1d, &caches.l1d),
+            ("level 1 instruction cache", self.l1i, &caches.l1i),
+            ("level 2 cache", self.l2, &caches.l2),
+        ];
+        for (what, told, listed) in levels {
+            let Some(told) = told else { continue };
+            if !listed.is_empty() && !listed.iter().any(|&[kib, ways]| told.is(kib.into(), ways)) {
+                return Some(format!("has no {what} of {}", told.shown()));
+            }
+        }
+        let larger = self.l3.filter(|l3| l3.bytes > caches.l3_most << 10)?;
+        Some(format!("has no level 3 cache of {}", larger.shown()))
+    }
+}
+
+impl Size {
+    fn is(self, kib: u64, ways: u32) -> bool {
+        self.bytes == kib << 10 && self.ways.is_none_or(|known| known == ways)
+    }
+
+    fn shown(self) -> String {
+        let size = Quantity::new(self.bytes as f64, Unit::Byte);
+        self.ways.map_or(size.to_string(), |ways| format!("{size} in {ways} ways"))
+    }
+}
+
+/// What a name is worth. A product's number has a word with three digits or more that is no clock; the words in
+/// parentheses are marks or, in QEMU, the model's name, and QEMU's `xx` stand for digits.
+fn name(name: Option<&str>) -> Name {
+    let Some(name) = name.filter(|name| !name.trim().is_empty()) else { return Name::Missing };
+    let mut words = String::new();
+    let mut depth = 0_u32;
+    for c in name.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '@' => break,
+            c if depth == 0 => words.push(if c == '-' { ' ' } else { c }),
+            _ => {}
+        }
+    }
+    let is_number = |word: &str| word.bytes().filter(u8::is_ascii_digit).count() >= 3 && !word.contains("xx");
+    let is_makers = name.contains("(R)") || name.trim() == "AMD EPYC";
+    match words.split_whitespace().any(is_number) {
+        true => Name::Product,
+        false if is_makers => Name::General,
+        false => Name::MadeUp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_products_number_tells_a_name_from_what_hypervisors_write() {
+        for product in [
+            "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz",
+            "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz",
+            "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz",
+            "Intel(R) N100",
+            "Intel(R) Core(TM) Ultra 9 285K",
+            "Intel(R) Xeon(R) 6979P",
+            "AMD EPYC 7R13 Processor",
+            "AMD EPYC 9B14",
+            "AMD Ryzen 9 9950X 16-Core Processor",
+            "Hygon C86 3185  8-core Processor",
+            "12th Gen Intel(R) Core(TM) i5-12400",
+        ] {
+            assert_eq!(name(Some(product)), Name::Product, "{product}");
+        }
+        for general in [
+            "Intel(R) Xeon(R) Processor",
+            "Intel(R) Xeon(R) Processor @ 2.90GHz",
+            "Intel(R) Xeon(R) CPU @ 2.00GHz",
+            "Intel(R) Xeon(R) Platinum",
+            "AMD EPYC",
+        ] {
+            assert_eq!(name(Some(general)), Name::General, "{general}");
+        }
+        for made_up in [
+            "Intel Xeon Processor (Icelake)",
+            "Intel Core Processor (Haswell, no TSX)",
+            "Intel Xeon E312xx (Sandy Bridge)",
+            "Intel Xeon E3-12xx v2 (Ivy Bridge)",
+            "AMD EPYC Processor (with IBPB)",
+            "AMD EPYC-Milan Processor",
+            "QEMU Virtual CPU version 2.5+",
+            "Common KVM processor",
+            "DO-Regular",
+        ] {
+            assert_eq!(name(Some(made_up)), Name::MadeUp, "{made_up}");
+        }
+        assert_eq!(name(Some(" ")), Name::Missing);
+        assert_eq!(name(None), Name::Missing);
+    }
+}

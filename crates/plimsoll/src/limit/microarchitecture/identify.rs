@@ -1,0 +1,281 @@
+//! Which row a core is of, by its numbers and by what else it tells.
+
+use super::evidence::{Evidence, Name};
+use super::table::{Microarchitecture, table};
+use super::{Unknown, Work};
+use crate::limit::{Limit, Source};
+use crate::machine::Cpu;
+
+/// The most chips that a sentence names.
+const MOST_NAMED: usize = 4;
+
+/// How certain it is what a core is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// Its numbers name a row, and nothing that it tells contradicts it.
+    Documented,
+    /// Its numbers are not its own or do not decide; features and caches leave these chips.
+    Inferred,
+}
+
+/// A core, with the facts on which all the chips agree that it can be.
+#[derive(Debug, Clone)]
+pub struct Core {
+    rows: Vec<&'static Microarchitecture>,
+    /// What it is, as engineers call it: one name, or several with "or".
+    pub name: String,
+    /// How certain that is.
+    pub identity: Identity,
+    /// What an inferred identity rests on.
+    pub note: Option<String>,
+    /// Where its facts are from.
+    pub source: String,
+    /// Load-to-use latency of the level-1 data cache, in cycles, at best.
+    pub l1_latency: Option<f64>,
+    /// The same for level 2.
+    pub l2_latency: Option<f64>,
+    /// Bytes that loads can take from the level-1 data cache in a cycle.
+    pub l1_load_bytes: Option<f64>,
+    /// Bytes that come from level 2 to level 1 in a cycle, at most.
+    pub l2_load_bytes: Option<f64>,
+    /// The same from level 3 to level 2.
+    pub l3_load_bytes: Option<f64>,
+    /// Loads of up to 8 bytes started in a cycle.
+    pub loads: Option<f64>,
+    /// Stores of up to 8 bytes started in a cycle.
+    pub stores: Option<f64>,
+    /// Loads and stores together, half of them each.
+    pub accesses: Option<f64>,
+}
+
+impl Core {
+    /// What the core is that is CPU `number` of this machine.
+    ///
+    /// The row that the numbers name holds if nothing contradicts it (a feature that such chips cannot have, another
+    /// cache) and if the numbers can be trusted: a product's name stands beside them, or there is no hypervisor. Otherwise
+    /// all rows of the vendor that nothing contradicts are candidates, and of each fact the value on which they agree
+    /// holds, as inferred. Features that are missing never count: hypervisors hide them.
+    ///
+    /// # Errors
+    /// What is missing: the chip's numbers, a row for them, or a row for this kind of core.
+    pub fn of(cpu: &Cpu, number: usize) -> Result<Self, Unknown> {
+        let rows = &table()?.microarchitecture;
+        let arm = cpu.arm_of(number);
+        let evidence = Evidence::of(cpu, number);
+        if evidence.name == Name::MadeUp && evidence.is_virtual {
+            let shown = cpu.model_name.as_deref().unwrap_or_default();
+            return Self::inferred(
+                rows,
+                cpu,
+                &evidence,
+                &format!("the hypervisor shows a made-up processor, {shown}"),
+            );
+        }
+        let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
+        if listed.is_empty() {
+            return Err(Unknown(format!(
+                "{} is not in data/microarchitectures.toml; add a row with its source, or give --limits",
+                identity(cpu, number)
+            )));
+        }
+        if arm.is_some() {
+            return Ok(Self::new(listed, Identity::Documented, None));
+        }
+        let (named, against) = by_numbers(&listed, cpu, number, &evidence)?;
+        let trusted = !evidence.is_virtual || matches!(evidence.name, Name::Product | Name::Missing);
+        match against {
+            None if trusted => Ok(Self::new(named, Identity::Documented, None)),
+            None => {
+                let others = candidates(rows, cpu, &evidence);
+                let decided = others.iter().all(|row| named.iter().any(|n| n.name == row.name));
+                let why = "family and model may be the hypervisor's";
+                if decided {
+                    Ok(Self::new(named, Identity::Documented, None))
+                } else {
+                    Self::inferred(rows, cpu, &evidence, why)
+                }
+            }
+            Some(against) if !evidence.is_virtual => Err(Unknown(format!(
+                "{}, but that {against}; run plimsoll machine --save FILE.tar.gz and report it, or give --limits",
+                by_name(&named, cpu, number)
+            ))),
+            Some(against) => {
+                let why = format!("{}, but that {against}", by_name(&named, cpu, number));
+                Self::inferred(rows, cpu, &evidence, &why)
+            }
+        }
+    }
+
+    /// What features and caches leave, because `why` the numbers do not count.
+    fn inferred(
+        rows: &'static [Microarchitecture],
+        cpu: &Cpu,
+        evidence: &Evidence<'_>,
+        why: &str,
+    ) -> Result<Self, Unknown> {
+        let left = candidates(rows, cpu, evidence);
+        if left.is_empty() {
+            return Err(Unknown(format!(
+                "{why}; no chip in data/microarchitectures.toml has these features and caches; run plimsoll machine \
+                 --save FILE.tar.gz and report it, or give --limits"
+            )));
+        }
+        let note = format!("{} by features and caches: {why}", names(&left));
+        Ok(Self::new(left, Identity::Inferred, Some(note)))
+    }
+
+    /// A core that is of one of these rows.
+    fn new(rows: Vec<&'static Microarchitecture>, identity: Identity, note: Option<String>) -> Self {
+        let agreed = |fact: fn(&Microarchitecture) -> Option<f64>| {
+            let mut facts = rows.iter().map(|row| fact(row));
+            let first = facts.next().flatten()?;
+            facts.all(|other| other == Some(first)).then_some(first)
+        };
+        Self {
+            name: names(&rows),
+            identity,
+            note,
+            source: match rows.as_slice() {
+                [only] => only.source.clone(),
+                _ => "the rows of all these chips, which agree".to_owned(),
+            },
+            l1_latency: agreed(|row| row.l1_latency),
+            l2_latency: agreed(|row| row.l2_latency),
+            l1_load_bytes: agreed(|row| row.l1_load_bytes),
+            l2_load_bytes: agreed(|row| row.l2_load_bytes),
+            l3_load_bytes: agreed(|row| row.l3_load_bytes),
+            loads: agreed(|row| row.loads),
+            stores: agreed(|row| row.stores),
+            accesses: agreed(|row| row.accesses),
+            rows,
+        }
+    }
+
+    /// The rows that it can be of.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> impl Iterator<Item = &'static Microarchitecture> + '_ {
+        self.rows.iter().copied()
+    }
+
+    /// Instructions of `bits`-wide vectors started in a cycle.
+    ///
+    /// # Errors
+    /// The width is not in the row, the chip's name does not tell how many units it has, or the chips that it can be
+    /// differ.
+    pub fn per_cycle(&self, work: Work, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
+        let rates: Result<Vec<f64>, Unknown> =
+            self.rows.iter().map(|row| row.per_cycle(work, bits, cpu)).collect();
+        let rates = rates.map_err(|why| match &self.note {
+            Some(note) => Unknown(format!("{why} ({note})")),
+            None => why,
+        })?;
+        let first = rates.first().copied();
+        first.filter(|first| rates.iter().all(|rate| rate == first)).ok_or_else(|| {
+            let note = self.note.as_deref().unwrap_or(&self.name);
+            Unknown(format!("chips differ in the rate of {bits}-bit {}: {note}", work.name()))
+        })
+    }
+
+    /// A limit that rests on this core: one that is inferred says so, and why.
+    pub fn mark(&self, limit: Limit) -> Limit {
+        let Some(note) = self.note.as_ref().filter(|_| self.identity == Identity::Inferred) else {
+            return limit;
+        };
+        let reason = match &limit.reason {
+            Some(reason) => format!("{reason}; {note}"),
+            None => note.clone(),
+        };
+        Limit { source: Source::Inferred, reason: Some(reason), ..limit }
+    }
+}
+
+/// The row that the numbers name, of several the one for this kind of core, and what contradicts it.
+type Named = (Vec<&'static Microarchitecture>, Option<String>);
+
+fn by_numbers(
+    listed: &[&'static Microarchitecture],
+    cpu: &Cpu,
+    number: usize,
+    evidence: &Evidence<'_>,
+) -> Result<Named, Unknown> {
+    let mut rows = of_this_width(listed, cpu, evidence);
+    let kind = cpu.kinds.iter().find(|kind| kind.cpus.contains(number));
+    if let Some(kind) = kind {
+        rows.retain(|row| row.core_kind.as_deref().is_none_or(|wanted| wanted == kind.name));
+        if rows.is_empty() {
+            return Err(Unknown(format!(
+                "data/microarchitectures.toml has no row for cores of kind {}",
+                kind.name
+            )));
+        }
+    } else if rows.len() > 1 && !evidence.is_virtual && evidence.is_hybrid == Some(false) {
+        // A chip of these numbers with one kind of core: its caches tell which.
+        rows.retain(|row| evidence.contradiction(row).is_none());
+    }
+    if rows.len() > 1 {
+        return Err(Unknown(format!(
+            "{} has cores of several kinds, and this system does not tell which they are",
+            identity(cpu, number)
+        )));
+    }
+    let against = rows.first().and_then(|row| evidence.contradiction(row));
+    Ok((rows, against))
+}
+
+/// Rows of the width that CPUID tells, or else the model.
+fn of_this_width(
+    listed: &[&'static Microarchitecture],
+    cpu: &Cpu,
+    evidence: &Evidence<'_>,
+) -> Vec<&'static Microarchitecture> {
+    let is = |row: &&&'static Microarchitecture| match (&row.full_width, evidence.is_512_wide) {
+        (None, _) => true,
+        (Some(listed), Some(told)) => listed.is == told,
+        (Some(listed), None) => {
+            cpu.model.is_some_and(|model| listed.models.iter().any(|range| range.contains(model)))
+        }
+    };
+    listed.iter().filter(is).copied().collect()
+}
+
+/// All rows of the vendor that nothing contradicts.
+fn candidates(
+    rows: &'static [Microarchitecture],
+    cpu: &Cpu,
+    evidence: &Evidence<'_>,
+) -> Vec<&'static Microarchitecture> {
+    let of_vendor =
+        rows.iter().filter(|row| row.chip.vendor().is_some() && row.chip.vendor() == cpu.vendor.as_deref());
+    of_vendor.filter(|row| evidence.contradiction(row).is_none()).collect()
+}
+
+/// `A, B or C`, the first few.
+fn names(rows: &[&Microarchitecture]) -> String {
+    let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    match (names.split_last(), more) {
+        (None, _) => String::new(),
+        (Some((last, [])), 0) => (*last).to_owned(),
+        (Some((last, others)), 0) => format!("{} or {last}", others.join(", ")),
+        _ => format!("{} or {more} others", names.join(", ")),
+    }
+}
+
+/// What the numbers say, as the beginning of a sentence.
+fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
+    match named {
+        [] => identity(cpu, number),
+        rows => format!("CPUID's family and model say {}", names(rows)),
+    }
+}
+
+/// The numbers that identify a chip, for a message.
+fn identity(cpu: &Cpu, number: usize) -> String {
+    match (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.arm_of(number)) {
+        (Some(vendor), Some(family), Some(model), _) => format!("{vendor} family {family} model {model}"),
+        (_, _, _, Some(arm)) => format!("Arm implementer {:#x} part {:#x}", arm.implementer, arm.part),
+        _ => "this processor (it does not tell what it is)".to_owned(),
+    }
+}

@@ -1,0 +1,200 @@
+//! Identification of machines that are described in `tests/fixtures/machines/processors.toml`: what each really is, is
+//! written there from its source.
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::table::{Microarchitecture, table};
+use super::{Core, Identity, Work};
+use crate::machine::cpu::CoreKind;
+use crate::machine::cpuid::{Answers, Leaf, with_features};
+use crate::machine::{Cpu, CpuSet, Cpuid};
+
+const FILE: &str = include_str!("../../../tests/fixtures/machines/processors.toml");
+
+#[derive(Deserialize)]
+struct File {
+    machine: Vec<Described>,
+}
+
+/// A machine, and what it really is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    name: String,
+    source: String,
+    vendor: String,
+    numbers: [u32; 3],
+    shown: String,
+    features: String,
+    #[serde(default)]
+    caches: String,
+    #[serde(default)]
+    native_model: u32,
+    #[serde(default)]
+    data_path: u32,
+    chip: String,
+    identity: String,
+    kind: Option<String>,
+}
+
+fn described() -> Vec<Described> {
+    toml::from_str::<File>(FILE).unwrap().machine
+}
+
+/// `L1d:32/8`, KiB and ways, as subleaf `number` of leaf 4.
+fn cache(number: u32, text: &str, leaf: u32) -> Leaf {
+    let (name, size) = text.split_once(':').unwrap();
+    let (kib, ways) = size.split_once('/').unwrap();
+    let (kib, ways): (u32, u32) = (kib.parse().unwrap(), ways.parse().unwrap());
+    let kind = match &name[2..] {
+        "d" => 1,
+        "i" => 2,
+        _ => 3,
+    };
+    let level: u32 = name[1..2].parse().unwrap();
+    let sets = kib * 16 / ways;
+    assert_eq!(sets * ways, kib * 16, "{text}");
+    Leaf { leaf, subleaf: number, registers: [level << 5 | kind, (ways - 1) << 22 | 63, sets - 1, 0] }
+}
+
+impl Described {
+    fn cpu(&self) -> Cpu {
+        let mut leaves = with_features(self.features.split_whitespace());
+        let leaf = if self.vendor == "GenuineIntel" { 0x4 } else { 0x8000_001d };
+        leaves
+            .extend(self.caches.split_whitespace().zip(0..).map(|(text, number)| cache(number, text, leaf)));
+        let one = |leaf: u32, eax: u32| Leaf { leaf, subleaf: 0, registers: [eax, 0, 0, 0] };
+        leaves.extend([one(0x1a, self.native_model), one(0x8000_001a, self.data_path)]);
+        let cpus = CpuSet::single(0);
+        let kinds = self.kind.iter().map(|name| CoreKind { name: name.clone(), cpus: cpus.clone() });
+        let [family, model, stepping] = self.numbers;
+        Cpu {
+            vendor: Some(self.vendor.clone()),
+            family: Some(family),
+            model: Some(model),
+            stepping: Some(stepping),
+            model_name: Some(self.shown.clone()),
+            kinds: kinds.collect(),
+            cpuid: Cpuid(vec![Answers { cpus: cpus.clone(), leaves }]),
+            allowed: cpus,
+            ..Cpu::default()
+        }
+    }
+
+    fn row(&self) -> Option<&'static Microarchitecture> {
+        table().unwrap().microarchitecture.iter().find(|row| row.name == self.chip)
+    }
+}
+
+/// Every rate that is given for a machine that is really `truth` is the true one.
+fn no_wrong_rate(core: &Core, cpu: &Cpu, truth: &Microarchitecture, what: &str) {
+    for work in Work::ALL {
+        for bits in [128, 256, 512, 8192] {
+            let (Ok(given), Some(right)) = (core.per_cycle(work, bits, cpu), truth.rates(work).at(bits))
+            else {
+                continue;
+            };
+            assert_eq!(given, right, "{what}: {work:?} at {bits} bits, as {}", core.name);
+        }
+    }
+}
+
+#[test]
+fn every_described_machine_is_what_its_source_says() {
+    let all = described();
+    assert!(all.len() >= 60);
+    for machine in &all {
+        let (cpu, what) = (machine.cpu(), format!("{} ({})", machine.name, machine.source));
+        let core = match Core::of(&cpu, 0) {
+            Ok(core) => core,
+            Err(why) => {
+                assert_eq!(machine.identity, "unknown", "{what}: {why}");
+                continue;
+            }
+        };
+        let truth = machine.row().unwrap_or_else(|| panic!("{what}: is unknown, and found as {}", core.name));
+        match core.identity {
+            Identity::Documented => {
+                assert_eq!(
+                    (core.name.as_str(), machine.identity.as_str()),
+                    (machine.chip.as_str(), "documented"),
+                    "{what}"
+                );
+                assert_eq!(core.note, None, "{what}");
+            }
+            Identity::Inferred => {
+                assert_eq!(machine.identity, "inferred", "{what}: {:?}", core.note);
+                assert!(core.rows().any(|row| row.name == truth.name), "{what}: {}", core.name);
+                assert!(core.note.as_ref().is_some_and(|note| note.contains(" by features and caches: ")));
+            }
+        }
+        no_wrong_rate(&core, &cpu, truth, &what);
+    }
+}
+
+#[test]
+fn what_is_inferred_says_what_from() {
+    let find = |name: &str| described().into_iter().find(|machine| machine.name == name).unwrap().cpu();
+    let note = |name: &str| Core::of(&find(name), 0).unwrap().note.unwrap();
+    assert_eq!(
+        note("a guest whose model number says Rocket Lake"),
+        "Granite Rapids by features and caches: CPUID's family and model say Rocket Lake, but that cannot have amx_bf16"
+    );
+    assert_eq!(
+        note("Firecracker on Intel Icelake, T2"),
+        "Ice Lake-SP by features and caches: CPUID's family and model say Haswell, but that has no level 1 data cache of \
+         48 KiB in 12 ways"
+    );
+    assert!(
+        note("QEMU -cpu EPYC on a Milan")
+            .contains("the hypervisor shows a made-up processor, AMD EPYC Processor")
+    );
+}
+
+#[test]
+fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
+    let bare =
+        described().into_iter().find(|machine| machine.chip == "Zen 4" && machine.identity == "documented");
+    let mut machine = bare.unwrap();
+    machine.features = format!("{} amx_tile", machine.features.replace("hypervisor", ""));
+    let why = Core::of(&machine.cpu(), 0).unwrap_err().to_string();
+    assert!(why.contains("say Zen 4, but that cannot have amx_tile; run plimsoll machine --save"), "{why}");
+}
+
+proptest! {
+    /// Any chip's numbers in front of any other's features and caches, under a name without a product's number: where they
+    /// give a rate, it is the host's.
+    #[test]
+    fn another_chips_numbers_never_give_a_wrong_rate(a in 0_usize..200, b in 0_usize..200) {
+        let real: Vec<Described> = described().into_iter()
+            .filter(|m| m.source.starts_with("InstLatx64") && m.row().is_some() && m.kind.is_none()).collect();
+        let (mask, host) = (&real[a % real.len()], &real[b % real.len()]);
+        prop_assume!(mask.vendor == host.vendor && host.caches.split_whitespace().count() > 2);
+        let features = format!("{} hypervisor", host.features);
+        let shown = "Intel(R) Xeon(R) Processor".to_owned();
+        let guest = Described { numbers: mask.numbers, features, shown, ..host.clone() };
+        let cpu = guest.cpu();
+        if let Ok(core) = Core::of(&cpu, 0) {
+            no_wrong_rate(&core, &cpu, host.row().unwrap(), &format!("{} as {}", host.name, mask.name));
+        }
+    }
+
+    #[test]
+    fn any_numbers_and_features_are_survived(
+        family in 0_u32..0x30, model in 0_u32..0x110, at in 0_usize..200, drop in 0_usize..60, shown in ".{0,30}",
+    ) {
+        let all = described();
+        let mut machine = all[at % all.len()].clone();
+        machine.numbers = [family, model, 1];
+        machine.shown = shown;
+        let kept: Vec<&str> = machine.features.split_whitespace().skip(drop).collect();
+        machine.features = kept.join(" ");
+        let cpu = machine.cpu();
+        if let Ok(core) = Core::of(&cpu, 0) {
+            for work in Work::ALL {
+                let _ = core.per_cycle(work, 256, &cpu);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The most memory that a socket of a server chip can have.
+
+use serde::Deserialize;
+
+use super::Unknown;
+use super::identify::{Core, Identity};
+use super::table::{Chip, table};
+use crate::machine::Machine;
+
+/// The most memory a socket of a server chip can have.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketMemory {
+    /// Name of the chip.
+    pub name: String,
+    /// Which chip, by its numbers.
+    pub(super) chip: Option<Chip>,
+    /// Which chip, by how the firmware's product name begins: on Arm a core is in many chips.
+    #[serde(default)]
+    pub(super) products: Vec<String>,
+    /// Parts of names one of which the chip's name must have.
+    #[serde(default)]
+    pub(super) only: Vec<String>,
+    /// Parts of names that the chip's name must not have: chips of the same number with other memory.
+    #[serde(default, rename = "except")]
+    pub(super) excepted: Vec<String>,
+    /// 64-bit channels.
+    pub channels: u32,
+    /// Millions of transfers a second on each channel.
+    pub megatransfers: u32,
+    /// Where the row is from.
+    pub source: String,
+}
+
+impl SocketMemory {
+    /// The most that a socket of this machine can have, if it is a server chip with a row. A chip whose numbers are not
+    /// its own has none.
+    ///
+    /// # Errors
+    /// Why the chip's numbers do not count.
+    pub fn of(machine: &Machine) -> Result<Option<&'static Self>, Unknown> {
+        let rows = &table()?.memory;
+        let cpu = &machine.cpu;
+        let product = machine.virtualisation.product.as_deref().unwrap_or_default();
+        if let Some(row) =
+            rows.iter().find(|row| row.products.iter().any(|p| product.starts_with(p.as_str())))
+        {
+            return Ok(Some(row));
+        }
+        let is_listed = |row: &&Self| row.chip.as_ref().is_some_and(|chip| chip.is(cpu, cpu.arm.as_ref()));
+        let Some(_) = rows.iter().find(is_listed) else { return Ok(None) };
+        let first = cpu.allowed.first().unwrap_or(0);
+        let core = Core::of(cpu, first)?;
+        if core.identity == Identity::Inferred {
+            return Err(Unknown(core.note.unwrap_or_default()));
+        }
+        Ok(rows.iter().filter(is_listed).find(|row| row.fits(cpu.model_name.as_deref().unwrap_or_default())))
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        let has = |part: &String| name.contains(part.as_str());
+        (self.only.is_empty() || self.only.iter().any(has)) && !self.excepted.iter().any(has)
+    }
+
+    /// Bytes a second over all channels of one socket.
+    pub fn bytes_per_second(&self) -> f64 {
+        f64::from(self.channels) * 8.0 * f64::from(self.megatransfers) * 1e6
+    }
+}

@@ -1,0 +1,213 @@
+//! Of rows and of how a processor's numbers find them.
+
+use super::table::{Chip, table};
+use super::*;
+use crate::machine::cpu::{ArmId, CoreKind};
+use crate::machine::cpuid::is_feature;
+use crate::machine::{Cpu, CpuSet, Machine, Root};
+
+const AMD: &str = "AuthenticAMD";
+const INTEL: &str = "GenuineIntel";
+
+fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Cpu {
+    let vendor = Some(vendor.to_owned());
+    Cpu { vendor, family: Some(family), model: Some(model), stepping: Some(stepping), ..Cpu::default() }
+}
+
+fn arm(part: u32) -> Cpu {
+    let id = ArmId { implementer: 0x41, part, variant: 1, revision: 0, midr: None };
+    Cpu { arm: Some(id), ..Cpu::default() }
+}
+
+fn name(cpu: &Cpu) -> String {
+    Core::of(cpu, 0).unwrap().name
+}
+
+#[test]
+fn every_row_parses_and_is_plausible_and_has_a_source() {
+    let table = table().unwrap();
+    assert!(table.microarchitecture.len() >= 20 && table.memory.len() >= 12);
+    for row in &table.microarchitecture {
+        let name = &row.name;
+        assert!(row.source.len() > 20, "{name}");
+        let named = row.units_512_by_name.iter().map(|row| row.per_cycle);
+        assert!(named.into_iter().all(|units| [1.0, 2.0].contains(&units)), "{name}");
+        for work in Work::ALL {
+            let rates = row.rates(work);
+            let widths = [rates.bits_128, rates.bits_256, rates.bits_512, rates.bits_8192];
+            let quick = !matches!(work.name(), "divisions" | "square roots");
+            for rate in widths.into_iter().flatten() {
+                let whole = [1.0 / 16.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0].contains(&rate);
+                assert!(if quick { whole } else { (0.01..0.6).contains(&rate) }, "{name} {work:?}: {rate}");
+            }
+            // A wider vector is never quicker.
+            assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {work:?}");
+        }
+        let of = |work| row.rates(work).bits_128.is_some();
+        let listed = Work::ALL.into_iter().any(of);
+        assert!(!listed || of(Work::Fma) || of(Work::MultiplyAndAdd), "{name}");
+        assert!(!listed || of(Work::Add) && of(Work::Multiply), "{name}");
+        assert!(row.never.iter().all(|feature| is_feature(feature)), "{name}: {:?}", row.never);
+        assert_eq!(row.chip.vendor().is_some(), !row.never.is_empty(), "{name}");
+        assert!(row.l1_latency.is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
+        assert!(row.l2_latency.is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
+        if let (Some(loads), Some(stores), Some(both)) = (row.loads, row.stores, row.accesses) {
+            assert!((1.0..=4.0).contains(&loads) && (1.0..=4.0).contains(&stores), "{name}");
+            assert!(both >= loads.max(stores) && both <= loads + stores, "{name}");
+        }
+        assert!(row.l1_load_bytes.is_none_or(|bytes| [32.0, 64.0, 96.0, 128.0].contains(&bytes)), "{name}");
+    }
+    for row in &table.memory {
+        assert!(row.source.len() > 20, "{}", row.name);
+        assert!(
+            (2..=12).contains(&row.channels) && (1600..=12_800).contains(&row.megatransfers),
+            "{}",
+            row.name
+        );
+    }
+}
+
+#[test]
+fn no_chip_has_two_rows_and_ranges_run_upwards() {
+    let table = table().unwrap();
+    for (vendor, family) in [(AMD, 0x17), (AMD, 0x19), (AMD, 0x1a), (INTEL, 6)] {
+        for model in 0..=0xff {
+            let cpu = x86(vendor, family, model, 3);
+            let rows = table.microarchitecture.iter().filter(|row| row.chip.is(&cpu, None));
+            let kinds: Vec<_> =
+                rows.map(|row| (&row.core_kind, row.full_width.as_ref().map(|w| w.is))).collect();
+            let distinct: std::collections::HashSet<_> = kinds.iter().collect();
+            let told = kinds.len() == 1 || kinds.iter().all(|kind| kind.0.is_some() || kind.1.is_some());
+            assert!(kinds.is_empty() || told && distinct.len() == kinds.len(), "{vendor} {family} {model}");
+        }
+    }
+    for chip in table.microarchitecture.iter().map(|row| &row.chip) {
+        if let Chip::X86 { models, .. } = chip {
+            assert!(models.iter().all(|range| range.first <= range.last), "{chip:?}");
+        }
+    }
+}
+
+#[test]
+fn chips_are_found_by_family_and_model() {
+    for (vendor, family, model, wanted) in [
+        (AMD, 23, 49, "Zen 2"),
+        (AMD, 25, 1, "Zen 3"),
+        (AMD, 25, 17, "Zen 4"),
+        (AMD, 25, 97, "Zen 4"),
+        (AMD, 26, 2, "Zen 5"),
+        (AMD, 26, 17, "Zen 5"),
+        (AMD, 26, 68, "Zen 5"),
+        (AMD, 26, 36, "Zen 5 (256-bit)"),
+        (AMD, 25, 160, "Zen 4"),
+        (INTEL, 6, 62, "Ivy Bridge"),
+        (INTEL, 6, 63, "Haswell"),
+        (INTEL, 6, 79, "Broadwell"),
+        (INTEL, 6, 158, "Skylake"),
+        (INTEL, 6, 85, "Skylake-SP"),
+        (INTEL, 6, 106, "Ice Lake-SP"),
+        (INTEL, 6, 126, "Ice Lake"),
+        (INTEL, 6, 143, "Sapphire Rapids"),
+        (INTEL, 6, 173, "Granite Rapids"),
+        (INTEL, 6, 175, "Sierra Forest"),
+        (INTEL, 6, 190, "Alder Lake-N"),
+        (INTEL, 6, 0x25, "Westmere"),
+        (INTEL, 6, 0x2d, "Sandy Bridge"),
+        (INTEL, 6, 0xd7, "Golden Cove (Bartlett Lake)"),
+        (AMD, 26, 0x70, "Zen 5"),
+        (AMD, 26, 0x60, "Zen 5 (256-bit)"),
+        ("HygonGenuine", 24, 1, "Hygon Dhyana"),
+    ] {
+        assert_eq!(name(&x86(vendor, family, model, 1)), wanted);
+    }
+    assert_eq!(name(&arm(0xd0c)), "Neoverse N1");
+    assert_eq!(name(&arm(0xd4f)), "Neoverse V2");
+}
+
+#[test]
+fn rates_by_width() {
+    let zen4 = x86(AMD, 25, 17, 1);
+    let row = Core::of(&zen4, 0).unwrap();
+    let rates = [128, 256, 512].map(|bits| row.per_cycle(Work::Fma, bits, &zen4));
+    assert_eq!(rates, [Ok(2.0), Ok(2.0), Ok(1.0)]);
+    let (v1, v2) = (arm(0xd40), arm(0xd4f));
+    let row = |cpu| Core::of(cpu, 0).unwrap();
+    let rates = [128, 256].map(|bits| row(&v1).per_cycle(Work::Fma, bits, &v1));
+    assert_eq!(rates, [Ok(4.0), Ok(2.0)]);
+    assert!(row(&v2).per_cycle(Work::Fma, 256, &v2).is_err());
+    let haswell = x86(INTEL, 6, 63, 2);
+    let error = Core::of(&haswell, 0).unwrap().per_cycle(Work::Fma, 512, &haswell).unwrap_err();
+    assert_eq!(error.to_string(), "the rate of 512-bit FMA of Haswell is not known");
+}
+
+#[test]
+fn skylake_sp_tells_its_units_only_by_its_name() {
+    let rate = |model_name: Option<&str>| {
+        let cpu = Cpu { model_name: model_name.map(str::to_owned), ..x86(INTEL, 6, 85, 7) };
+        Core::of(&cpu, 0).unwrap().per_cycle(Work::Fma, 512, &cpu)
+    };
+    assert_eq!(rate(Some("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz")), Ok(2.0));
+    assert_eq!(rate(Some("Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz")), Ok(2.0));
+    assert_eq!(rate(Some("Intel(R) Xeon(R) Gold 5118 CPU @ 2.30GHz")), Ok(1.0));
+    assert_eq!(rate(Some("Intel(R) Xeon(R) Silver 4210 CPU @ 2.20GHz")), Ok(1.0));
+    let error = rate(Some("Intel Xeon Processor (Cascadelake)")).unwrap_err().to_string();
+    assert!(error.contains("one or two 512-bit units"), "{error}");
+    assert!(rate(None).is_err());
+}
+
+#[test]
+fn what_is_not_in_the_file_is_unknown_by_name() {
+    let error = Core::of(&x86(INTEL, 6, 0xcc, 3), 0).unwrap_err().to_string();
+    assert!(
+        error.starts_with("GenuineIntel family 6 model 204 is not in data/microarchitectures.toml"),
+        "{error}"
+    );
+    let error = Core::of(&Cpu::default(), 0).unwrap_err().to_string();
+    assert!(error.contains("does not tell what it is"), "{error}");
+    assert!(Core::of(&x86("<script>", 6, 85, 4), 0).is_err());
+}
+
+#[test]
+fn on_a_mixed_chip_a_row_holds_for_its_kind_of_core() {
+    let kind =
+        |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse::<CpuSet>().unwrap() };
+    let kinds = vec![kind("cpu_core", "0-3"), kind("cpu_atom", "4-7")];
+    let cpu = Cpu { kinds, ..x86(INTEL, 6, 151, 2) };
+    assert_eq!(Core::of(&cpu, 2).unwrap().name, "Golden Cove");
+    assert_eq!(Core::of(&cpu, 5).unwrap().name, "Gracemont");
+    let other = Cpu { kinds: vec![kind("cpu_lowpower", "0-7")], ..cpu.clone() };
+    let error = Core::of(&other, 5).unwrap_err().to_string();
+    assert!(error.contains("no row for cores of kind cpu_lowpower"), "{error}");
+    let hidden = Cpu { kinds: Vec::new(), ..cpu };
+    let error = Core::of(&hidden, 0).unwrap_err().to_string();
+    assert!(error.contains("does not tell which"), "{error}");
+}
+
+#[test]
+fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
+    let memory = |cpu: Cpu, name: &str| {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu = Cpu { model_name: Some(name.to_owned()), ..cpu };
+        SocketMemory::of(&machine).unwrap().map(|row| (row.name.as_str(), row.bytes_per_second() / 1e9))
+    };
+    assert_eq!(memory(x86(AMD, 25, 17, 1), "AMD EPYC 9654"), Some(("Genoa", 460.8)));
+    assert_eq!(memory(x86(INTEL, 6, 85, 4), "Xeon Gold 6130"), Some(("Skylake-SP", 127.968)));
+    assert_eq!(memory(x86(INTEL, 6, 85, 7), "Xeon Gold 6230"), Some(("Cascade Lake", 140.784)));
+    assert_eq!(memory(x86(INTEL, 6, 85, 7), "Intel(R) Xeon(R) Platinum 9242"), None, "twelve channels");
+    assert_eq!(memory(x86(INTEL, 6, 0x8f, 8), "Intel(R) Xeon(R) CPU Max 9460"), None, "HBM");
+    assert_eq!(memory(x86(INTEL, 6, 0x3f, 4), "Intel(R) Xeon(R) CPU E7-8880 v3"), None, "memory buffers");
+    assert_eq!(
+        memory(x86(INTEL, 6, 0xad, 1), "Intel(R) Xeon(R) 6980P"),
+        Some(("Granite Rapids, 6900P", 844.8))
+    );
+    assert_eq!(
+        memory(x86(INTEL, 6, 0xad, 1), "Intel(R) Xeon(R) 6787P"),
+        Some(("Granite Rapids, 6700P and 6500P", 512.0))
+    );
+    assert_eq!(memory(x86(AMD, 25, 97, 2), "AMD Ryzen 9 7950X"), None);
+    let mut graviton = Machine::discover(&Root::at("/nonexistent"));
+    graviton.cpu = arm(0xd4f);
+    assert!(SocketMemory::of(&graviton).unwrap().is_none(), "this core is in several chips");
+    graviton.virtualisation.product = Some("r8g.4xlarge".to_owned());
+    assert_eq!(SocketMemory::of(&graviton).unwrap().map(|row| row.name.as_str()), Some("Graviton4"));
+}

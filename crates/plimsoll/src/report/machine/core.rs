@@ -1,0 +1,66 @@
+//! What each kind of core is taken to be, how certain that is, and what it can start in a cycle.
+
+use super::Section;
+use crate::limit::microarchitecture::{Core, Identity, Work};
+use crate::machine::{Cpu, CpuSet};
+use crate::quantity::format::significant;
+
+/// The vector widths that are listed, in bits.
+const WIDTHS: [u32; 3] = [128, 256, 512];
+
+/// A section for each kind of core among the allowed CPUs.
+pub fn cores(cpu: &Cpu) -> Vec<Section> {
+    let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
+    for number in cpu.allowed.iter() {
+        let found = Core::of(cpu, number).map_err(|why| why.to_string());
+        let same = |(other, _): &&mut (Result<Core, String>, CpuSet)| match (other, &found) {
+            (Ok(one), Ok(two)) => one.name == two.name,
+            (one, two) => one.as_ref().err() == two.as_ref().err(),
+        };
+        match kinds.iter_mut().find(same) {
+            Some((_, cpus)) => cpus.insert(number),
+            None => kinds.push((found, CpuSet::single(number))),
+        }
+    }
+    let several = kinds.len() > 1;
+    kinds.iter().map(|(found, cpus)| section(found, several.then_some(cpus), cpu)).collect()
+}
+
+fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Section {
+    let mut section = Section::new("core");
+    if let Some(cpus) = cpus {
+        section.row("CPUs", cpus.to_string());
+    }
+    let core = match found {
+        Ok(core) => core,
+        Err(why) => {
+            section.row("microarchitecture", format!("unknown: {why}"));
+            return section;
+        }
+    };
+    let certainty = match core.identity {
+        Identity::Documented => "documented",
+        Identity::Inferred => "inferred",
+    };
+    section.row("microarchitecture", format!("{} ({certainty})", core.name));
+    if let Some(note) = &core.note {
+        section.row("because", note);
+    }
+    let works = [
+        ("FMA", Work::Fma),
+        ("additions", Work::Add),
+        ("multiplications", Work::Multiply),
+        ("integer additions", Work::IntegerAdd),
+    ];
+    for (label, work) in works {
+        let rates = WIDTHS.into_iter().filter_map(|bits| {
+            let rate = core.per_cycle(work, bits, cpu).ok()?;
+            Some(format!("{} of {bits} bits", significant(rate, 2)))
+        });
+        let rates: Vec<String> = rates.collect();
+        if !rates.is_empty() {
+            section.row(format!("{label} per cycle"), rates.join(", "));
+        }
+    }
+    section
+}
