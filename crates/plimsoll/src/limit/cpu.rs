@@ -88,7 +88,17 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
-    Ok(core.mark(limit))
+    let cores = match share.cpus > 1.0 {
+        true => format!(", {} {}", significant(share.cpus, 3), share.name),
+        false => String::new(),
+    };
+    Ok(core.mark(limit).resting_on(format!(
+        "{} {} of {} bits per cycle ({}){cores}",
+        significant(units.per_cycle, 3),
+        units.name,
+        kernel.vector_bits(),
+        core.name
+    )))
 }
 
 /// The limit on cores of several kinds: the sum over them, each at its own clock.

@@ -63,13 +63,17 @@ pub struct Unscaled {
 impl Unscaled {
     /// Of a plan of these groups at that scale.
     pub fn new(groups: &[Group], scale: f64) -> Self {
-        let pair = |stated: Group| {
-            let mut small = stated.clone();
-            shrink(&mut small, scale);
-            (small, stated)
+        let pairs = |group: &Group| {
+            let room = room(group);
+            let pair = move |stated: Group| {
+                let mut small = stated.clone();
+                shrink(&mut small, scale, room);
+                (small, stated)
+            };
+            parts(group).into_iter().map(pair)
         };
         let scaled = groups.iter().filter(|_| scale != 1.0);
-        Self { parts: scaled.flat_map(parts).map(pair).collect() }
+        Self { parts: scaled.flat_map(pairs).collect() }
     }
 
     /// The case with the amounts that the plan states; the case itself where no group of the plan gives it.
