@@ -59,7 +59,8 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     let dir = scratch();
     run(dir.path(), "1.json");
     scaled(dir.path(), "1.json", "2.json", 100.0);
-    let blind = "gate blind: 1 of 1 figures can be worse by any amount and pass --fail-on 5.0%: 1 without a known";
+    let blind =
+        "gate blind: 1 of 1 figures can be worse by any amount and pass --fail-on 5.0%: 1 without a known";
     let (out, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%"], 0);
     assert!(err.contains(blind) && out.contains("gate blind"), "{err}");
     let (_, err) = compare(dir.path(), &["./1.json", "./2.json", "--fail-on", "5%", "--strict"], 1);
