@@ -144,9 +144,20 @@ impl Words<'_> {
         self
     }
 
+    /// What a rate that is asked for counts: bits on a network, transfers on a disk.
+    fn unit_of_rates(&self) -> Unit {
+        match self.case.subsystem() {
+            "network" => Unit::BitPerSecond,
+            _ => Unit::IoPerSecond,
+        }
+    }
+
     fn rest(&mut self) {
         for (name, value) in self.case.params() {
-            let text = human(value);
+            let text = match value {
+                Value::Rate(rate) => Quantity::new(*rate, self.unit_of_rates()).to_string(),
+                other => human(other),
+            };
             if !self.used.contains(name) && !is_usual(name, value) {
                 self.said.push(format!("{name} {text}"));
             }
@@ -228,7 +239,7 @@ mod tests {
         assert_eq!(of("network.latency/protocol=icmp/message=56/streams=1/mode=block"), "ICMP echo 56 B");
         assert_eq!(
             of("network.udp/message=1K/streams=1/direction=up/rate=100000000"),
-            "UDP 1 KiB datagrams rate 100000000"
+            "UDP 1 KiB datagrams rate 100 Mbit/s"
         );
         assert_eq!(of("null"), "null");
         assert_eq!(of("cpu.peak"), "cpu.peak");

@@ -11,7 +11,9 @@ use crate::machine::{Machine, Root};
 use crate::plan::built_in::BUILT_IN;
 use crate::plan::file::{PlanFile, SERVER};
 use crate::plan::{Plan, write};
+use crate::quantity::{Quantity, Unit};
 use crate::resolve::{self, Planned, UsageError};
+use crate::run::expected_seconds;
 
 /// Does what was asked with plans.
 ///
@@ -140,7 +142,8 @@ pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
             plan.scale, plan.scale
         )
     });
-    let mut notes: Vec<String> = plan.note.iter().cloned().chain(scaled).collect();
+    let mut notes: Vec<String> =
+        plan.note.iter().cloned().chain(scaled).chain(longer_than_budget(plan, planned)).collect();
     let measured = plan.groups.iter().enumerate().filter(|(at, _)| planned.iter().any(|p| p.group == *at));
     for note in measured.filter_map(|(_, group)| {
         let name = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
@@ -151,6 +154,17 @@ pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// That samples whose number is given take longer than the budget, which does not end them.
+fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
+    let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
+    let expected: f64 = planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum();
+    let budget = plan.budget.filter(|budget| expected > *budget)?;
+    let [expected, budget] = [expected, budget].map(|s| Quantity::new(s, Unit::Second).human(2));
+    Some(format!(
+        "the number of samples is fixed and they take about {expected}, longer than the budget of {budget}: a case that has begun takes all of them, and cases after the end of the budget are skipped; take fewer --samples, or give --budget more time"
+    ))
 }
 
 /// The plan's limits, each as the text of a limits file of its own.
