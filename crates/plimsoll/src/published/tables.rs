@@ -124,14 +124,17 @@ fn put<'a>(groups: &mut Vec<(String, Vec<&'a Figure>)>, name: String, figure: &'
 }
 
 fn table<'a>(spec: &Spec, number: usize, title: String, figures: &[&'a Figure]) -> Table<'a> {
-    let mut columns: Vec<(u8, String)> = Vec::new();
     let mut found: Vec<(String, Vec<&Figure>)> = Vec::new();
-    for figure in figures {
+    figures.iter().for_each(|figure| put(&mut found, spec.words(spec.rows, figure), figure));
+    // The fullest row has the order of the columns, where others lack some.
+    let mut fullest: Vec<&Vec<&Figure>> = found.iter().map(|(_, figures)| figures).collect();
+    fullest.sort_by_key(|figures| std::cmp::Reverse(figures.len()));
+    let mut columns: Vec<(u8, String)> = Vec::new();
+    for figure in fullest.into_iter().flatten() {
         let name = (rank(spec, figure), spec.words(spec.columns, figure));
         if !columns.contains(&name) {
             columns.push(name);
         }
-        put(&mut found, spec.words(spec.rows, figure), figure);
     }
     columns.sort_by_key(|(rank, _)| *rank);
     let columns: Vec<String> = columns.into_iter().map(|(_, name)| name).collect();

@@ -77,6 +77,8 @@ fn rows_and_columns_are_those_of_the_reports() {
     let (rows, columns, _) = of_title("chameleon-baremetal", "memory throughput: 4 threads");
     assert_eq!(rows, ["8kB", "8MB", "80MB"]);
     assert_eq!(columns, ["Sequential R+W", "Sequential W", "Random W"]);
+    let (_, columns, _) = of_title("chameleon-kvm", "IOzone");
+    assert_eq!(columns[..3], ["write sequential", "rewrite sequential", "read sequential"]);
     let (_, columns, first) = of_title("ec2-t2micro-java", "CPU throughput: Integer Operation");
     assert_eq!(columns, ["sample 1", "sample 2", "sample 3", "mean", "stdev"]);
     assert_eq!(first, ["24.39", "24.48", "24.39", "24.42", "0.305505046"]);

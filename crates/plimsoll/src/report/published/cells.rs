@@ -167,8 +167,14 @@ fn of_text<'a>(
         .collect();
     match part {
         Part::Program | Part::ProgramShare => {
-            let program = beside(Figure::is_reference).map_or("", |f| f.source);
-            (part, of_program(baseline, figure, program, runs))
+            let program = beside(Figure::is_reference);
+            let matched = figure.matched.as_ref().or_else(|| program?.matched.as_ref());
+            let source = program.map_or("", |f| f.source);
+            let today = match matched {
+                Some(matched) => runs.best(&[matched], source),
+                None => of_program(baseline, figure, source, runs),
+            };
+            (part, today)
         }
         _ if points.is_empty() => (part, absent()),
         _ => {
@@ -188,9 +194,6 @@ fn of_text<'a>(
 
 /// What a reference program of the text has today: by its cases, else wherever a tool of its name gave a figure.
 fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: &Runs<'a>) -> Today<'a> {
-    if let Some(matched) = &figure.matched {
-        return runs.best(&[matched], program);
-    }
     let known = |f: &&Figure| {
         f.is_reference() && !f.is_of_text() && f.subsystem == figure.subsystem && f.metric == figure.metric
     };

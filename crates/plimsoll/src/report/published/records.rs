@@ -50,7 +50,7 @@ const COLUMNS: [&str; 37] = [
     "run",
 ];
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Record<'a> {
     report: &'a str,
     table: usize,
@@ -119,17 +119,8 @@ fn record<'a>(
     let Figure {
         subsystem, operation, pattern, precision, bytes, threads, metric, statistic, source, ..
     } = cell.figure;
-    let (today, table, [row, column]) = (&cell.today, filled.table, names);
-    let is_point = matches!(cell.part, Part::Own | Part::Peak);
-    let in_unit = |value: f64| value / cell.unit.scale;
-    let beside = |wanted: &dyn Fn(&Figure) -> bool| {
-        let found = baseline.figures.iter().find(|f| is_point && f.is_of_point(cell.figure) && wanted(f));
-        found.filter(|f| !std::ptr::eq(*f, cell.figure))
-    };
-    let reference = beside(&|f| f.is_reference());
-    let percent = |share: Option<f64>| share.filter(|_| is_point).map(|share| share * 100.0);
-    let tool = today.tool.as_ref().filter(|_| is_point);
-    Record {
+    let (table, [row, column]) = (filled.table, names);
+    let named = Record {
         report: baseline.name,
         table: table.number,
         title: &table.title,
@@ -146,27 +137,63 @@ fn record<'a>(
         statistic,
         source,
         unit: &cell.unit.name,
+        ratio: cell.ratio(),
+        ..Record::default()
+    };
+    let named = with_today(named, cell);
+    if is_point(cell) { with_published(named, baseline, cell) } else { named }
+}
+
+/// Whether it is the figure of a point and not one of its samples, its spread or what belongs to it.
+fn is_point(cell: &Cell<'_>) -> bool {
+    matches!(cell.part, Part::Own | Part::Peak)
+}
+
+fn with_today<'a>(record: Record<'a>, cell: &'a Cell<'_>) -> Record<'a> {
+    let today = &cell.today;
+    let in_unit = |value: f64| value / cell.unit.scale;
+    let record = Record {
         today: cell.value().map(in_unit).filter(|value| value.is_finite()),
-        today_stdev: today.stdev().filter(|_| is_point).map(in_unit),
-        today_samples: (is_point && !today.samples.is_empty()).then_some(today.samples.len()),
-        today_reference: tool.map(|tool| in_unit(tool.figure)),
-        today_reference_tool: tool.map(|tool| tool.name),
-        today_limit: today.limit().filter(|_| is_point).map(in_unit),
-        today_own_efficiency: percent(today.share(today.mean())),
-        today_reference_efficiency: percent(tool.and_then(|tool| tool.of_limit)),
         today_status: status(cell),
         published: cell.figure.value,
         published_unit: cell.figure.unit,
-        published_stdev: beside(&|f| f.source == "own" && f.statistic == "stdev").map(|f| f.value),
-        published_reference: reference.map(|f| f.value),
-        published_reference_tool: reference.map(|f| f.source),
-        published_theory: theory(baseline, cell).filter(|_| is_point),
-        published_own_efficiency: beside(&|f| f.source == "efficiency-own").map(|f| f.value),
-        published_reference_efficiency: beside(&|f| f.source == "efficiency-reference").map(|f| f.value),
         published_flag: cell.figure.impossible,
-        ratio: cell.ratio(),
         case: today.case.map(ToString::to_string),
         run: today.run.map(|run| run.id.as_str()),
+        ..record
+    };
+    if !is_point(cell) {
+        return record;
+    }
+    let percent = |share: f64| share * 100.0;
+    let tool = today.tool.as_ref();
+    Record {
+        today_stdev: today.stdev().map(in_unit),
+        today_samples: (!today.samples.is_empty()).then_some(today.samples.len()),
+        today_reference: tool.map(|tool| in_unit(tool.figure)),
+        today_reference_tool: tool.map(|tool| tool.name),
+        today_limit: today.limit().map(in_unit),
+        today_own_efficiency: today.share(today.mean()).map(percent),
+        today_reference_efficiency: tool.and_then(|tool| tool.of_limit).map(percent),
+        ..record
+    }
+}
+
+/// What the report prints of the same point.
+fn with_published<'a>(record: Record<'a>, baseline: &'a Baseline, cell: &'a Cell<'_>) -> Record<'a> {
+    let of_point = |wanted: &dyn Fn(&Figure) -> bool| {
+        let found = baseline.figures.iter().find(|f| f.is_of_point(cell.figure) && wanted(f));
+        found.filter(|f| !std::ptr::eq(*f, cell.figure))
+    };
+    let reference = of_point(&|f| f.is_reference());
+    Record {
+        published_stdev: of_point(&|f| f.source == "own" && f.statistic == "stdev").map(|f| f.value),
+        published_reference: reference.map(|f| f.value),
+        published_reference_tool: reference.map(|f| f.source),
+        published_theory: theory(baseline, cell),
+        published_own_efficiency: of_point(&|f| f.source == "efficiency-own").map(|f| f.value),
+        published_reference_efficiency: of_point(&|f| f.source == "efficiency-reference").map(|f| f.value),
+        ..record
     }
 }
 

@@ -299,11 +299,12 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
 /// How the report prints its units, where that is not what the title says.
 fn printed_units(filled: &Filled<'_>) -> Option<String> {
     let mut printed: Vec<String> = Vec::new();
-    let mut is_implied = false;
+    let (mut is_implied, mut is_unknown) = (false, false);
     for cell in filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
         let said = match cell.figure.unit {
             "" => {
                 is_implied = true;
+                is_unknown |= cell.figure.base.is_none();
                 continue;
             }
             unit if unit == cell.unit.name => continue,
@@ -314,7 +315,11 @@ fn printed_units(filled: &Filled<'_>) -> Option<String> {
         }
     }
     let printed = (!printed.is_empty()).then(|| format!("the report prints {}", printed.join(" and ")));
-    let implied = is_implied.then(|| "the report prints no unit; this one fits its figures".to_owned());
+    let implied = is_implied.then(|| match is_unknown {
+        true => "the report prints no unit, and none is known to fit: the unit is that of today's figures"
+            .to_owned(),
+        false => "the report prints no unit; this one fits its figures".to_owned(),
+    });
     match (printed, implied) {
         (Some(printed), Some(_)) => Some(format!("{printed}, and no unit for the rest")),
         (printed, implied) => printed.or(implied),
