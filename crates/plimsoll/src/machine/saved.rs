@@ -66,6 +66,7 @@ const SAVED: &[&str] = &[
     "sys/hypervisor/type",
     "sys/kernel/mm/hugepages/*/free_hugepages",
     "sys/kernel/mm/hugepages/*/nr_hugepages",
+    "sys/kernel/mm/transparent_hugepage/defrag",
     "sys/kernel/mm/transparent_hugepage/enabled",
     "sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
 ];
