@@ -222,6 +222,10 @@ impl Maker<'_> {
                 if let Excluded::Mostly(share) = excluded {
                     made.warnings.push(Note::from(&Warning::MostlyExcluded { share }));
                 }
+                let refuted = made.metrics.iter().flat_map(|metric| &metric.limits);
+                let refuted: Vec<Note> =
+                    refuted.filter_map(|limit| limit.refuted.as_ref()).map(refuted_note).collect();
+                made.warnings.extend(refuted);
                 let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
                 made.reason =
                     all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
@@ -282,6 +286,9 @@ impl Maker<'_> {
         });
         limits.extend(self.user_limits.of(&outcome.case, metric));
         limit::tightest_first(&mut limits);
+        if outcome.ended.is_none() {
+            rating::refute(&mut limits, metric.name, &values);
+        }
         let chosen = rating::chosen(&outcome.case, &limits, &values);
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
@@ -382,6 +389,11 @@ fn all_but_excluded(excluded: Excluded) -> Option<String> {
     ))
 }
 
+/// The warning that a limit is refuted.
+fn refuted_note(why: &String) -> Note {
+    Note { code: "limit-refuted".to_owned(), text: why.clone() }
+}
+
 /// Why a figure cannot be true, if it is past its limit.
 fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
@@ -395,12 +407,15 @@ fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
             "the limit that --limits or the plan gives is not this machine's"
         }
         (_, Kind::Floor) => "something nearer than the thing measured answered (a cache)",
-        (Unit::FlopPerSecond | Unit::OpPerSecond, _) => {
-            "the clock probe was disturbed, or the chip does more per cycle than its row in data/microarchitectures.toml says"
-        }
         (Unit::BitPerSecond, _) => "the traffic did not cross the link",
         _ if case.subsystem() == "disk" => {
             "the page cache or the host's cache answered instead of the device"
+        }
+        _ if case.subsystem() == "memory" => {
+            "a cache answered instead of memory, or this machine has more or faster memory than its limit counts"
+        }
+        (Unit::FlopPerSecond | Unit::OpPerSecond, _) => {
+            "a machine did more than its own limit, see its cpu.peak"
         }
         _ => "a cache answered instead of the device",
     };

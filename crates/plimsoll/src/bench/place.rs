@@ -1,5 +1,6 @@
 //! Which CPUs threads are pinned to, in which order.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::case::Case;
@@ -9,7 +10,7 @@ use crate::plan::Group;
 /// The order in which threads take CPUs; beyond the last it begins again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Socket by socket in turn, one CPU of each core before SMT siblings.
+    /// Socket by socket in turn, one CPU of each core before SMT siblings, the quickest kind of core first.
     Spread,
     /// All siblings of a core before the next core, all cores of a socket before the next.
     Compact,
@@ -46,8 +47,14 @@ impl Placement {
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
         let mut order: Vec<Seat> = seats(machine);
         match self {
-            Self::Spread => order.sort_by_key(|seat| (seat.sibling, seat.in_package, seat.package, seat.cpu)),
-            Self::Compact => order.sort_by_key(|seat| (seat.package, seat.core, seat.cpu)),
+            Self::Spread => {
+                order.sort_by_key(|seat| {
+                    (seat.sibling, Reverse(seat.capacity), seat.in_package, seat.package, seat.cpu)
+                });
+            }
+            Self::Compact => {
+                order.sort_by_key(|seat| (seat.package, Reverse(seat.capacity), seat.core, seat.cpu))
+            }
             Self::Cpus(cpus) => order.retain(|seat| cpus.contains(seat.cpu)),
         }
         let enough = if order.is_empty() { 0 } else { threads };
@@ -80,6 +87,8 @@ pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
 struct Seat {
     cpu: usize,
     package: u32,
+    /// How quick its kind of core is; 0 where nothing tells kinds apart.
+    capacity: u32,
     /// Number of the core's first CPU; its own where nothing is known to be shared.
     core: usize,
     /// Which of its core's CPUs, from 0.
@@ -88,23 +97,36 @@ struct Seat {
     in_package: usize,
 }
 
+/// What tells a core: its first CPU, or, where the kernel lists no siblings, its package and number. A core's number alone
+/// does not: kernels that read a device tree begin anew in each cluster.
+#[derive(PartialEq, Eq, Hash)]
+enum CoreKey {
+    First(usize),
+    Numbers(u32, u32),
+}
+
 /// The allowed CPUs in the order of their numbers.
 fn seats(machine: &Machine) -> Vec<Seat> {
-    let mut cores: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
+    let mut cores: HashMap<CoreKey, Vec<usize>> = HashMap::new();
     let mut taken: HashMap<(u32, usize), usize> = HashMap::new();
     let seat = |cpu: usize| {
         let logical = machine.cpu.logical(cpu);
         let package = logical.and_then(|l| l.package).unwrap_or(0);
         let (mut core, mut sibling) = (cpu, 0);
-        // Without a core number nothing is known to be shared.
-        if let Some(number) = logical.and_then(|l| l.core) {
-            let members = cores.entry((package, number)).or_default();
+        // Without siblings and a core number nothing is known to be shared.
+        let key = logical.and_then(|l| match l.siblings.first() {
+            Some(first) => Some(CoreKey::First(first)),
+            None => l.core.map(|core| CoreKey::Numbers(package, core)),
+        });
+        if let Some(key) = key {
+            let members = cores.entry(key).or_default();
             (core, sibling) = (members.first().copied().unwrap_or(cpu), members.len());
             members.push(cpu);
         }
         let next = taken.entry((package, sibling)).or_default();
         *next += 1;
-        Seat { cpu, package, core, sibling, in_package: *next - 1 }
+        let capacity = logical.and_then(|l| l.capacity).unwrap_or(0);
+        Seat { cpu, package, capacity, core, sibling, in_package: *next - 1 }
     };
     machine.cpu.allowed.iter().map(seat).collect()
 }
@@ -125,6 +147,7 @@ mod tests {
             package: Some(id as u32 % 4 / 2),
             siblings: [id % 4, id % 4 + 4].into_iter().collect(),
             online: true,
+            capacity: None,
         };
         machine.cpu.logical = (0..8).map(logical).collect();
         machine
@@ -139,6 +162,20 @@ mod tests {
         let mut nowhere = machine;
         nowhere.cpu.allowed = CpuSet::default();
         assert!(place(&nowhere, 3).is_empty());
+    }
+
+    #[test]
+    fn the_quickest_kind_of_core_comes_first() {
+        // As on an RK3588: CPUs 0-3 are small, 4-7 large in two clusters, and core numbers begin anew in each cluster.
+        let mut machine = machine();
+        for cpu in &mut machine.cpu.logical {
+            cpu.package = Some(0);
+            cpu.core = Some(cpu.id as u32 % 2);
+            cpu.siblings = CpuSet::single(cpu.id);
+            cpu.capacity = Some(if cpu.id < 4 { 414 } else { 1024 });
+        }
+        assert_eq!(place(&machine, 8), [4, 5, 6, 7, 0, 1, 2, 3]);
+        assert_eq!(Placement::Compact.cpus(&machine, 5), [4, 5, 6, 7, 0]);
     }
 
     #[test]

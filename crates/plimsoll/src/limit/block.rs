@@ -108,7 +108,8 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     ];
     let rate = per_cycle * each * cores;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, rate * clock, &formula, inputs);
-    Ok(core.mark(Limit { per_sample: clocks.into_iter().map(|clock| rate * clock).collect(), ..limit }))
+    let limit = Limit { per_sample: clocks.into_iter().map(|clock| rate * clock).collect(), ..limit };
+    Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
 }
 
 /// Blocks, or bytes of them, that a core can take in a cycle: name, number, unit.

@@ -91,7 +91,10 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
             ),
         ),
     };
-    let (used, all) = sockets(machine, case).unwrap_or((1.0, 1.0));
+    let (used, all) = match sockets(machine, case) {
+        Err(why) if case.number("node").is_some() => return Err(format!("; {why}")),
+        found => found.unwrap_or((1.0, 1.0)),
+    };
     // Every socket has as many as the others, or else nothing tells which has fewer.
     let channels = channels as f64;
     let mine = if (channels / all).fract() == 0.0 { channels * used / all } else { channels };
@@ -136,6 +139,15 @@ fn no_channels(machine: &Machine) -> String {
 /// Sockets that carry the case's traffic, and all sockets.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
+    let node =
+        case.number("node").and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
+    if let Some(node) = node.filter(|node| node.cpus.is_empty()) {
+        return Err(format!(
+            "NUMA node {} has no CPUs: its memory may be HBM, CXL or a device's, and no socket's channels bound it; give \
+             it by --limits",
+            node.id
+        ));
+    }
     let of = |cpu: usize| machine.cpu.logical(cpu).and_then(|cpu| cpu.package);
     let used: Option<BTreeSet<u32>> = placed(machine, case).into_iter().map(of).collect();
     let all: Option<BTreeSet<u32>> = machine.cpu.logical.iter().map(|cpu| cpu.package).collect();
@@ -203,6 +215,17 @@ mod tests {
         assert_eq!(one_node[0].value, Some(3.0 * channel), "memory of one node is on one socket");
         let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14)?;
         assert_eq!(values(&uneven, 1)[0].0, Some(3.0 * channel), "nothing tells which socket has two");
+        Ok(())
+    }
+
+    #[test]
+    fn memory_without_cpus_is_on_no_sockets_channels() -> Result<(), Fault> {
+        let mut machine = xeon(|_| true)?;
+        let node = machine.memory.nodes.last_mut().ok_or("no node")?;
+        node.cpus = crate::machine::CpuSet::default();
+        let id = node.id as u64;
+        let why = carried(&machine, &on(1).with_count("node", id)).unwrap_err();
+        assert!(why.contains("has no CPUs"), "{why}");
         Ok(())
     }
 

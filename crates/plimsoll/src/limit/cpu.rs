@@ -10,12 +10,13 @@ use plimsoll_metal::kernel::{self, Element, Kernel, Op};
 use super::credits::credits;
 use super::microarchitecture::{Core, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
-use crate::bench::cpu::PER_CYCLE;
+use crate::bench::cpu::{PER_CYCLE, kind_clock};
 use crate::bench::placed;
 use crate::case::Case;
 use crate::machine::{Cpu, CpuSet};
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
+use crate::sample::Sample;
 
 /// Limits of `cpu.peak`.
 pub fn peak(question: &Question<'_>) -> Vec<Limit> {
@@ -56,6 +57,9 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;
     let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    if cpu.kinds.iter().filter(|kind| kind.cpus.meets(&cpus)).count() > 1 {
+        return mixed(question, kernel, &cpus);
+    }
     let units = units(cpu, &cpus, kernel)?;
     let share = Share::of(question, &cpus);
     let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
@@ -84,7 +88,62 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
-    Ok(core.mark(limit))
+    let cores = match share.cpus > 1.0 {
+        true => format!(", {} {}", significant(share.cpus, 3), share.name),
+        false => String::new(),
+    };
+    Ok(core.mark(limit).resting_on(format!(
+        "{} {} of {} bits per cycle ({}){cores}",
+        significant(units.per_cycle, 3),
+        units.name,
+        kernel.vector_bits(),
+        core.name
+    )))
+}
+
+/// The limit on cores of several kinds: the sum over them, each at its own clock.
+fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limit, Unknown> {
+    let machine = question.machine;
+    if machine.cgroup.cpu_quota.as_ref().is_some_and(|quota| quota.cpus() < cpus.len() as f64) {
+        let why = "under a CPU quota nothing tells which kinds of core the time is spent on; measure each kind alone";
+        return Err(Unknown(why.to_owned()));
+    }
+    let mut inputs = Vec::new();
+    let mut per_sample = vec![0.0; question.samples.len()];
+    let mut mark = None;
+    for kind in &machine.cpu.kinds {
+        let here = kind.cpus.common(cpus);
+        if here.is_empty() {
+            continue;
+        }
+        let units = units(&machine.cpu, &here, kernel)?;
+        let clock = |sample: &Sample| sample.conditions.more.get(&kind_clock(&kind.name)).copied();
+        let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
+        let clocks = clocks.filter(|clocks| !clocks.is_empty());
+        let clocks = clocks
+            .ok_or_else(|| Unknown(format!("the clock of cores of kind {} was not measured", kind.name)))?;
+        let cores = machine.cpu.cores_of(&here).unwrap_or(here.len()) as f64;
+        let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
+        per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
+        let row = format!("{}, data/microarchitectures.toml: {}", units.core.name, units.core.source);
+        let name = |what: &str| format!("{what} of {}", units.core.name);
+        inputs.extend([
+            Input::new(&name("operations per cycle"), operations, "1/cycle", &row),
+            Input::new(
+                &name("clock"),
+                median(clocks).unwrap_or(f64::NAN),
+                "Hz",
+                "measured between the slices; median",
+            ),
+            Input::new(&name("cores"), cores, "1", &format!("of CPUs {here}")),
+        ]);
+        mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
+    }
+    let value =
+        median(per_sample.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+    let formula = "the sum over kinds of core: operations per cycle × clock × cores";
+    let limit = Limit { per_sample, ..Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs) };
+    Ok(mark.map_or(limit.clone(), |core| core.mark(limit)))
 }
 
 /// How many cores' worth of time the threads have.
@@ -227,9 +286,10 @@ mod tests {
     use super::*;
     use crate::limit::Evidence;
     use crate::machine::cgroup::CpuQuota;
+    use crate::machine::cpu::CoreKind;
     use crate::machine::fixture::two_cores;
     use crate::machine::{Machine, Root};
-    use crate::sample::{Conditions, Sample};
+    use crate::sample::Conditions;
 
     fn machine(model: u32) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
@@ -301,6 +361,33 @@ mod tests {
         for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
             value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
         }
+    }
+
+    #[test]
+    fn cores_of_several_kinds_give_the_sum_each_at_its_own_clock() {
+        if !x86_64("cores_of_several_kinds_give_the_sum_each_at_its_own_clock") {
+            return;
+        }
+        // Alder Lake: two performance cores at 5 GHz, two efficiency cores at 4 GHz.
+        let mut hybrid = machine(17);
+        hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
+        (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
+        hybrid.cpu.logical.clear();
+        let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
+        hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
+        let mut samples = samples(&[Some(4.5e9)]);
+        let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=4";
+        let ask = |samples: &[Sample]| {
+            let case: Case = id.parse().unwrap();
+            let evidence = Evidence::default();
+            peak(&Question { machine: &hybrid, case: &case, metric: "rate", samples, evidence }).remove(0)
+        };
+        assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
+        let more = &mut samples[0].conditions.more;
+        more.insert(kind_clock("cpu_core"), 5e9);
+        more.insert(kind_clock("cpu_atom"), 4e9);
+        // 256 bits: four lanes, two operations; two a cycle on Golden Cove, one on Gracemont.
+        assert_eq!(ask(&samples).value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9));
     }
 
     #[test]

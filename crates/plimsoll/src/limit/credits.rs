@@ -37,16 +37,14 @@ pub(super) fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
 
 fn said(row: &Burstable, lasts: f64) -> String {
     let time = |seconds| Quantity::new(seconds, Unit::Second).to_string();
-    let launch = match row.launch_credits {
-        0.0 => String::new(),
-        credits => format!(" ({} with the {credits} of a launch)", time(row.lasts(credits))),
-    };
     format!(
-        "{} runs at full speed for {} at most with the {} credits that it can hold{launch}, then at {} of each vCPU; how many \
-         are left cannot be seen",
+        "{} runs at full speed for {} at most with the {} credits that it can hold ({} with the {} of a \
+         launch), then at {} of each vCPU, unless its credits are unlimited; how many are left cannot be seen",
         row.product,
         time(lasts),
         row.credits,
+        time(row.lasts(row.launch_credits)),
+        row.launch_credits,
         percent(row.baseline, 3)
     )
 }

@@ -112,10 +112,9 @@ pub struct Burstable {
     /// The most credits that it holds.
     pub credits: f64,
     /// Credits that it has at launch.
-    #[serde(default)]
     pub launch_credits: f64,
-    /// How the provider states its network, where that is no figure; its volumes have none either.
-    pub network: Option<String>,
+    /// How the provider states its network, for lack of a figure; its volumes have none either.
+    pub network: String,
 }
 
 impl Burstable {
@@ -133,11 +132,9 @@ impl Burstable {
 
     /// What there is to say where the network or the volumes of this machine have no figure.
     pub fn unstated(machine: &Virtualisation) -> Option<String> {
-        let (row, _) = Self::of(machine)?;
-        let network = row.network.as_ref()?;
+        let (Burstable { product, network, .. }, _) = Self::of(machine)?;
         Some(format!(
-            "; {}: the provider publishes no figure, its network is '{network}' and its volumes share it",
-            row.product
+            "; {product}: the provider publishes no figure, its network is '{network}' and its volumes share it"
         ))
     }
 }

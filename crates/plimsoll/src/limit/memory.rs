@@ -74,7 +74,12 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
-    Ok(core.mark(Limit { per_sample, ..limit }))
+    let limit = core.mark(Limit { per_sample, ..limit });
+    // Nothing is nearer than the first level; from a nearer cache a figure of a further one may come.
+    Ok(match level {
+        1 => limit.resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
+        _ => limit,
+    })
 }
 
 /// The least share of `size` bytes that a cache nearer than this level has no room for.
@@ -140,7 +145,11 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
         Input::new("clock", clock, "Hz", "measured inside each sample"),
     ];
     let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
-    Ok(core.mark(Limit { per_sample, ..limit }))
+    let limit = core.mark(Limit { per_sample, ..limit });
+    Ok(match level {
+        1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", core.name)),
+        _ => limit,
+    })
 }
 
 /// The level, 1 or 2, of the cache that answers all loads of a cycle of this size; else why there is no floor.

@@ -93,6 +93,13 @@ pub struct Limit {
     pub source: Source,
     /// Why it is unknown, or what must be known about it.
     pub reason: Option<String>,
+    /// Why it does not hold, where a verified figure is past it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuted: Option<String>,
+    /// The fact of this program's tables that it rests on, in words. A verified figure past the limit refutes this fact;
+    /// without one, such a figure is not to be believed.
+    #[serde(skip)]
+    pub fact: Option<String>,
     /// The limit of each sample, where it varies with the sample's conditions (the clock); else empty.
     #[serde(skip)]
     pub per_sample: Vec<f64>,
@@ -108,6 +115,8 @@ impl Limit {
             inputs: Vec::new(),
             source: Source::Unknown,
             reason: Some(reason.into()),
+            refuted: None,
+            fact: None,
             per_sample: Vec::new(),
         }
     }
@@ -121,6 +130,8 @@ impl Limit {
             inputs,
             source,
             reason: None,
+            refuted: None,
+            fact: None,
             per_sample: Vec::new(),
         }
     }
@@ -134,6 +145,11 @@ impl Limit {
             self.inputs.push(Input::new(PAIRS, pairs, "1", "pairs of machines that measured at once"));
         }
         self
+    }
+
+    /// The same limit, which rests on this fact of a table.
+    pub fn resting_on(self, fact: impl Into<String>) -> Self {
+        Self { fact: Some(fact.into()), ..self }
     }
 
     /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.

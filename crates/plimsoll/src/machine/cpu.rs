@@ -77,6 +77,9 @@ pub struct Logical {
     pub siblings: CpuSet,
     /// Whether it is running.
     pub online: bool,
+    /// How much it gets done beside the others, as the kernel ranks cores of several kinds: more is quicker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
 }
 
 /// CPUs of one kind, on a machine with several kinds.
@@ -139,7 +142,7 @@ impl Cpu {
         }
         present = present.iter().chain(online.iter()).collect();
         let allowed = if allowed.is_empty() { online.clone() } else { allowed };
-        let logical: Vec<Logical> = present.iter().map(|id| Logical::discover(s, id, &online)).collect();
+        let mut logical: Vec<Logical> = present.iter().map(|id| Logical::discover(s, id, &online)).collect();
         let running = || logical.iter().filter(|cpu| cpu.online);
         let packages: Option<BTreeSet<u32>> = running().map(|cpu| cpu.package).collect();
         let sockets = packages.map(|set| set.len()).filter(|&n| n > 0);
@@ -151,6 +154,10 @@ impl Cpu {
             s.note("cpu.cores", "the kernel does not tell the core of every CPU");
         }
         let first = allowed.first().or(online.first()).unwrap_or(0);
+        let kinds = kinds(s, &info, &online);
+        if !kinds.is_empty() {
+            rank_by_firmware(s, &mut logical);
+        }
         if let Some(answers) = cpuid.of(first) {
             info.take(answers);
         }
@@ -160,7 +167,7 @@ impl Cpu {
         }
         Self {
             arm: cpuinfo::arm_id(s, &info, first),
-            kinds: kinds(s, &info, &online),
+            kinds,
             caches,
             effective_cache: None,
             clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
@@ -199,7 +206,19 @@ impl Logical {
             package: number("physical_package_id"),
             siblings: siblings.unwrap_or_default(),
             online: online.contains(id),
+            // A capacity is there where capacities differ (Arm, and hybrid x86 of late); firmware ranks by performance.
+            capacity: s.root.parse(sys_cpu(id).join("cpu_capacity"), "a capacity").ok(),
         }
+    }
+}
+
+/// Ranks CPUs by the performance that the firmware names for each, where the kernel gives no capacities.
+fn rank_by_firmware(s: &Survey, logical: &mut [Logical]) {
+    if logical.iter().any(|cpu| cpu.capacity.is_some()) {
+        return;
+    }
+    for cpu in logical {
+        cpu.capacity = s.root.parse(sys_cpu(cpu.id).join("acpi_cppc/highest_perf"), "a performance").ok();
     }
 }
 

@@ -57,10 +57,10 @@ impl Answers {
 }
 
 impl Cpuid {
-    /// What `cpu` says: its own answers, or everybody's where there are no others.
+    /// What `cpu` says: its own answers, or everybody's where there are no others and all cores are alike.
     pub fn of(&self, cpu: usize) -> Option<&Answers> {
         match self.0.as_slice() {
-            [only] => Some(only),
+            [only] if !only.is_hybrid() => Some(only),
             several => several.iter().find(|answers| answers.cpus.contains(cpu)),
         }
     }

@@ -59,6 +59,7 @@ pub(crate) fn two_cores() -> Vec<Logical> {
         package: Some(0),
         siblings: [id % 2, id % 2 + 2].into_iter().collect(),
         online: true,
+        capacity: None,
     };
     (0..4).map(logical).collect()
 }

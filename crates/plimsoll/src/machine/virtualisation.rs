@@ -31,7 +31,7 @@ pub struct Virtualisation {
 }
 
 /// A text that firmware or kernel may show, and who shows it; the first rows are the most specific.
-const BY_FIRMWARE: [(&str, &str); 12] = [
+const BY_FIRMWARE: [(&str, &str); 15] = [
     ("FIRECK", "Firecracker"),
     ("CLOUDH", "Cloud Hypervisor"),
     ("Google Compute Engine", "KVM (Google)"),
@@ -40,11 +40,25 @@ const BY_FIRMWARE: [(&str, &str); 12] = [
     ("Virtual Machine", "Hyper-V"),
     ("Parallels", "Parallels"),
     ("OpenStack", "KVM (OpenStack)"),
+    ("Alibaba Cloud ECS", "KVM (Alibaba)"),
+    ("vServer", "KVM"),
+    ("Apple Virtualization", "Apple Virtualization"),
     ("KVM", "KVM"),
     ("QEMU", "QEMU"),
     ("BOCHS", "QEMU"),
     ("Xen", "Xen"),
 ];
+
+/// Whether a maker has put the system together: its firmware names a product, or its device tree a board, and no device of
+/// a hypervisor is there.
+fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
+    const GENERAL_BOARD: &str = "linux,dummy-virt";
+    let board = root.line("proc/device-tree/model").is_ok_and(|model| !model.contains(GENERAL_BOARD));
+    let product = found.system_vendor.is_some() && found.product.is_some();
+    let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
+    let paravirtual = devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()));
+    (board || product) && !paravirtual
+}
 
 /// A clock that only one hypervisor offers.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
@@ -60,9 +74,11 @@ impl Virtualisation {
         found.look_at_kernel(root, cpu);
         found.look_for_container(root);
         let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
-        // An x86 hypervisor that hides its flag hides everything; elsewhere silence says nothing.
+        // An x86 hypervisor that hides its flag hides everything. Elsewhere a maker's firmware, or a board's device tree,
+        // and no device of a hypervisor tell that there is none; silence says nothing.
         let x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
-        found.is_virtual = if is_virtual || x86 { Some(is_virtual) } else { None };
+        let is_told = x86 || is_virtual || is_made_by_somebody(root, &found);
+        found.is_virtual = is_told.then_some(is_virtual);
         if found.is_virtual.is_none() {
             s.note("virtualisation", "nothing in /sys or /proc/cpuinfo tells");
         } else if is_virtual && found.hypervisor.is_none() {
@@ -239,7 +255,15 @@ mod tests {
         assert_eq!(discover(x86)?.is_virtual, Some(false));
         let flagged = discover(&format!("{x86} hypervisor\n"))?;
         assert_eq!((flagged.is_virtual, flagged.hypervisor), (Some(true), None));
-        assert_eq!(discover("proc/cpuinfo = CPU part\\t: 0xd0c\n")?.is_virtual, None);
+        let arm = "proc/cpuinfo = CPU part\\t: 0xd0c\n";
+        assert_eq!(discover(arm)?.is_virtual, None);
+        let server =
+            format!("{arm}sys/class/dmi/id/sys_vendor = HPE\nsys/class/dmi/id/product_name = RL300\n");
+        assert_eq!(discover(&server)?.is_virtual, Some(false));
+        assert_eq!(discover(&format!("{server}sys/bus/virtio/devices/virtio0/\n"))?.is_virtual, None);
+        let board = |model: &str| discover(&format!("{arm}proc/device-tree/model = {model}\n"));
+        assert_eq!(board("Raspberry Pi 5 Model B Rev 1.0")?.is_virtual, Some(false));
+        assert_eq!(board("linux,dummy-virt")?.is_virtual, None);
         Ok(())
     }
 

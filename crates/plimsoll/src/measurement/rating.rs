@@ -1,25 +1,45 @@
-//! Which of its limits a figure is held to. Of a drive or a volume the tightest is often what its maker or provider
-//! promises; that is no physical bound, so a figure past it says something of the row and not of the figure.
+//! Which of its limits a figure is held to.
+//!
+//! Of a drive or a volume the tightest is often what its maker or provider promises; that is no physical bound, so a figure
+//! past it says something of the row and not of the figure. So does a figure past what a row says of a chip, where the
+//! result is verified and the clock was sound: the fact is wrong, or the chip is another than it says.
 
 use super::{TOLERANCE, share_of};
 use crate::case::Case;
 use crate::limit::{Limit, Source};
 use crate::quantity::percent;
 
-/// The tightest limit with a value, ascending as they are. Of a disk, ratings that the figure has passed are left out, and
-/// the limit that remains says so.
-pub(super) fn chosen(case: &Case, limits: &[Limit], values: &[f64]) -> Option<Limit> {
-    let past = |limit: &&Limit| {
+/// Marks the limits that rest on a fact of a table and are refuted by these values. A limit that needs the clock is there
+/// only where the clock was sound; the caller says whether the result is verified.
+pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64]) {
+    for limit in limits {
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
-        share.filter(|_| limit.source == Source::Rated && case.subsystem() == "disk")
+        let Some((share, fact)) = share.zip(limit.fact.as_ref()) else { continue };
+        limit.refuted = Some(format!(
+            "{metric} is {} of this limit, with a verified result and a sound clock: {fact} is wrong here, or the CPU is not \
+             what it says; run plimsoll machine --save FILE.tar.gz and report it",
+            percent(share, 4)
+        ));
+    }
+}
+
+/// The tightest limit with a value that is not refuted, ascending as they are. Of a disk, ratings that the figure has
+/// passed are left out, and the limit that remains says so.
+pub(super) fn chosen(case: &Case, limits: &[Limit], values: &[f64]) -> Option<Limit> {
+    let past = |limit: &&Limit| -> Option<String> {
+        if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
+            return Some(format!("refuted, because the figure is above it: {fact}"));
+        }
+        let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
+        let share = share.filter(|_| limit.source == Source::Rated && case.subsystem() == "disk")?;
+        let row = limit.inputs.first().map_or("its rating", |input| input.name.as_str());
+        Some(format!("the figure is {} of the {row}, which is wrong here or was passed", percent(share, 3)))
     };
     let known = limits.iter().filter(|limit| limit.value.is_some());
     let kept = known.clone().find(|limit| past(limit).is_none());
-    let Some((refuted, share)) = known.clone().find_map(|limit| Some((limit, past(&limit)?))) else {
+    let Some((refuted, why)) = known.clone().find_map(|limit| Some((limit, past(&limit)?))) else {
         return kept.or(limits.first()).cloned();
     };
-    let row = refuted.inputs.first().map_or("its rating", |input| input.name.as_str());
-    let why = format!("the figure is {} of the {row}, which is wrong here or was passed", percent(share, 3));
     Some(match kept {
         Some(limit) => Limit { reason: Some(why), ..limit.clone() },
         None => Limit::unknown(refuted.kind, why),
@@ -59,5 +79,26 @@ mod tests {
         );
         let user = chosen(&Case::of("disk.io"), &[limit(Source::User, 100.0)], &[150.0]);
         assert_eq!(user.and_then(|limit| limit.value), Some(100.0));
+    }
+
+    #[test]
+    fn a_verified_figure_past_a_fact_of_a_chip_refutes_the_fact() {
+        let cpu = Case::of("cpu.peak");
+        let row = limit(Source::Derived, 100.0).resting_on("1 additions of 256 bits per cycle (Haswell)");
+        let mut limits = [row, limit(Source::User, 500.0)];
+        refute(&mut limits, "rate", &[101.9]);
+        assert!(limits.iter().all(|limit| limit.refuted.is_none()));
+        refute(&mut limits, "rate", &[186.0]);
+        let why = limits[0].refuted.as_ref().expect("refuted");
+        assert!(
+            why.starts_with("rate is 186.0 % of this limit") && why.contains("(Haswell) is wrong here"),
+            "{why}"
+        );
+        assert_eq!(limits[1].refuted, None);
+        let held = chosen(&cpu, &limits, &[186.0]).expect("a limit");
+        assert_eq!((held.value, held.source), (Some(500.0), Source::User));
+        let held = chosen(&cpu, &limits[..1], &[186.0]).expect("a limit");
+        assert_eq!((held.value, held.source), (None, Source::Unknown));
+        assert!(held.reason.is_some_and(|why| why.starts_with("refuted, ")));
     }
 }

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
 use super::process::{Launcher, Order, ProcessError, Running, failed};
+use super::said::Said;
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
@@ -56,11 +57,8 @@ pub struct Companions {
     pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
-    said: Said,
+    said: Said<Answer>,
 }
-
-/// Answers that hold for several cases, by the command: what was said the first time, the second, and beside which case.
-type Said = Rc<RefCell<BTreeMap<Vec<String>, Vec<(Case, Answer)>>>>;
 
 /// Tools that were ended for their time, by name, and in which case. They are not started again in the run: one that
 /// hangs hangs beside every case.
@@ -196,8 +194,7 @@ impl Companions {
             libraries: libraries.unwrap_or_default(),
             digest,
             hung: Rc::clone(&self.hung),
-            said: Rc::clone(&self.said),
-            taken: 0,
+            said: self.said.clone(),
             facts: Facts::default(),
         })
     }
@@ -323,9 +320,7 @@ struct Runs {
     /// SHA-256 of its program.
     digest: Option<String>,
     hung: Hung,
-    said: Said,
-    /// Answers that this case has taken.
-    taken: usize,
+    said: Said<Answer>,
     facts: Facts,
 }
 
@@ -365,15 +360,12 @@ impl Runs {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
         }
-        let (command, at) = (self.shown_command(), self.taken);
-        self.taken += 1;
-        let known = self.said.borrow().get(&command).and_then(|said| said.get(at).cloned());
-        if let Some((case, answer)) = known {
-            return Ok((answer, Some(case)));
+        let (command, case) = (self.shown_command(), self.making.case.clone());
+        if let Some(taken) = self.said.take(&command, &case) {
+            return Ok(taken);
         }
         let answer = self.answer()?;
-        let mut said = self.said.borrow_mut();
-        said.entry(command).or_default().push((self.making.case.clone(), answer.clone()));
+        self.said.keep(command, case, answer.clone());
         Ok((answer, None))
     }
 

@@ -17,6 +17,7 @@ mod account;
 mod beside;
 mod choice;
 pub mod process;
+mod said;
 mod scratch;
 mod search;
 pub mod supervise;

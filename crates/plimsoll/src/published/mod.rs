@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 
 use crate::case::{Case, Value};
 use crate::document::Run;
-use crate::label::label;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::Unit;
 use crate::resolve::scaled_order;
@@ -99,17 +98,6 @@ impl Matched {
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
         let Some(Value::Count(n)) = self.case.get("n") else { return None };
         Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
-    }
-
-    /// The case in words, with the order that a run at that scale solves: `linpack n 1000 of 10000`.
-    pub fn label(&self, scale: f64) -> String {
-        let words = label(&self.case);
-        match self.smaller_order(scale) {
-            Some((measured, published)) => {
-                words.replace(&format!("n {published}"), &format!("n {measured} of {published}"))
-            }
-            None => words,
-        }
     }
 
     /// Whether this case measures the same, or what is left of it at that scale.

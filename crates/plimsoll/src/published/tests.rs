@@ -270,11 +270,3 @@ fn datagrams_of_a_round_trip_are_not_those_of_a_stream() {
         assert!(report.of(&stream, "goodput").is_none());
     }
 }
-
-#[test]
-fn a_smaller_system_of_equations_says_its_order() {
-    let case: Case = "cpu.linpack/n=10000/threads=1".parse().unwrap();
-    let matched = Matched { case, metric: "rate", value: None, per: 1.0 };
-    assert_eq!(matched.label(0.001), "linpack n 1000 of 10000");
-    assert_eq!(matched.label(1.0), "linpack n 10000");
-}

@@ -53,29 +53,49 @@ fn parts(group: &Group) -> Vec<Group> {
         .fold(vec![group.clone()], |parts, key| parts.into_iter().flat_map(|part| apart(part, key)).collect())
 }
 
-/// The case with the amounts that its plan states before they are scaled; the case itself where no group of the plan gives
-/// it. Cases that a plan states alike are alike here, whatever the scale makes of their amounts.
-pub fn unscaled(groups: &[Group], scale: f64, case: &Case) -> Case {
-    let of = |group: &&Group| group.benchmarks.iter().any(|name| name == case.benchmark());
-    let all = groups.iter().filter(of).filter(|_| scale != 1.0);
-    let in_group = |group| parts(group).iter().find_map(|part| restored(part, scale, room(group), case));
-    all.into_iter().find_map(in_group).unwrap_or_else(|| case.clone())
+/// A plan's cases before they are scaled: cases that the plan states alike are alike here, whatever the scale makes of their
+/// amounts.
+pub struct Unscaled {
+    /// Parts of the plan's groups, scaled and as stated.
+    parts: Vec<(Group, Group)>,
+}
+
+impl Unscaled {
+    /// Of a plan of these groups at that scale.
+    pub fn new(groups: &[Group], scale: f64) -> Self {
+        let pairs = |group: &Group| {
+            let room = room(group);
+            let pair = move |stated: Group| {
+                let mut small = stated.clone();
+                shrink(&mut small, scale, room);
+                (small, stated)
+            };
+            parts(group).into_iter().map(pair)
+        };
+        let scaled = groups.iter().filter(|_| scale != 1.0);
+        Self { parts: scaled.flat_map(pairs).collect() }
+    }
+
+    /// The case with the amounts that the plan states; the case itself where no group of the plan gives it.
+    pub fn case(&self, case: &Case) -> Case {
+        let of = |(small, _): &&(Group, Group)| small.benchmarks.iter().any(|name| name == case.benchmark());
+        let found = self.parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
+        found.unwrap_or_else(|| case.clone())
+    }
 }
 
 /// The case with the amounts of this part of a group, if it is one of its cases.
-fn restored(part: &Group, scale: f64, room: u64, case: &Case) -> Option<Case> {
-    let mut small = part.clone();
-    shrink(&mut small, scale, room);
+fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
-    let mut found = case.clone();
+    let mut amounts = Vec::new();
     for (key, values) in &small.lists {
         let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
-        let stated = &part.lists.get(key)?[values.iter().position(|one| one == value)?];
+        let place = values.iter().position(|one| one == value)?;
         if SCALED.contains(key) {
-            found = found.with(key, stated.clone());
+            amounts.push((*key, stated.lists.get(key)?.get(place)?.clone()));
         }
     }
-    Some(found)
+    Some(amounts.into_iter().fold(case.clone(), |made, (key, value)| made.with(key, value)))
 }
 
 /// The group with each value of a list alone.
@@ -195,12 +215,12 @@ mod tests {
         };
         let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
         for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
-            let stated = unscaled(&groups, 0.001, &case(block, volume, threads));
+            let stated = Unscaled::new(&groups, 0.001).case(&case(block, volume, threads));
             assert_eq!(stated, case(block, "1G", threads), "{block}");
         }
         let foreign = case("4K", "1073742", 1);
-        assert_eq!(unscaled(&groups, 0.001, &foreign), foreign);
-        assert_eq!(unscaled(&groups, 1.0, &case("8K", "1G", 1)), case("8K", "1G", 1));
+        assert_eq!(Unscaled::new(&groups, 0.001).case(&foreign), foreign);
+        assert_eq!(Unscaled::new(&groups, 1.0).case(&case("8K", "1G", 1)), case("8K", "1G", 1));
     }
 
     proptest! {

@@ -14,5 +14,5 @@ mod together;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
 pub use linpack::{Linpack, operations};
-pub use peak::{PER_CYCLE, Peak};
+pub use peak::{PER_CYCLE, Peak, kind_clock};
 pub use together::Hpl;

@@ -76,6 +76,7 @@ mod tests {
             package: Some(u32::from(id % cores >= cores / 2)),
             siblings: set(&[id % cores, id % cores + cores]),
             online: true,
+            capacity: None,
         });
         let l3 = |group: usize| (0..2 * cores).filter(|id| id % cores / 4 == group).collect::<CpuSet>();
         let cache = Cache {

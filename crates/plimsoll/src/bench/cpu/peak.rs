@@ -19,6 +19,7 @@ use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
+use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
@@ -120,6 +121,7 @@ impl Benchmark for Peak {
             warm: false,
             cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
             siblings: siblings(cx.machine, &set),
+            kinds: cx.machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(&set)).cloned().collect(),
             fastest: None,
         }))
     }
@@ -138,6 +140,8 @@ struct Running {
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
+    /// The kinds of core that the threads are on, where there are several on this machine.
+    kinds: Vec<CoreKind>,
     /// The highest clock of a sample, in Hz.
     fastest: Option<f64>,
 }
@@ -173,6 +177,14 @@ impl Running {
         let mut more = std::collections::BTreeMap::from([("delivered".to_owned(), delivered)]);
         if let Some(clock) = outcome.clock_hz() {
             more.insert(PER_CYCLE.to_owned(), undisturbed / clock / self.cores.max(1) as f64);
+        }
+        for kind in &self.kinds {
+            let clocks =
+                outcome.cpus.iter().filter(|cpu| kind.cpus.contains(cpu.cpu)).filter_map(|cpu| cpu.clock_hz);
+            let clocks: Vec<f64> = clocks.collect();
+            if !clocks.is_empty() {
+                more.insert(kind_clock(&kind.name), clocks.iter().sum::<f64>() / clocks.len() as f64);
+            }
         }
         more.extend(excluded_by(&outcome.causes()));
         if let Some(share) = outcome.units_shared() {
@@ -222,6 +234,11 @@ impl Running {
 /// How often a sample without one undisturbed slice is taken again before the case is given up: short samples on a busy
 /// machine often have none.
 const AGAIN: usize = 20;
+
+/// Name of a condition: the mean clock of the CPUs of this kind, in Hz.
+pub fn kind_clock(kind: &str) -> String {
+    format!("clock_hz_{}", kind.replace(' ', "_"))
+}
 
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";

@@ -33,8 +33,8 @@ pub(super) struct Evidence<'a> {
     l3: Option<Size>,
     pub(super) native_model: Option<u32>,
     pub(super) is_512_wide: Option<bool>,
-    /// Whether the chip says that it has cores of several kinds.
-    pub(super) is_hybrid: Option<bool>,
+    /// Whether this CPU's own CPUID is known.
+    pub(super) has_cpuid: bool,
 }
 
 /// Size in bytes, and ways where they are known.
@@ -63,7 +63,7 @@ impl<'a> Evidence<'a> {
             l3: None,
             native_model: answers.and_then(|a| a.native_model()),
             is_512_wide: answers.and_then(|a| a.is_512_wide()),
-            is_hybrid: answers.map(|a| a.is_hybrid()),
+            has_cpuid: answers.is_some(),
         };
         found.take_caches(cpu, number);
         if name == Name::MadeUp || found.has_made_up_caches() {

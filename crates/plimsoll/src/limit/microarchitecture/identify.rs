@@ -208,8 +208,8 @@ fn by_numbers(
                 kind.name
             )));
         }
-    } else if rows.len() > 1 && !evidence.is_virtual && evidence.is_hybrid == Some(false) {
-        // A chip of these numbers with one kind of core: its caches tell which.
+    } else if rows.len() > 1 && !evidence.is_virtual && evidence.has_cpuid {
+        // The kernel does not name kinds, or there is but one: caches and CPUID 0x1A of this very CPU tell.
         rows.retain(|row| evidence.contradiction(row).is_none());
     }
     if rows.len() > 1 {

@@ -6,9 +6,11 @@ use serde::Deserialize;
 
 use super::table::{Microarchitecture, table};
 use super::{Core, Identity, Work};
+use crate::bench::place;
 use crate::machine::cpu::CoreKind;
 use crate::machine::cpuid::{Answers, Leaf, with_features};
-use crate::machine::{Cpu, CpuSet, Cpuid};
+use crate::machine::fixture::Fixture;
+use crate::machine::{Cpu, CpuSet, Cpuid, Machine};
 
 const FILE: &str = include_str!("../../../tests/fixtures/machines/processors.toml");
 
@@ -160,6 +162,33 @@ fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
     machine.features = format!("{} amx_tile", machine.features.replace("hypervisor", ""));
     let why = Core::of(&machine.cpu(), 0).unwrap_err().to_string();
     assert!(why.contains("say Zen 4, but that cannot have amx_tile; run plimsoll machine --save"), "{why}");
+}
+
+/// Of each allowed CPU of a saved machine, in the order in which threads take them: its number and what it is.
+fn placed(name: &str) -> (Machine, Vec<(usize, String)>) {
+    let machine = Fixture::open(name).unwrap().machine();
+    let order = place(&machine, machine.cpu.allowed.len());
+    let cores = order.into_iter().map(|cpu| (cpu, Core::of(&machine.cpu, cpu).unwrap().name));
+    let cores = cores.collect();
+    (machine, cores)
+}
+
+#[test]
+fn mixed_cores_are_what_they_are_and_the_quick_ones_come_first() {
+    let (machine, cores) = placed("gb10");
+    assert_eq!(machine.virtualisation.is_virtual, Some(false));
+    assert_eq!(cores[0], (15, "Cortex-X925".to_owned()));
+    let large = cores.iter().position(|(_, name)| name == "Cortex-A725");
+    assert_eq!((large, cores.len()), (Some(10), 20));
+
+    let (machine, cores) = placed("raspberry-pi-5");
+    assert_eq!(machine.virtualisation.is_virtual, Some(false));
+    assert_eq!(cores, [0, 1, 2, 3].map(|cpu| (cpu, "Cortex-A76".to_owned())));
+
+    let (machine, cores) = placed("hybrid-offline-cpu0");
+    assert_eq!(machine.cpu.allowed.to_string(), "1-4");
+    let names: Vec<&str> = cores.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names, ["Redwood Cove", "Crestmont", "Crestmont", "Crestmont"]);
 }
 
 proptest! {

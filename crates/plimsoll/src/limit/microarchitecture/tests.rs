@@ -122,6 +122,9 @@ fn chips_are_found_by_family_and_model() {
     }
     assert_eq!(name(&arm(0xd0c)), "Neoverse N1");
     assert_eq!(name(&arm(0xd4f)), "Neoverse V2");
+    assert_eq!(name(&arm(0xd0b)), "Cortex-A76");
+    let cobalt = ArmId { implementer: 0x6d, part: 0xd49, variant: 0, revision: 0, midr: None };
+    assert_eq!(name(&Cpu { arm: Some(cobalt), ..Cpu::default() }), "Neoverse N2 (Cobalt 100)");
 }
 
 #[test]

@@ -137,12 +137,14 @@ impl Answers {
         self.get(0x1a, 0).map(|registers| registers[EAX]).filter(|&model| model != 0)
     }
 
-    /// Whether the floating-point unit is 512 bits wide (AMD, leaf 8000_001A, EAX[3]); `None` where it does not say.
+    /// Whether the floating-point unit is 512 bits wide (AMD, leaf 8000_001A, EAX: bit 0 is 128 bits, bit 2 is 256, bit 3 is
+    /// 512); `None` where it does not say. KVM clears bit 3 for its guests (arch/x86/kvm/cpuid.c), so a unit without any
+    /// width is 512 bits wide.
     pub fn is_512_wide(&self) -> Option<bool> {
-        self.get(0x8000_001a, 0)
-            .map(|registers| registers[EAX])
-            .filter(|&eax| eax != 0)
-            .map(|eax| eax >> 3 & 1 == 1)
+        const NARROWER: u32 = 0b0101;
+        const WIDE: u32 = 0b1000;
+        let eax = self.get(0x8000_001a, 0).map(|registers| registers[EAX]).filter(|&eax| eax != 0)?;
+        Some(eax & WIDE != 0 || eax & NARROWER == 0)
     }
 
     /// The highest clock that leaf 0x16 names, in Hz.

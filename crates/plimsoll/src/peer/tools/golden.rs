@@ -49,7 +49,7 @@ const RECORDINGS: &[Recording] = recordings![
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=read/size=32M/threads=2", 129_890_454_437.873_12;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.bandwidth/op=write/size=1M/threads=1", 121419314332.51213;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.latency/size=16M", 2.398_185_481_808_600_6e-8;
-    "pmbw", "pmbw-0.6.3-stats.txt", "memory.block/op=read/pattern=sequential/block=1K/size=16M/threads=2", 129_890_454_437.873_12;
+    "pmbw", "pmbw-0.6.3-stats.txt", "memory.block/op=read/pattern=sequential/block=1K/size=32M/threads=2", 129_890_454_437.873_12;
     "pmbw", "pmbw-0.6.3-stats.txt", "memory.block/op=read-write/pattern=random/block=1/size=16M/threads=1", 2.398_185_481_808_600_6e-8;
     "bw_mem", "lmbench-3.0-a9-bw_mem-frd.txt", "memory.bandwidth/op=read/size=128M/threads=1", 8967.78e6;
     "bw_mem", "lmbench-3.0-a9-bw_mem-fcp-2.txt", "memory.bandwidth/op=copy/size=128M/threads=2", 2.0 * 3147.10e6;

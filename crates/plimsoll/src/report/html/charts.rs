@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
+use super::stated::Stated;
 use crate::case::{Case, Value};
 use crate::cluster::between::{AT_ONCE, EACH};
 use crate::document::Run;
 use crate::label::{is_usual, label};
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::plan::{Group, file};
-use crate::resolve::{AMOUNTS, unscaled};
 
 /// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
 const AXES: &[Along] = &[
@@ -100,37 +99,6 @@ fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
         |(index, metric): &(usize, &MetricResult)| *index == 0 || beside.contains(&metric.name.as_str());
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
-}
-
-/// What a run's plan says of its cases before it is scaled.
-pub(super) struct Stated {
-    groups: Vec<Group>,
-    scale: f64,
-}
-
-impl Stated {
-    pub(super) fn of(run: &Run) -> Self {
-        let file = file::parse_kept("plan", &run.plan.text).ok();
-        Self { groups: file.map(|file| file.groups).unwrap_or_default(), scale: run.plan.scale }
-    }
-
-    fn case(&self, case: &Case) -> Case {
-        unscaled(&self.groups, self.scale, case)
-    }
-
-    /// Whether the plan asks for the case as a series in time: all that such a group names, and no amount beside it.
-    pub(super) fn is_series(&self, case: &Case) -> bool {
-        let named = |group: &&Group| {
-            let has = |(key, values): (&&str, &Vec<Value>)| {
-                case.get(key).is_some_and(|value| values.contains(value))
-            };
-            group.benchmarks.iter().any(|name| name == case.benchmark()) && group.lists.iter().all(has)
-        };
-        let amounts = |group: &&Group| {
-            case.params().iter().filter(|(key, _)| AMOUNTS.contains(key) && !group.asked(key)).count()
-        };
-        self.groups.iter().filter(|g| g.how.series.is_some()).filter(named).any(|g| amounts(&g) == 0)
-    }
 }
 
 /// What makes two areas of memory the same work for different numbers of threads.

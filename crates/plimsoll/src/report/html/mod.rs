@@ -15,6 +15,7 @@ pub(super) mod plain;
 mod reports;
 mod roofline;
 mod single;
+mod stated;
 #[cfg(test)]
 mod tests;
 
@@ -158,7 +159,7 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
         charts.append(&mut drawn);
         bodies.push(body);
     }
-    let together = reports::together(runs);
+    let together = reports::together(&runs.iter().map(nodes::first).collect::<Vec<_>>());
     bodies.push(page::together(&together));
     charts.extend(together);
     let island = data::island(&charts)?;

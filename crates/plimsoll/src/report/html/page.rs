@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 
 use super::data::Chart;
+use super::stated::Stated;
 use super::{Beside, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::document::Run;
 use crate::report::context::title;
@@ -25,7 +26,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
     for part in replay.iter_mut().flat_map(|replay| &mut replay.parts) {
         part.charts = keep(std::mem::take(&mut part.charts));
     }
-    let stated = charts::Stated::of(run);
+    let stated = Stated::of(run);
     let roof = keep(roofline::roofline(run).into_iter().collect());
     for part in crate::report::subsystems(run) {
         let mut found = charts::sweeps(run, part, &beside.references);

@@ -9,7 +9,8 @@ function digits(value) {
   const size = Math.abs(value);
   if (size === 0) return "0";
   if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
-  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
+  if (size < 0.9995) return value.toPrecision(3);
+  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
 function human(value, unit) {

@@ -13,7 +13,8 @@ mod together;
 use maud::{Markup, html};
 
 use super::data::Chart;
-use super::{charts::Stated, page, single};
+use super::stated::Stated;
+use super::{page, single};
 use crate::document::Run;
 use crate::measurement::Status;
 use crate::published::{self, Baseline};

@@ -1,0 +1,64 @@
+//! Answers of tools that hold for several cases: each case takes each of them once, so that samples and repeats of a case
+//! are readings of their own.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::case::Case;
+
+/// The answers of a run, by the command. Clones share them.
+pub(super) struct Said<A>(Rc<RefCell<BTreeMap<Vec<String>, Vec<Shared<A>>>>>);
+
+/// An answer, and the cases that have it: the first is the one beside which it was given.
+struct Shared<A> {
+    answer: A,
+    cases: Vec<Case>,
+}
+
+impl<A> Default for Said<A> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<A> Clone for Said<A> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<A: Clone> Said<A> {
+    /// An answer to this command that the case does not have yet, and beside which case it was given.
+    pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
+        let mut all = self.0.borrow_mut();
+        let shared = all.get_mut(command)?.iter_mut().find(|shared| !shared.cases.contains(case))?;
+        shared.cases.push(case.clone());
+        Some((shared.answer.clone(), shared.cases.first().cloned()))
+    }
+
+    /// Keeps the answer that was given beside this case.
+    pub(super) fn keep(&self, command: Vec<String>, case: Case, answer: A) {
+        let shared = Shared { answer, cases: vec![case] };
+        self.0.borrow_mut().entry(command).or_default().push(shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_takes_each_answer_once_and_its_own_never() {
+        let case = |op: &str| Case::of("disk.io").with_word("op", op);
+        let (said, command) = (Said::default(), vec!["iozone".to_owned()]);
+        assert_eq!(said.take(&command, &case("read")), None);
+        said.keep(command.clone(), case("read"), 1);
+        assert_eq!(said.take(&command, &case("read")), None, "a repeat is a reading of its own");
+        said.keep(command.clone(), case("read"), 2);
+        let taken = || said.take(&command, &case("write"));
+        assert_eq!([taken(), taken()], [Some((1, Some(case("read")))), Some((2, Some(case("read"))))]);
+        assert_eq!(taken(), None);
+        assert_eq!(said.take(&["other".to_owned()], &case("write")), None);
+    }
+}
