@@ -274,7 +274,9 @@ impl Harness<'_> {
     fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), End> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
-        let mut prepared = self.station.prepare(case, self.left()).map_err(End::Cannot)?;
+        // A case that runs beyond the budget has what it was given.
+        let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
+        let mut prepared = self.station.prepare(case, within).map_err(End::Cannot)?;
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
