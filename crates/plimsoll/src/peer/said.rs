@@ -8,7 +8,9 @@ use std::rc::Rc;
 use crate::case::Case;
 
 /// The answers of a run, by the command. Clones share them.
-pub(super) struct Said<A>(Rc<RefCell<BTreeMap<Vec<String>, Vec<Shared<A>>>>>);
+pub(super) struct Said<A>(Rc<RefCell<ByCommand<A>>>);
+
+type ByCommand<A> = BTreeMap<Vec<String>, Vec<Shared<A>>>;
 
 /// An answer, and the cases that have it: the first is the one beside which it was given.
 struct Shared<A> {

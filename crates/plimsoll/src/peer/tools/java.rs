@@ -137,8 +137,8 @@ impl Peer for Java {
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let (_, metric) = asked(case).ok_or("it has no such loop")?;
-        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let line = whole.last().filter(|line| line.starts_with("work="));
+        let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let line = whole.next_back().filter(|line| line.starts_with("work="));
         let line = line.ok_or("its output has no line 'work=… seconds=…'")?;
         let word = |key: &str| {
             let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
