@@ -224,7 +224,7 @@ impl Maker<'_> {
                 }
                 let refuted = made.metrics.iter().flat_map(|metric| &metric.limits);
                 let refuted: Vec<Note> =
-                    refuted.filter_map(|limit| limit.refuted.as_ref()).map(refuted_note).collect();
+                    refuted.filter_map(|limit| limit.refuted.as_deref()).map(refuted_note).collect();
                 made.warnings.extend(refuted);
                 let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
                 made.reason =
@@ -390,8 +390,8 @@ fn all_but_excluded(excluded: Excluded) -> Option<String> {
 }
 
 /// The warning that a limit is refuted.
-fn refuted_note(why: &String) -> Note {
-    Note { code: "limit-refuted".to_owned(), text: why.clone() }
+fn refuted_note(why: &str) -> Note {
+    Note { code: "limit-refuted".to_owned(), text: why.to_owned() }
 }
 
 /// Why a figure cannot be true, if it is past its limit.
