@@ -104,6 +104,11 @@ impl Capability {
     /// Share by which a measured rate may miss the step that it means.
     const NEAR: f64 = 0.03;
 
+    /// Whether it shows two units of 512 bits for multiply-adds.
+    pub fn is_two_of_512_bits(&self) -> bool {
+        self.ability == Ability::Fma && self.bits == 512 && self.per_cycle() == Some(2.0)
+    }
+
     /// The rate that was meant, in instructions per cycle; `None` where the measured one is between two.
     pub fn per_cycle(&self) -> Option<f64> {
         Self::STEPS.into_iter().find(|step| (self.measured / step - 1.0).abs() <= Self::NEAR)

@@ -22,7 +22,7 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, UNITS_SHARED, WrongAnswer};
 use crate::warning::Warning;
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
@@ -228,10 +228,6 @@ const AGAIN: usize = 20;
 
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";
-
-/// Name of a condition: the share of the probes of the clock beside which another thread used the vector units of the
-/// same core, from 0 to 1; of the processor where it is largest.
-const UNITS_SHARED: &str = "vector_units_shared";
 
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the

@@ -73,6 +73,10 @@ impl<'a> Evidence<'a> {
             is_hybrid: answers.map(|a| a.is_hybrid()),
             capabilities: cpu.capabilities.iter().filter(|one| alike(cpu, one.cpu, number)).collect(),
         };
+        // A hypervisor or firmware may hide the width; what was measured cannot be invented.
+        if found.capabilities.iter().any(|one| one.is_two_of_512_bits()) {
+            found.is_512_wide = Some(true);
+        }
         found.take_caches(cpu, number);
         if name == Name::MadeUp || found.has_made_up_caches() {
             (found.l1d, found.l1i, found.l2, found.l3) = (None, None, None, None);
