@@ -7,6 +7,7 @@ mod arch;
 pub mod backing;
 pub mod block;
 pub mod buffer;
+pub mod capability;
 pub mod chase;
 pub mod clock;
 pub mod cpuid;

@@ -81,6 +81,10 @@ impl Conditions {
     }
 }
 
+/// Name of a condition: the share of the probes of the clock beside which another thread used the vector units of the
+/// same core, from 0 to 1; of the processor where it is largest.
+pub const UNITS_SHARED: &str = "vector_units_shared";
+
 /// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
 pub const WAITED: &str = "waited";
 

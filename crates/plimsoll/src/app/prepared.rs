@@ -68,7 +68,10 @@ impl Prepared {
         machine.look_behind(&root, place);
         let mut planned = resolve::planned(&plan, &machine).map_err(usage)?;
         match before {
-            Some(before) => machine.cpu.effective_cache = before.cpu.effective_cache,
+            Some(before) => {
+                machine.cpu.effective_cache = before.cpu.effective_cache;
+                machine.cpu.capabilities.clone_from(&before.cpu.capabilities);
+            }
             None => look(&plan, &planned, &mut machine),
         }
         if machine.cpu.effective_cache.is_some() {

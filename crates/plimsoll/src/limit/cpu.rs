@@ -13,6 +13,7 @@ use super::{Input, Kind, Limit, Question, Source, median};
 use crate::bench::cpu::{PER_CYCLE, kind_clock};
 use crate::bench::placed;
 use crate::case::Case;
+use crate::machine::cpu::{Ability, Capability};
 use crate::machine::{Cpu, CpuSet};
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
@@ -61,33 +62,10 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         return mixed(question, kernel, &cpus);
     }
     let units = units(cpu, &cpus, kernel)?;
-    let share = Share::of(question, &cpus);
-    let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let clocks = clocks.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
-    let clock =
-        median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
-    let lanes = f64::from(kernel.lanes);
-    let per_cycle = units.per_cycle * lanes * units.operations * share.cpus;
     let core = &units.core;
     let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
-    let mut limit = Limit::fixed(
-        Kind::Ceiling,
-        Source::Derived,
-        per_cycle * clock,
-        &format!("{} × {}", units.formula, share.name),
-        vec![
-            Input::new(&format!("{} per cycle", units.name), units.per_cycle, "1/cycle", &row),
-            Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            Input::new(
-                "clock",
-                clock,
-                "Hz",
-                "measured between the slices of each sample, in work of the same kind; median",
-            ),
-            Input::new(share.name, share.cpus, "1", &share.from),
-        ],
-    );
-    limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
+    let share = Share::of(question, &cpus);
+    let limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
     let cores = match share.cpus > 1.0 {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
@@ -146,6 +124,72 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
     Ok(mark.map_or(limit.clone(), |core| core.mark(limit)))
 }
 
+/// What cores that start so many of a kernel's instructions in a cycle can do, at the clock of each sample.
+fn at_the_clock(
+    question: &Question<'_>,
+    kernel: &Kernel,
+    share: &Share,
+    instructions: f64,
+    from: &str,
+) -> Result<Limit, Unknown> {
+    let name = work_of(kernel)?.name();
+    let operations = operations(kernel);
+    let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let clocks = clocks.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
+    let clock =
+        median(clocks.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+    let lanes = f64::from(kernel.lanes);
+    let per_cycle = instructions * lanes * operations * share.cpus;
+    let times = if operations > 1.0 { format!("{operations} × ") } else { String::new() };
+    let mut limit = Limit::fixed(
+        Kind::Ceiling,
+        Source::Derived,
+        per_cycle * clock,
+        &format!("{name} per cycle × lanes × {times}clock × {}", share.name),
+        vec![
+            Input::new(&format!("{name} per cycle"), instructions, "1/cycle", from),
+            Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
+            Input::new(
+                "clock",
+                clock,
+                "Hz",
+                "measured between the slices of each sample, in work of the same kind; median",
+            ),
+            Input::new(share.name, share.cpus, "1", &share.from),
+        ],
+    );
+    limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
+    Ok(limit)
+}
+
+/// What cores of this kind were measured to do with the case's kernel before the run, where no row says it: a bound for other
+/// cases, and never a reason to disbelieve one.
+pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
+    let kernel = kernel(question.case).ok()?;
+    let cpu = &question.machine.cpu;
+    let ability = match work(kernel)? {
+        Work::Fma => Ability::Fma,
+        Work::MultiplyAndAdd => Ability::MultiplyAndAdd,
+        _ => return None,
+    };
+    // One core stands for all only where they are of one kind.
+    let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
+    let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let share = Share::of(question, &cpus);
+    let from = format!(
+        "measured capability: {} on CPU {} before the run",
+        significant(found.measured, 4),
+        found.cpu
+    );
+    let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
+    Some(Limit {
+        source: Source::Inferred,
+        reason: Some("measured capability of these cores".to_owned()),
+        ..limit
+    })
+}
+
 /// How many cores' worth of time the threads have.
 struct Share {
     cpus: f64,
@@ -195,7 +239,6 @@ struct Units {
     /// Operations of one lane of one instruction.
     operations: f64,
     name: &'static str,
-    formula: String,
 }
 
 /// The kernel that the case names.
@@ -231,21 +274,27 @@ fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
             ));
         }
     }
-    let work = work(kernel).ok_or_else(|| {
-        Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element))
-    })?;
+    let work = work_of(kernel)?;
     if kernel.isa == Isa::Sve && !work.is_alike_in_sve() {
         return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), core.name)));
     }
-    let operations = kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0);
-    let times = if operations > 1 { format!("{operations} × ") } else { String::new() };
     Ok(Units {
         per_cycle: core.per_cycle(work, kernel.vector_bits(), cpu)?,
         core,
-        operations: f64::from(operations),
+        operations: operations(kernel),
         name: work.name(),
-        formula: format!("{} per cycle × lanes × {times}clock", work.name()),
     })
+}
+
+/// Operations of one lane of the instruction that counts.
+fn operations(kernel: &Kernel) -> f64 {
+    f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
+}
+
+fn work_of(kernel: &Kernel) -> Result<Work, Unknown> {
+    let unlisted =
+        || Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
+    work(kernel).ok_or_else(unlisted)
 }
 
 /// What the kernel's counted instructions ask of a core.

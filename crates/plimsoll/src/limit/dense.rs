@@ -17,7 +17,11 @@ pub fn dense(question: &Question<'_>) -> Vec<Limit> {
         .with_word("isa", word("isa", ""))
         .with_word("place", word("place", "spread"))
         .with_count("threads", case.threads() as u64);
-    let mut limits = cpu::peak(&Question { case: &peak, ..*question });
+    let question = Question { case: &peak, ..*question };
+    let mut limits = cpu::peak(&question);
+    if limits.first().is_some_and(|limit| limit.value.is_none()) {
+        limits.splice(0..0, cpu::capability(&question));
+    }
     for input in limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name == "clock") {
         input.from =
             "measured on each thread every 20 ms while it worked; mean of a sample, median of all".to_owned();

@@ -57,11 +57,62 @@ pub struct Cpu {
     /// How much of a last-level cache one CPU really has, where that was measured for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_cache: Option<EffectiveCache>,
+    /// What cores were measured to start in a cycle for this run, one of each kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Capability>,
     /// Clock limits and policy.
     pub clock: Clock,
     /// What CPUID says (x86 only), as read; empty where it was not.
     #[serde(default, skip_serializing_if = "Cpuid::is_empty")]
     pub cpuid: Cpuid,
+}
+
+/// What a core was measured to start in a cycle: it can do that at least.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Capability {
+    /// The CPU that was looked at; it stands for its kind.
+    pub cpu: usize,
+    /// Which instructions.
+    pub ability: Ability,
+    /// Their instruction set.
+    pub isa: String,
+    /// Bits of a vector.
+    pub bits: u32,
+    /// Instructions in a cycle, as measured.
+    pub measured: f64,
+}
+
+/// Instructions whose rate tells processors apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ability {
+    /// Fused multiply-add.
+    Fma,
+    /// Multiplications and additions, as many of each, counted together.
+    MultiplyAndAdd,
+    /// Floating-point addition.
+    Add,
+    /// Floating-point multiplication.
+    Multiply,
+    /// Integer addition.
+    IntegerAdd,
+}
+
+impl Capability {
+    /// Rates that units have.
+    const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
+    /// Share by which a measured rate may miss the step that it means.
+    const NEAR: f64 = 0.03;
+
+    /// Whether it shows two units of 512 bits for multiply-adds.
+    pub fn is_two_of_512_bits(&self) -> bool {
+        self.ability == Ability::Fma && self.bits == 512 && self.per_cycle() == Some(2.0)
+    }
+
+    /// The rate that was meant, in instructions per cycle; `None` where the measured one is between two.
+    pub fn per_cycle(&self) -> Option<f64> {
+        Self::STEPS.into_iter().find(|step| (self.measured / step - 1.0).abs() <= Self::NEAR)
+    }
 }
 
 /// One CPU as the kernel numbers it: a hardware thread.
@@ -170,6 +221,7 @@ impl Cpu {
             kinds,
             caches,
             effective_cache: None,
+            capabilities: Vec::new(),
             clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
             threads: online.len(),
             model_name: info.model_name,

@@ -77,6 +77,10 @@ impl Benchmark for MatrixProduct {
         Ok(candidates)
     }
 
+    fn look(&self, machine: &mut Machine) {
+        super::identity::look(machine);
+    }
+
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         enough(cx.machine, case)?;
         let isa = isa(case.word("isa").unwrap_or_default()).map_err(CannotMeasure::not_here)?;

@@ -5,6 +5,7 @@ mod dense;
 mod gemm;
 mod how;
 mod hpl;
+pub(crate) mod identity;
 mod linpack;
 mod matrix;
 mod pairs;

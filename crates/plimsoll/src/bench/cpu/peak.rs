@@ -23,7 +23,7 @@ use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, UNITS_SHARED, WrongAnswer, excluded_by};
 use crate::warning::Warning;
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
@@ -90,6 +90,10 @@ impl Benchmark for Peak {
     /// other work.
     fn noise(&self, _: &str) -> Option<f64> {
         Some(0.05)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::identity::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -242,10 +246,6 @@ pub fn kind_clock(kind: &str) -> String {
 
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";
-
-/// Name of a condition: the share of the probes of the clock beside which another thread used the vector units of the
-/// same core, from 0 to 1; of the processor where it is largest.
-const UNITS_SHARED: &str = "vector_units_shared";
 
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::Work;
 use super::table::{Caches, Microarchitecture};
 use crate::machine::Cpu;
-use crate::machine::cpu::CacheKind;
+use crate::machine::cpu::{Ability, CacheKind, Capability};
+use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 
 /// What a processor's name is worth.
@@ -35,7 +37,12 @@ pub(super) struct Evidence<'a> {
     pub(super) is_512_wide: Option<bool>,
     /// Whether this CPU's own CPUID is known.
     pub(super) has_cpuid: bool,
+    /// What cores of this kind were measured to start in a cycle.
+    capabilities: Vec<&'a Capability>,
 }
+
+/// Share by which a core may seem to do more than its row says, by the uncertainty of a measured rate.
+const ABOVE: f64 = 1.02;
 
 /// Size in bytes, and ways where they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +71,12 @@ impl<'a> Evidence<'a> {
             native_model: answers.and_then(|a| a.native_model()),
             is_512_wide: answers.and_then(|a| a.is_512_wide()),
             has_cpuid: answers.is_some(),
+            capabilities: cpu.capabilities.iter().filter(|one| alike(cpu, one.cpu, number)).collect(),
         };
+        // A hypervisor or firmware may hide the width; what was measured cannot be invented.
+        if found.capabilities.iter().any(|one| one.is_two_of_512_bits()) {
+            found.is_512_wide = Some(true);
+        }
         found.take_caches(cpu, number);
         if name == Name::MadeUp || found.has_made_up_caches() {
             (found.l1d, found.l1i, found.l2, found.l3) = (None, None, None, None);
@@ -110,7 +122,29 @@ impl<'a> Evidence<'a> {
         if self.is_512_wide.zip(row.full_width.as_ref()).is_some_and(|(told, listed)| told != listed.is) {
             return Some("has another width by CPUID 8000_001a".to_owned());
         }
-        row.caches.as_ref().and_then(|caches| self.other_cache(caches))
+        row.caches.as_ref().and_then(|caches| self.other_cache(caches)).or_else(|| self.more_than(row))
+    }
+
+    /// The first rate of the row that a core like this one was measured to be above. Below says nothing: a neighbour or
+    /// throttling slows a core down.
+    fn more_than(&self, row: &Microarchitecture) -> Option<String> {
+        self.capabilities.iter().find_map(|one| {
+            let work = match one.ability {
+                Ability::Fma => Work::Fma,
+                Ability::MultiplyAndAdd => Work::MultiplyAndAdd,
+                Ability::Add => Work::Add,
+                Ability::Multiply => Work::Multiply,
+                Ability::IntegerAdd => Work::IntegerAdd,
+            };
+            let listed = row.rates(work).at(one.bits).filter(|listed| one.measured > listed * ABOVE)?;
+            Some(format!(
+                "starts {} {} of {} bits in a cycle, and {} were measured",
+                significant(listed, 3),
+                work.name(),
+                one.bits,
+                significant(one.measured, 3)
+            ))
+        })
     }
 
     /// The first cache that no chip of the row has.
@@ -129,6 +163,12 @@ impl<'a> Evidence<'a> {
         let larger = self.l3.filter(|l3| l3.bytes > caches.l3_most << 10)?;
         Some(format!("has no level 3 cache of {}", larger.shown()))
     }
+}
+
+/// Whether two CPUs are of one kind.
+fn alike(cpu: &Cpu, a: usize, b: usize) -> bool {
+    let kind = |number| cpu.kinds.iter().position(|kind| kind.cpus.contains(number));
+    kind(a) == kind(b)
 }
 
 impl Size {

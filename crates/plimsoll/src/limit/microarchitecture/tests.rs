@@ -2,7 +2,7 @@
 
 use super::table::{Chip, table};
 use super::*;
-use crate::machine::cpu::{ArmId, CoreKind};
+use crate::machine::cpu::{Ability, ArmId, Capability, CoreKind};
 use crate::machine::cpuid::is_feature;
 use crate::machine::{Cpu, CpuSet, Machine, Root};
 
@@ -213,4 +213,27 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     assert!(SocketMemory::of(&graviton).unwrap().is_none(), "this core is in several chips");
     graviton.virtualisation.product = Some("r8g.4xlarge".to_owned());
     assert_eq!(SocketMemory::of(&graviton).unwrap().map(|row| row.name.as_str()), Some("Graviton4"));
+}
+
+fn measured(ability: Ability, isa: &str, bits: u32, measured: f64) -> Capability {
+    Capability { cpu: 0, ability, isa: isa.to_owned(), bits, measured }
+}
+
+#[test]
+fn a_core_that_does_more_than_its_row_is_not_of_the_row() {
+    // A template writes Haswell's numbers: additions at half the rate of the host's.
+    let mut haswell = x86(INTEL, 6, 63, 2);
+    assert_eq!(name(&haswell), "Haswell");
+    haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 1.01)];
+    assert_eq!(name(&haswell), "Haswell");
+    haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 0.4)];
+    assert_eq!(name(&haswell), "Haswell", "a neighbour slows a core down");
+    haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 1.99)];
+    let why = Core::of(&haswell, 0).unwrap_err().to_string();
+    assert!(why.contains("starts 1.00 additions of 256 bits in a cycle, and 1.99 were measured"), "{why}");
+    // Zen 5 of 256 bits by its numbers, of 512 by what it does.
+    let mut zen5 = x86(AMD, 26, 36, 0);
+    assert_eq!(name(&zen5), "Zen 5 (256-bit)");
+    zen5.capabilities = vec![measured(Ability::Fma, "avx512", 512, 1.997)];
+    assert_eq!(name(&zen5), "Zen 5");
 }

@@ -1,0 +1,93 @@
+//! What the cores here are measured to start in a cycle, in some 100 ms before a run: evidence against a wrong row of a
+//! chip, and a bound of others where no row is known.
+
+use plimsoll_metal::capability::{clock_for, per_cycle};
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{Element, Kernel, Op, find};
+use plimsoll_metal::team::Team;
+
+use crate::machine::Machine;
+use crate::machine::cpu::{Ability, Capability};
+
+/// Vector instruction sets that are tried, where the processor has them.
+const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
+
+/// Kernels of floating point, then of integers: each group is probed in work of its own kind.
+const FLOATING: [Op; 3] = [Op::Fma, Op::Add, Op::Mul];
+
+/// Measures one core of each kind that may be used, once. Nothing where CPUs cannot be pinned or the clock is unknown.
+pub(crate) fn look(machine: &mut Machine) {
+    if !machine.cpu.capabilities.is_empty() {
+        return;
+    }
+    let allowed = machine.cpu.allowed.iter();
+    let first_of_kind = |number: &usize| {
+        let kind = machine.cpu.kinds.iter().find(|kind| kind.cpus.contains(*number));
+        let first = |kind: &crate::machine::cpu::CoreKind| {
+            machine.cpu.allowed.iter().find(|other| kind.cpus.contains(*other)) == Some(*number)
+        };
+        kind.map_or_else(|| machine.cpu.allowed.first() == Some(*number), first)
+    };
+    let cpus: Vec<usize> = allowed.filter(first_of_kind).collect();
+    let measured = cpus.iter().filter_map(|&cpu| {
+        let found = Team::new(&[cpu]).ok()?.run(|_| of_this_core(cpu)).ok()?;
+        found.into_iter().next()
+    });
+    let measured = measured.flatten().collect();
+    machine.cpu.capabilities = measured;
+}
+
+fn of_this_core(cpu: usize) -> Vec<Capability> {
+    let mut found = Vec::new();
+    for isa in SETS.into_iter().filter(|isa| isa.available().is_ok()) {
+        let floating: Vec<_> = FLOATING.iter().filter_map(|op| find(*op, Element::F64, isa)).collect();
+        let integer: Vec<_> = find(Op::Add, Element::I64, isa).into_iter().collect();
+        for group in [floating, integer] {
+            let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
+            let each = group.iter().filter_map(|kernel| {
+                let rate = per_cycle(kernel.load().ok()?, &clock)?;
+                let bits = kernel.vector_bits();
+                Some(Capability {
+                    cpu,
+                    ability: ability(kernel),
+                    isa: isa.name().to_owned(),
+                    bits,
+                    measured: rate,
+                })
+            });
+            found.extend(each);
+        }
+    }
+    found
+}
+
+/// What the kernel asks of a core.
+fn ability(kernel: &Kernel) -> Ability {
+    match (kernel.op, kernel.element.is_float()) {
+        (Op::Fma, _) if kernel.parts.iter().all(|part| part.operations == 1) => Ability::MultiplyAndAdd,
+        (Op::Fma, _) => Ability::Fma,
+        (Op::Mul, _) => Ability::Multiply,
+        (_, true) => Ability::Add,
+        (_, false) => Ability::IntegerAdd,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Root;
+
+    #[test]
+    fn each_width_is_looked_at_once_and_no_core_does_more_than_eight() {
+        let mut machine = Machine::discover(&Root::live());
+        look(&mut machine);
+        let found = &machine.cpu.capabilities;
+        for (place, one) in found.iter().enumerate() {
+            assert!(one.measured > 0.0 && one.measured < 8.2, "{one:?}");
+            let same = |other: &&Capability| {
+                (other.cpu, other.ability, &other.isa) == (one.cpu, one.ability, &one.isa)
+            };
+            assert_eq!(found.iter().position(|other| same(&other)), Some(place));
+        }
+    }
+}
