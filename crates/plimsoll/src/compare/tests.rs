@@ -98,7 +98,7 @@ fn what_was_decided_is_one_sentence() {
     assert_eq!(two(0.8, 1.0, &quiet), "1 difference: worse");
     assert_eq!(two(0.8, 1.2, &quiet), "2 differences: 1 worse, 1 better");
     assert_eq!(two(1.0, 1.0, &loud), "cannot tell: 2 of 2 too noisy");
-    assert_eq!(two(1.0, 1.0, &[]), "cannot tell: the noise between runs of 2 of 2 is unknown");
+    assert_eq!(two(1.0, 1.0, &[]), "cannot tell: 2 of 2 without a known noise between runs");
     let mut lost = run(10e9);
     lost.measurements.clear();
     let nothing = compare(&side(vec![run(10e9)]), &side(vec![lost]), &quiet, None);
@@ -229,7 +229,7 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
         let undecided = compared(disturbed(value, 0.12, 0.0));
         assert_eq!(undecided.verdict, Verdict::Undecided, "{value}");
         let why = undecided.why.unwrap();
-        assert!(why.contains("others took 12 % of the time of B"), "{why}");
+        assert!(why.contains("other work took 12 % of the CPU time of B"), "{why}");
     }
     let steal = |value| {
         let mut run = run(value);
@@ -238,7 +238,7 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
     };
     let why =
         compare(&steal(5e9), &side(vec![run(10e9)]), &floors(0.004), None).compared.remove(0).why.unwrap();
-    assert!(why.contains("30 % of the time of A"), "{why}");
+    assert!(why.contains("30 % of the CPU time of A"), "{why}");
 }
 
 /// More threads than CPUs wait for each other, whoever else is there.

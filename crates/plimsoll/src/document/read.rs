@@ -148,9 +148,17 @@ mod tests {
         told("/0/metrics/0/limit", serde_json::Value::Null, "no limit is known");
         told("/0/metrics/0/summary/max", 1.0.into(), "summary");
         told("/0/metrics/0/summary/ci95", serde_json::json!([2.0, 1.0]), "summary");
-        told("/0/conditions/set_aside", 0.9.into(), "set_aside of its conditions is 0.9");
         told("/0/conditions/set_aside", 7.0.into(), "shares are 0 to 1");
-        told("/0/conditions/steal", 0.9.into(), "steal");
+        for share in ["set_aside", "steal"] {
+            let error = changed(|v| {
+                let measurement = &mut v["measurements"][0];
+                measurement["conditions"][share] = 0.9.into();
+                for point in measurement["metrics"][0]["series"].as_array_mut().unwrap() {
+                    point[share] = 0.1.into();
+                }
+            });
+            assert!(error.contains(&format!("{share} of its conditions is 0.9")), "{error}");
+        }
         told("/0/case/params", serde_json::json!({ "threads": 64 }), "params beside its id");
         told("/0/case/benchmark", "memory.latency".into(), "benchmark beside its id");
         told("/0/node", "nobody".into(), "node 'nobody' is not in nodes");

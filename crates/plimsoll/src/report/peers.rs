@@ -189,7 +189,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let few = lines.iter().flat_map(|line| &line.peer.warnings).any(|warning| warning.code == FEW_PAIRS);
     let few =
         if few { "; fewer than 5 where the tools' time was used up: give --budget more room" } else { "" };
-    let about = format!("medians of pairs{few}; {RATIO}; equivalent: within {margin}");
+    let about = format!("medians of pairs{few}; % is of the limit; {RATIO}; equivalent: within {margin}");
     let mut text = format!("\n{title}\n{}", paragraph(style, Role::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.peer.status == Availability::Unavailable);
@@ -203,17 +203,8 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [its 95 % interval]; the ratio of the two medians is shown where it differs";
 
 /// What stands above [`Compared::cells`].
-pub(super) const HEAD: [&str; 9] = [
-    "case",
-    "tool",
-    "own",
-    "tool's",
-    "limit",
-    "own % of limit",
-    "tool's % of limit",
-    "own ÷ tool",
-    "verdict",
-];
+pub(super) const HEAD: [&str; 9] =
+    ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 
 /// The table, in one line a row where the terminal is wide enough.
 fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
@@ -223,7 +214,7 @@ fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     if GAP + widths(&wide, style).iter().map(|w| w + GAP).sum::<usize>() <= style.width {
         return columns(&wide, style);
     }
-    let narrow = ["own", "tool's", "limit", "own % of limit", "tool's % of limit", "own ÷ tool, verdict"];
+    let narrow = ["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"];
     let narrow: Vec<Row> =
         std::iter::once(head(&narrow)).chain(lines.iter().map(|line| line.narrow())).collect();
     columns(&narrow, style)

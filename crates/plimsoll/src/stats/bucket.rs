@@ -45,6 +45,12 @@ const TAIL: usize = 8;
 const STRAY: f64 = 0.08;
 /// The excess is at least so many times what strays, as far as the line is drawn back beyond the pieces that it is fitted to.
 const CLEAR: f64 = 3.0;
+/// And so many standard deviations of what independent fluctuations of the pieces make of it.
+const SIGNIFICANT: f64 = 3.0;
+/// Runs of pieces of which the fluctuations are told: shorter ones show how a sender packs what it sends.
+const RUNS: usize = 12;
+/// The median of the difference of two normal values is so many of their standard deviations: 0.6745 × √2.
+const MEDIAN_DIFFERENCE: f64 = 0.9539;
 /// A burst is at least so many times the base rate, and its tokens this share of all that came.
 const BURST: f64 = 1.2;
 const NOTABLE: f64 = 0.01;
@@ -64,7 +70,9 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
         let excess = excess(&pieces, base);
         let held = median(excess.get(excess.len() - tail..)?.to_vec())?;
         let drawn = pieces.amounts.len() as f64 / tail as f64;
-        let enough = held >= CLEAR * drawn * stray && held >= NOTABLE * all;
+        let chance =
+            fluctuation(&pieces.amounts)? * (pieces.amounts.len() - tail) as f64 / (tail as f64).sqrt();
+        let enough = held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= NOTABLE * all;
         let used_up = used_up(arrivals, base, ALL * held).filter(|_| enough)?;
         let burst = used_up.amount / used_up.seconds;
         let before = pieces.seconds * (pieces.amounts.len() - tail) as f64;
@@ -158,6 +166,14 @@ fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     }
     let stray = high - low;
     (stray <= STRAY * each * tail as f64).then_some((each / pieces.seconds, stray))
+}
+
+/// Standard deviation of a piece, of what is independent from piece to piece; one step of the rate does not count.
+fn fluctuation(amounts: &[f64]) -> Option<f64> {
+    let length = (amounts.len() / RUNS).max(1);
+    let runs: Vec<f64> = amounts.chunks_exact(length).map(|run| run.iter().sum()).collect();
+    let differences = runs.windows(2).map(|two| (two[1] - two[0]).abs()).collect();
+    Some(median(differences)? / MEDIAN_DIFFERENCE / (length as f64).sqrt())
 }
 
 /// What had come beyond the base rate at the end of each piece.

@@ -49,8 +49,11 @@ fn measured(rank: usize) -> Run {
             let share = if rank == SLOW && case == 3 { 0.6 } else { 1.0 };
             let metric = &mut own.metrics[0];
             metric.samples.iter_mut().for_each(|sample| *sample *= noise * share);
-            metric.summary.median = crate::limit::median(metric.samples.clone()).unwrap();
-            metric.summary.ci95 = metric.summary.ci95.map(|ends| ends.map(|end| end * noise * share));
+            let summary = &mut metric.summary;
+            summary.median = crate::limit::median(metric.samples.clone()).unwrap();
+            (summary.min, summary.max) = (summary.min * noise * share, summary.max * noise * share);
+            summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * noise * share));
+            metric.of_limit = metric.of_limit.map(|of_limit| of_limit * noise * share);
             own
         })
         .collect();
