@@ -242,16 +242,35 @@ impl<L: Load> Sliced<L> {
     where
         F: Fn(Member<'_>) -> L + Sync,
     {
-        let mut stations = team.run(|member| Station::calibrated(make(member)))?;
+        let stations = team.run(|member| Station::calibrated(make(member)))?;
         // One length for all, so that equal work leaves equal results; the fastest turn decides, slower cores get
         // longer slices in proportion.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
         let turns_per_slice = ((SLICE_SECONDS / quickest) as u64).max(1);
-        let reference = stations.first_mut().map_or(1.0, Station::cycles_per_turn);
-        for station in &mut stations {
-            station.ledger = Ledger::new(reference, station.load.spread());
+        let mut sliced = Self { team, stations, turns_per_slice };
+        sliced.open_books();
+        Ok(sliced)
+    }
+
+    /// New books for each station: those of threads that share a processor are put together, so they have one clock, known or
+    /// not, and one reference. A clock that any of them could calibrate serves them all.
+    fn open_books(&mut self) {
+        let cpus = self.team.cpus();
+        for (at, cpu) in cpus.iter().enumerate() {
+            let sharers = || (0..cpus.len()).filter(|other| cpus[*other] == *cpu);
+            if sharers().next() != Some(at) {
+                continue;
+            }
+            let clock = sharers().find_map(|one| self.stations[one].clock.clone().ok());
+            let clock = clock.map_or_else(|| self.stations[at].clock.clone(), Ok);
+            let mut reference = None;
+            for one in sharers() {
+                let station = &mut self.stations[one];
+                station.clock.clone_from(&clock);
+                let reference = *reference.get_or_insert_with(|| station.cycles_per_turn());
+                station.ledger = Ledger::new(reference, station.load.spread());
+            }
         }
-        Ok(Self { team, stations, turns_per_slice })
     }
 
     /// Counts `until` on every thread and says what the processors did.
@@ -267,17 +286,18 @@ impl<L: Load> Sliced<L> {
             station.probes = [0; 2];
             station.work(Ration::new(until, turns_per_slice), &window)
         })?;
-        self.stations.iter_mut().for_each(Station::check_time);
+        let drifted = self.stations.iter_mut().map(Station::check_time).filter(|drifted| *drifted).count() > 0;
         let cpus = self.settle_accounts()?;
         let delivered = |station: &Station<L>| {
             let all = station.ledger.all();
             if all.seconds > 0.0 { all.turns / all.seconds } else { 0.0 }
         };
-        Ok(Outcome {
-            elapsed: elapsed.into_iter().max().unwrap_or_default(),
-            cpus,
-            delivered_turns_per_second: self.stations.iter().map(delivered).sum(),
-        })
+        let delivered_turns_per_second = self.stations.iter().map(delivered).sum();
+        if drifted {
+            // What comes next is counted in seconds.
+            self.open_books();
+        }
+        Ok(Outcome { elapsed: elapsed.into_iter().max().unwrap_or_default(), cpus, delivered_turns_per_second })
     }
 
     /// Turns in one slice.
@@ -394,11 +414,10 @@ impl<L: Load> Station<L> {
         Some(probe.hz)
     }
 
-    /// The clock is unknown where time did not keep its pace.
-    fn check_time(&mut self) {
-        if let Some(why) = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err()) {
-            self.clock = Err(why);
-        }
+    /// The clock is unknown where time did not keep its pace, from now on; whether this is news.
+    fn check_time(&mut self) -> bool {
+        let why = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err());
+        why.map(|why| self.clock = Err(why)).is_some()
     }
 
     fn units_shared(&self) -> Option<f64> {

@@ -28,6 +28,9 @@ const WARM_UP: usize = 48;
 const ATTEMPTS: u32 = 3;
 /// Share by which a multiplication may miss a whole number of additions.
 const WHOLE: f64 = 0.005;
+/// Share by which a multiplication may seem shorter than a whole number of additions where a sibling thread works: an addition
+/// needs a slot in each cycle and loses some to the sibling, a multiplication leaves most of them unused.
+const SIBLING: f64 = 0.04;
 /// Cycles of a dependent integer multiplication on known cores: 2 (Neoverse V1) to 6 (Bulldozer).
 const MULTIPLICATION: std::ops::RangeInclusive<f64> = 2.0..=8.0;
 
@@ -114,12 +117,26 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknow
         // SAFETY: a chain without vector work needs nothing.
         .map(|of| unsafe { Link::new(scalar, of, cycles, false) });
     let mut timed = Timed::of(links.into_iter(), &operands, step);
-    match timed.each.as_slice() {
-        [Some(add), Some(multiply)] => whole(*add, *multiply)?,
+    let (add, multiply) = match timed.each.as_slice() {
+        [Some(add), Some(multiply)] => (*add, *multiply),
         _ => return Err(ClockUnknown::TimerStuck),
+    };
+    let unsound = whole(add, multiply).err();
+    match (unsound, cycles_beside_sibling(add, multiply)) {
+        (None, _) => timed.links.truncate(1),
+        (Some(_), Some(cycles)) => {
+            timed.links = timed.links.drain(1..).map(|link| link.of_cycles(cycles)).collect();
+        }
+        (Some(why), None) => return Err(why),
     }
-    timed.links.truncate(1);
     Ok((timed.links, operands))
+}
+
+/// The cycles of a multiplication where additions are only a little slower than a cycle each.
+fn cycles_beside_sibling(add: f64, multiply: f64) -> Option<f64> {
+    let ratio = multiply / add;
+    let cycles = ratio.round();
+    (MULTIPLICATION.contains(&cycles) && (1.0 - SIBLING..1.0).contains(&(ratio / cycles))).then_some(cycles)
 }
 
 /// Whether a multiplication takes a whole number of additions.
@@ -189,6 +206,16 @@ mod tests {
         }
         for ratio in [0.0, 1.0, 2.5, 2.6, 3.05, 12.0, f64::NAN, f64::INFINITY] {
             assert!(whole(1.0, ratio).is_err(), "{ratio}");
+        }
+    }
+
+    #[test]
+    fn beside_a_sibling_multiplications_count_the_cycles() {
+        for ratio in [2.9, 2.948, 2.99] {
+            assert_eq!(cycles_beside_sibling(1.0, ratio), Some(3.0), "{ratio}");
+        }
+        for ratio in [0.0, 0.99, 2.5, 2.8, 3.01, 8.99, f64::NAN, f64::INFINITY] {
+            assert_eq!(cycles_beside_sibling(1.0, ratio), None, "{ratio}");
         }
     }
 

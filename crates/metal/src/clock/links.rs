@@ -34,7 +34,7 @@ impl Operands {
 pub(super) struct Link {
     chain: Chain,
     turns: u64,
-    /// Dependent instructions in it.
+    /// Dependent instructions in it, in additions of a cycle.
     instructions: f64,
     woven: bool,
     /// Seconds that it seems longer than its instructions.
@@ -67,6 +67,11 @@ impl Link {
         let turns = (self.turns / times).max(1);
         let share = turns as f64 / self.turns as f64;
         (Self { turns, instructions: self.instructions * share, ..self.clone() }, 1.0 / share)
+    }
+
+    /// The same, with an instruction counted as so many additions of a cycle each.
+    pub(super) fn of_cycles(self, cycles: f64) -> Self {
+        Self { instructions: self.instructions * cycles, ..self }
     }
 
     pub(super) fn run(&self, operands: &Operands) {

@@ -68,11 +68,9 @@ impl Lines {
         let beside = |one: &Series| !matches!(one.role, Role::Limit | Role::Theory);
         let count = self.series.iter().filter(|one| beside(one)).count();
         let apart = APART.min(0.6 / count.max(1) as f64);
-        let mut place = 0;
-        for one in self.series.iter_mut().filter(|one| beside(one)) {
+        for (place, one) in self.series.iter_mut().filter(|one| beside(one)).enumerate() {
             let shift = (place as f64 - (count as f64 - 1.0) / 2.0) * apart;
             one.points.iter_mut().filter_map(|p| p.first_mut()).for_each(|x| *x = x.map(|x| x + shift));
-            place += 1;
         }
         let scale = if is_wide(&self.series) { Scale::Log } else { Scale::Linear };
         Chart {
