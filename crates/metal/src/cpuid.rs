@@ -1,5 +1,7 @@
 //! The CPUID instruction of x86: what the processor, or a hypervisor in its place, says of itself.
 
+use crate::arch::native;
+
 /// The four registers that one question to CPUID gives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
@@ -18,17 +20,8 @@ pub struct Registers {
 /// Whether the leaf exists is for the caller to check: beyond the highest one Intel's processors repeat another leaf.
 #[must_use]
 pub fn ask(leaf: u32, subleaf: u32) -> Option<Registers> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let core::arch::x86_64::CpuidResult { eax, ebx, ecx, edx } =
-            core::arch::x86_64::__cpuid_count(leaf, subleaf);
-        Some(Registers { eax, ebx, ecx, edx })
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (leaf, subleaf);
-        None
-    }
+    let [eax, ebx, ecx, edx] = native::cpuid(leaf, subleaf)?;
+    Some(Registers { eax, ebx, ecx, edx })
 }
 
 #[cfg(test)]

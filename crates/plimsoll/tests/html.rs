@@ -34,7 +34,10 @@ fn every_chart_is_drawn_and_hostile_names_do_nothing() {
     run["machine"]["host"] = hostile.into();
     run["machine"]["cpu"]["model_name"] = hostile.into();
     run["plan"]["name"] = hostile.into();
-    run["measurements"][0]["node"] = hostile.into();
+    run["nodes"][0]["name"] = hostile.into();
+    for measurement in run["measurements"].as_array_mut().unwrap() {
+        measurement["node"] = hostile.into();
+    }
     run["measurements"][0]["warnings"] = serde_json::json!([{ "code": "other", "text": hostile }]);
     let page = written(dir.path(), &run);
     let text = fs::read_to_string(&page).unwrap();
@@ -64,6 +67,7 @@ fn the_hover_text_tells_the_figures() {
         metric["summary"][key] = 123.4e9.into();
     }
     metric["summary"]["ci95"] = serde_json::json!([121.0e9, 125.0e9]);
+    metric["of_limit"] = (123.4e9 / metric["limit"]["value"].as_f64().unwrap()).into();
     let page = written(dir.path(), &run);
     let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
     let dom = browser.evaluate(DOCUMENT);

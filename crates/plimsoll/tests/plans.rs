@@ -334,7 +334,7 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     }
     let report = ["report", "last", "--tables", "published", "--store", "h.db"];
     let (tables, _) = ended(plimsoll(dir.path()).args(report), 0);
-    for title in ["cpu throughput", "memory throughput", "disk iops", "network latency"] {
+    for title in ["CPU throughput", "memory throughput", "disk IOPS", "network latency"] {
         assert!(tables.contains(title), "{title} is not in {tables}");
     }
     let (_, err) = ended(plimsoll(dir.path()).args(["report", "none", "--store", "h.db"]), 2);

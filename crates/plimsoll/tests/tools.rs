@@ -228,7 +228,8 @@ fn every_package_has_a_tool_in_the_table() {
     let dir = scratch();
     let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(["peers", "--install"]), 0);
     let packages = out.lines().next().and_then(|line| line.strip_prefix("apt-get install --yes ")).unwrap();
-    for package in packages.split(' ') {
+    // The loops in Java stand beside our own in the differential check.
+    for package in packages.split(' ').filter(|package| *package != "default-jdk-headless") {
         assert!(SMALL.iter().any(|small| small.package == package), "no tool of {package} is run");
     }
 }

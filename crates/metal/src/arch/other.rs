@@ -47,6 +47,11 @@ pub(crate) fn named_maximum_hz() -> Option<f64> {
     None
 }
 
+/// There is no CPUID.
+pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
+    None
+}
+
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     Err(Absence::Architecture { isa })

@@ -83,6 +83,13 @@ pub(crate) fn named_maximum_hz() -> Option<f64> {
     megahertz.filter(|megahertz| *megahertz > 0).map(|megahertz| f64::from(megahertz) * 1e6)
 }
 
+/// What CPUID answers to a leaf and subleaf: EAX, EBX, ECX, EDX.
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
+    let core::arch::x86_64::CpuidResult { eax, ebx, ecx, edx } =
+        core::arch::x86_64::__cpuid_count(leaf, subleaf);
+    Some([eax, ebx, ecx, edx])
+}
+
 /// Whether this processor, and the system beneath it, has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     let features: &[(&'static str, bool)] = match isa {
