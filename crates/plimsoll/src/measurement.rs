@@ -226,6 +226,7 @@ impl Maker<'_> {
                 let refuted: Vec<Note> =
                     refuted.filter_map(|limit| limit.refuted.as_deref()).map(refuted_note).collect();
                 made.warnings.extend(refuted);
+                made.warnings.extend(made.metrics.iter().filter_map(uncertain_note));
                 let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
                 made.reason =
                     all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
@@ -396,6 +397,19 @@ const MOST_SHARED: f64 = 0.05;
 fn clock_was_undisturbed(samples: &[Sample]) -> bool {
     over_time(samples, |conditions| conditions.more.get(UNITS_SHARED).copied())
         .is_none_or(|share| share <= MOST_SHARED)
+}
+
+/// The warning that a figure is above a limit whose clock was not precise enough to refute it.
+fn uncertain_note(metric: &MetricResult) -> Option<Note> {
+    let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
+    metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
+    let text = format!(
+        "{} is {:.1} % of its limit: another thread or guest used the same core while the clock was probed, so clock and \
+         limit read low; measure on an idle core",
+        metric.name,
+        share * 100.0
+    );
+    Some(Note { code: "limit-uncertain".to_owned(), text })
 }
 
 /// The warning that a limit is refuted.

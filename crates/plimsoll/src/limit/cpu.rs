@@ -70,13 +70,8 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
     };
-    Ok(core.mark(limit).resting_on(format!(
-        "{} {} of {} bits per cycle ({}){cores}",
-        significant(units.per_cycle, 3),
-        units.name,
-        kernel.vector_bits(),
-        core.name
-    )))
+    let fact = fact(&units, kernel) + &cores;
+    Ok(core.mark(limit).resting_on(fact))
 }
 
 /// The limit on cores of several kinds: the sum over them, each at its own clock.
@@ -88,7 +83,7 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
     }
     let mut inputs = Vec::new();
     let mut per_sample = vec![0.0; question.samples.len()];
-    let mut mark = None;
+    let (mut mark, mut facts) = (None, Vec::new());
     for kind in &machine.cpu.kinds {
         let here = kind.cpus.common(cpus);
         if here.is_empty() {
@@ -115,13 +110,20 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
             ),
             Input::new(&name("cores"), cores, "1", &format!("of CPUs {here}")),
         ]);
+        facts.push(fact(&units, kernel));
         mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
     }
     let value =
         median(per_sample.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
     let formula = "the sum over kinds of core: operations per cycle × clock × cores";
     let limit = Limit { per_sample, ..Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs) };
-    Ok(mark.map_or(limit.clone(), |core| core.mark(limit)))
+    Ok(mark.map_or(limit.clone(), |core| core.mark(limit)).resting_on(facts.join(" or ")))
+}
+
+/// What a row says of a kernel.
+fn fact(units: &Units, kernel: &Kernel) -> String {
+    let per_cycle = significant(units.per_cycle, 3);
+    format!("{per_cycle} {} of {} bits per cycle ({})", units.name, kernel.vector_bits(), units.core.name)
 }
 
 /// What cores that start so many of a kernel's instructions in a cycle can do, at the clock of each sample.
@@ -188,6 +190,8 @@ pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
         reason: Some("measured capability of these cores".to_owned()),
         ..limit
     })
+    // What passes it was not slowed down, as the look before the run then was.
+    .map(|limit| limit.resting_on(format!("{from}, slowed down by other work,")))
 }
 
 /// How many cores' worth of time the threads have.

@@ -32,6 +32,11 @@ pub(super) fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
     limit.per_sample = per_sample;
     limit.reason = Some(said(row, lasts));
+    // It rests on whatever that of the cores rests on.
+    limit.fact.clone_from(&full.fact);
+    if full.source == Source::Inferred {
+        limit.source = Source::Inferred;
+    }
     Some(limit)
 }
 

@@ -228,6 +228,8 @@ fn a_core_that_does_more_than_its_row_is_not_of_the_row() {
     assert_eq!(name(&haswell), "Haswell");
     haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 0.4)];
     assert_eq!(name(&haswell), "Haswell", "a neighbour slows a core down");
+    haswell.capabilities = vec![measured(Ability::Fma, "avx2", 256, 2.05)];
+    assert_eq!(name(&haswell), "Haswell", "one reading is not precise");
     haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 1.99)];
     let why = Core::of(&haswell, 0).unwrap_err().to_string();
     assert!(why.contains("starts 1.00 additions of 256 bits in a cycle, and 1.99 were measured"), "{why}");

@@ -109,15 +109,21 @@ pub(super) fn read(from: &Path) -> Result<Archive, SavedError> {
     Ok(Archive { copy })
 }
 
+/// Names in a path at most; those below /sys have some ten. Deep ones could make more directories than a file system holds.
+const DEEPEST: usize = 16;
+
 /// Where an entry lies below `root`; `None` where it would not.
 fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     if path.as_os_str().len() > LONGEST_PATH {
         return None;
     }
-    let mut place = root.to_owned();
+    let (mut place, mut depth) = (root.to_owned(), 0);
     for component in path.components() {
         match component {
-            Component::Normal(name) => place.push(name),
+            Component::Normal(name) if depth < DEEPEST => {
+                depth += 1;
+                place.push(name);
+            }
             Component::CurDir => {}
             _ => return None,
         }

@@ -159,6 +159,10 @@ impl Peer for Java {
         if (number("threads")? - threads).abs() > 0.5 {
             reading.differs.push(format!("it had {} threads where {threads} were asked", number("threads")?));
         }
+        let file = word("size").and_then(|size| size.parse::<u64>().ok());
+        if let Some((asked, file)) = case.number("size").zip(file).filter(|(asked, file)| asked != file) {
+            reading.differs.push(format!("its file had {file} bytes where {asked} were asked"));
+        }
         if word("direct") == Some("false") && case.word("cache") != Some("buffered") {
             reading.differs.push("it went through the page cache".to_owned());
         }
