@@ -286,7 +286,8 @@ impl<L: Load> Sliced<L> {
             station.probes = [0; 2];
             station.work(Ration::new(until, turns_per_slice), &window)
         })?;
-        let drifted = self.stations.iter_mut().map(Station::check_time).filter(|drifted| *drifted).count() > 0;
+        let drifted =
+            self.stations.iter_mut().map(Station::check_time).filter(|drifted| *drifted).count() > 0;
         let cpus = self.settle_accounts()?;
         let delivered = |station: &Station<L>| {
             let all = station.ledger.all();
@@ -297,7 +298,11 @@ impl<L: Load> Sliced<L> {
             // What comes next is counted in seconds.
             self.open_books();
         }
-        Ok(Outcome { elapsed: elapsed.into_iter().max().unwrap_or_default(), cpus, delivered_turns_per_second })
+        Ok(Outcome {
+            elapsed: elapsed.into_iter().max().unwrap_or_default(),
+            cpus,
+            delivered_turns_per_second,
+        })
     }
 
     /// Turns in one slice.
