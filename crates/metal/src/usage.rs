@@ -39,18 +39,29 @@ pub fn thread_switches() -> u64 {
 mod tests {
     use super::*;
 
+    /// How often a thread of this process has given up its CPU, as /proc counts it.
+    fn counted(thread: libc::pid_t) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+    }
+
     #[test]
     fn a_thread_that_waits_for_another_switches() {
-        let before = usage();
-        for _ in 0..20 {
-            let (sender, receiver) = std::sync::mpsc::channel();
-            let waiting = std::thread::spawn(move || receiver.recv());
-            sender.send(1).expect("send");
-            waiting.join().expect("thread").expect("received");
-        }
+        // SAFETY: the call has no arguments and cannot fail.
+        let me = unsafe { libc::gettid() };
+        let (before, of_thread) = (usage(), thread_switches());
+        let Some(so_far) = counted(me) else { return };
+        let (answer, answered) = std::sync::mpsc::channel();
+        // It answers when this thread has left its CPU to wait for the answer, and not before.
+        let other = std::thread::spawn(move || {
+            while counted(me).is_some_and(|now| now <= so_far) {
+                std::thread::yield_now();
+            }
+            answer.send(())
+        });
+        answered.recv().expect("an answer");
+        other.join().expect("thread").expect("sent");
+        assert!(thread_switches() > of_thread);
         assert!(usage().voluntary_switches > before.voluntary_switches);
-        let before = thread_switches();
-        std::thread::yield_now();
-        assert!(thread_switches() >= before);
     }
 }

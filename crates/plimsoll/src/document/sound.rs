@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::Run;
 use crate::bench;
 use crate::case::Case;
-use crate::limit::{Kind, median};
+use crate::limit::{Limit, Varies, median};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
 use crate::sample::{Conditions, WAITED};
 use crate::stats::Ratio;
@@ -150,38 +150,48 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
             None => Ok(()),
         };
     };
-    let [low, high] = shares(metric, limit.kind, value);
-    let right = match metric.of_limit {
-        Some(share) => low * (1.0 - ROUNDING) <= share && share <= high * (1.0 + ROUNDING),
-        // There is no share of zero.
-        None => metric.samples.contains(&0.0),
+    let right = shares(metric, limit, value);
+    let is_right = match (metric.of_limit, right) {
+        (Some(share), Some([low, high])) => {
+            low * (1.0 - ROUNDING) <= share && share <= high * (1.0 + ROUNDING)
+        }
+        // A time of zero has no share of a floor.
+        (said, right) => said.is_none() && right.is_none(),
     };
-    match right {
+    match is_right {
         true => Ok(()),
         false => {
             let said = metric.of_limit.map_or("null".to_owned(), |share| format!("{share:?}"));
-            Err(format!("of_limit is {said}, and samples and limit give {low:?} to {high:?}"))
+            let right = right.map_or("none".to_owned(), |[low, high]| format!("{low:?} to {high:?}"));
+            Err(format!("of_limit is {said}, and samples and limit give {right}"))
         }
     }
 }
 
-/// Between what the median of the samples' shares must be. Where the limit follows the clock, each sample has its own, as far
-/// from the limit at most as its clock is from the others'.
-fn shares(metric: &MetricResult, kind: Kind, limit: f64) -> [f64; 2] {
-    let mut sorted = metric.samples.clone();
+/// Between what the median of the samples' shares must be; `None` where no sample has one. Where the limit follows the clock,
+/// each sample has its own, as far from the limit at most as its clock is from the others'. Where it varies with what the
+/// document does not hold sample by sample, nothing more is known than that a share is positive.
+fn shares(metric: &MetricResult, limit: &Limit, value: f64) -> Option<[f64; 2]> {
+    let share = |sample: &f64| Some(limit.share(*sample, value)).filter(|share| share.is_finite());
+    let mut sorted: Vec<f64> = metric.samples.iter().filter_map(share).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     let count = sorted.len();
-    let middle = [sorted[count.saturating_sub(1) / 2], sorted[count / 2]];
+    let (low, high) = (*sorted.get(count.saturating_sub(1) / 2)?, *sorted.get(count / 2)?);
+    let spread = match limit.varies() {
+        Varies::Not => 1.0,
+        Varies::WithClock => clock_spread(metric),
+        Varies::Otherwise => return Some([0.0, f64::MAX]),
+    };
+    Some([low / spread, high * spread])
+}
+
+/// How much faster the clock of the fastest sample is than that of the slowest.
+fn clock_spread(metric: &MetricResult) -> f64 {
     let clocks = || metric.series.iter().filter_map(|point| point.clock_hz).filter(|clock| *clock > 0.0);
-    let spread = match (clocks().reduce(f64::min), clocks().reduce(f64::max)) {
+    match (clocks().reduce(f64::min), clocks().reduce(f64::max)) {
         (Some(least), Some(most)) => most / least,
         _ => 1.0,
-    };
-    let [one, other] = middle.map(|value| match kind {
-        Kind::Ceiling => value / limit,
-        Kind::Floor => limit / value,
-    });
-    [one.min(other) / spread, one.max(other) * spread]
+    }
 }
 
 /// That what is said of a reference tool follows from its figures and ours.
@@ -241,3 +251,6 @@ pub(super) fn ids(text: &str) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,9 @@ use super::device::Burstable;
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::quantity::{Quantity, Unit, percent};
 
+/// The input that a limit by credits has, and no other: how long they last.
+pub(super) const LASTS: &str = "lasts";
+
 /// The limit by credits beside `full`, that of CPUs at full speed; none where the machine has no credits.
 pub(super) fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
@@ -25,7 +28,7 @@ pub(super) fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
         Input::new("credits", row.credits, "1", &from),
         Input::new("vCPUs", row.vcpus, "1", &from),
         Input::new("baseline", row.baseline, "1", &from),
-        Input::new("lasts", lasts, "s", "60 s × credits ÷ (vCPUs × (1 − baseline))"),
+        Input::new(LASTS, lasts, "s", "60 s × credits ÷ (vCPUs × (1 − baseline))"),
     ];
     let formula = "full speed for as long as credits last, then × baseline";
     let value = median(per_sample.clone()).unwrap_or(whole);

@@ -78,6 +78,17 @@ impl Input {
     }
 }
 
+/// What the limit of each sample varies with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Varies {
+    /// All samples have the same one.
+    Not,
+    /// With the sample's own clock, in proportion to it or to its reciprocal.
+    WithClock,
+    /// With something else too: the clocks of several kinds of core, or the time that credits last.
+    Otherwise,
+}
+
 /// The bound of one metric of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
@@ -157,6 +168,17 @@ impl Limit {
         match self.kind {
             Kind::Ceiling => measured / limit,
             Kind::Floor => limit / measured,
+        }
+    }
+
+    /// What the limit of each sample varies with, as its inputs tell: a document holds these and no limit of a sample.
+    pub fn varies(&self) -> Varies {
+        let clocks = self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count();
+        match clocks {
+            _ if self.inputs.iter().any(|input| input.name == credits::LASTS) => Varies::Otherwise,
+            0 => Varies::Not,
+            1 => Varies::WithClock,
+            _ => Varies::Otherwise,
         }
     }
 

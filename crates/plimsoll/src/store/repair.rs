@@ -20,7 +20,7 @@ use self::copy::{Reading, last_number, readable, rows, tags};
 use super::error::{StoreError, is_of_the_system, name};
 use super::layout::Layout;
 use super::place::{self, Location, beside};
-use super::{Store, schema};
+use super::{RunLine, Store, schema};
 use crate::compare::Floors;
 use crate::document::{Run, RunStatus, SCHEMA};
 use crate::leftover::{self, Held, Registry};
@@ -55,52 +55,18 @@ pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repair
     let failed = |e: std::io::Error| StoreError::not_writable(&file, &e);
     let directory = file.parent().unwrap_or(Path::new("/"));
     let (work, _held) = workplace(directory, registry).map_err(failed)?;
-    let copied = |name: &str, suffixes: &[&str]| -> std::io::Result<PathBuf> {
-        let copy = work.path().join(name);
-        for suffix in suffixes.iter().filter(|suffix| beside(&file, suffix).exists()) {
-            fs::copy(beside(&file, suffix), beside(&copy, suffix))?;
-        }
-        Ok(copy)
-    };
     let before = written(&file);
-    // Twice, each from a copy of its own: a read that fails can look like damage, and does not fail alike twice.
-    let read = |number: u8| -> Result<Copied, StoreError> {
-        let all = copied(&format!("damaged{number}.db"), &["", JOURNALS[0], JOURNALS[1]]).map_err(failed)?;
-        if let Some(runs) = whole(&all, &file, length)? {
-            return Ok(Copied::Whole(runs));
-        }
-        let fresh = |kind: &str| work.path().join(format!("{kind}{number}.db"));
-        let mut saved = saved_from(&all, &file, &fresh("history"));
-        // A journal of another database hides some of this one, or all.
-        if JOURNALS
-            .iter()
-            .any(|suffix| fs::metadata(beside(&file, suffix)).is_ok_and(|found| found.len() > 0))
-        {
-            let alone = copied(&format!("alone{number}.db"), &[""]).map_err(failed)?;
-            saved = better(saved, saved_from(&alone, &file, &fresh("without")));
-        }
-        saved.map(Copied::Damaged)
+    let copies = Copies { file: &file, length, work: work.path() };
+    let saved = match copies.read_twice().map_err(|e| e.of_history(&file))? {
+        Copied::Whole(runs) => return Ok(Repaired { file, kept: None, runs, partly: 0, lost: 0 }),
+        Copied::Damaged(saved) => saved,
     };
-    let made = |e: StoreError| e.of_history(&file);
-    let mut saved: Option<Saved> = None;
-    for number in [1, 2] {
-        match read(number).map_err(made)? {
-            Copied::Whole(runs) => return Ok(Repaired { file, kept: None, runs, partly: 0, lost: 0 }),
-            Copied::Damaged(again) => match &saved {
-                Some(first) if !first.is_same_as(&again).map_err(made)? => {
-                    return Err(StoreError::read_differently(&file));
-                }
-                Some(_) => {}
-                None => saved = Some(again),
-            },
-        }
-    }
-    let Some(saved) = saved.filter(|saved| saved.repaired.runs > 0) else {
+    if saved.repaired.runs == 0 {
         return Err(StoreError::NoHistory {
             file: name(&file),
             why: "nothing of one can be read in it".to_owned(),
         });
-    };
+    }
     // A copy of what was written meanwhile fits together as little as a damaged one.
     if written(&file) != before {
         return Err(StoreError::refused(
@@ -110,6 +76,59 @@ pub fn repair(location: &Location, registry: Option<&Registry>) -> Result<Repair
     }
     let kept = Some(exchange(&file, &saved.fresh).map_err(failed)?);
     Ok(Repaired { kept, ..saved.repaired })
+}
+
+/// Where a history is copied to, and read from the copies.
+struct Copies<'a> {
+    file: &'a Path,
+    length: u64,
+    work: &'a Path,
+}
+
+impl Copies<'_> {
+    /// A copy with these of its journals, which can be written, whoever may write the original.
+    fn copied(&self, name: &str, suffixes: &[&str]) -> Result<PathBuf, StoreError> {
+        let copy = self.work.join(name);
+        for suffix in suffixes.iter().filter(|suffix| beside(self.file, suffix).exists()) {
+            let to = beside(&copy, suffix);
+            fs::copy(beside(self.file, suffix), &to)
+                .and_then(|_| fs::set_permissions(&to, fs::Permissions::from_mode(0o600)))
+                .map_err(|e| StoreError::not_writable(self.file, &e))?;
+        }
+        Ok(copy)
+    }
+
+    /// Reads it twice, each time from a copy of its own: a read that fails can look like damage, and does not fail alike
+    /// twice.
+    fn read_twice(&self) -> Result<Copied, StoreError> {
+        let first = match self.read(1)? {
+            Copied::Damaged(first) => first,
+            whole => return Ok(whole),
+        };
+        match self.read(2)? {
+            Copied::Damaged(again) if !first.is_same_as(&again)? => {
+                Err(StoreError::read_differently(self.file))
+            }
+            Copied::Damaged(_) => Ok(Copied::Damaged(first)),
+            whole => Ok(whole),
+        }
+    }
+
+    fn read(&self, number: u8) -> Result<Copied, StoreError> {
+        let all = self.copied(&format!("damaged{number}.db"), &["", JOURNALS[0], JOURNALS[1]])?;
+        if let Some(runs) = whole(&all, self.file, self.length)? {
+            return Ok(Copied::Whole(runs));
+        }
+        let fresh = |kind: &str| self.work.join(format!("{kind}{number}.db"));
+        let mut saved = saved_from(&all, self.file, &fresh("history"));
+        // A journal of another database hides some of this one, or all.
+        let holds_rows = |suffix: &str| fs::metadata(beside(self.file, suffix)).is_ok_and(|f| f.len() > 0);
+        if JOURNALS.into_iter().any(holds_rows) {
+            let alone = self.copied(&format!("alone{number}.db"), &[""])?;
+            saved = better(saved, saved_from(&alone, self.file, &fresh("without")));
+        }
+        saved.map(Copied::Damaged)
+    }
 }
 
 /// A directory for the copies, which may be large: entered first, so that a later start removes what a kill leaves.
@@ -150,9 +169,19 @@ struct Saved {
 }
 
 impl Saved {
-    /// Whether as much was read as another time.
+    /// Whether the same was read as another time.
     fn is_same_as(&self, other: &Self) -> Result<bool, StoreError> {
-        Ok(self.repaired == other.repaired && self.has_all_of(other)? && other.has_all_of(self)?)
+        let (mine, others) = (Store::existing(self.fresh.clone())?, Store::existing(other.fresh.clone())?);
+        let lines = mine.list()?;
+        if self.repaired != other.repaired || lines != others.list()? {
+            return Ok(false);
+        }
+        for RunLine { id, .. } in &lines {
+            if mine.load(id)? != others.load(id)? || mine.is_imported(id)? != others.is_imported(id)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether every run of the other is in it, and no less of it: a journal of its own takes none away.
@@ -209,6 +238,7 @@ fn whole(copy: &Path, file: &Path, length: u64) -> Result<Option<usize>, StoreEr
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let checked = || -> Result<Option<usize>, StoreError> {
         let history = schema::looked_at(copy, file, length)?;
+        schema::verify_write_version(&history, copy, file)?;
         // Opening checks small files only.
         let check = "PRAGMA integrity_check(1)";
         let said: String = history.query_row(check, [], |row| row.get(0)).map_err(sqlite)?;

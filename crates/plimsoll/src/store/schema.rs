@@ -188,6 +188,7 @@ pub(super) fn refuse_leftovers(file: &Path) -> Result<(), StoreError> {
 pub(super) fn open(file: &Path, length: u64) -> Result<Connection, StoreError> {
     let sqlite = |e: rusqlite::Error| StoreError::sqlite(file, &e);
     let mut connection = looked_at(file, file, length)?;
+    verify_write_version(&connection, file, file)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite)?;
     set_journal(&connection, file.parent().unwrap_or(Path::new("/"))).map_err(sqlite)?;
     migrate(&mut connection, file, STEPS)?;
@@ -253,6 +254,19 @@ fn verify_mark(connection: &Connection, file: &Path) -> Result<(), StoreError> {
         APPLICATION => Ok(()),
         _ => Err(StoreError::damaged(file, "it is another program's database")),
     }
+}
+
+/// Whether the header of a file that the system lets write allows it too: SQLite only reads what has a later write version.
+pub(super) fn verify_write_version(
+    connection: &Connection,
+    opened: &Path,
+    file: &Path,
+) -> Result<(), StoreError> {
+    let is_read_only = connection.is_readonly("main").map_err(|e| StoreError::sqlite(file, &e))?;
+    if is_read_only && fs::OpenOptions::new().write(true).open(opened).is_ok() {
+        return Err(StoreError::damaged(file, "the write version in its header is none that SQLite knows"));
+    }
+    Ok(())
 }
 
 /// Whether its schema is, word for word, that of the version in its header, which must be known.

@@ -6,12 +6,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::Deref;
+use std::ops::{Deref, Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
 use crate::store::error::is_of_the_system;
 use crate::store::place::beside;
@@ -94,11 +94,13 @@ pub(super) fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection
         connection.pragma_update(None, "cell_size_check", true)?;
         Ok(connection)
     };
+    mend_versions(copy).map_err(|e| refused_by_system(&e))?;
     let connection = open()?;
     let laid_out = roots(&connection).and_then(|roots| lay_out(&connection, &roots));
     let mark = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
     match (laid_out, mark) {
-        (Err(e), _) | (_, Err(e)) if is_of_the_system(&e) => return Err(e),
+        // The copy is ours to write: where SQLite only reads it, its header is damaged.
+        (Err(e), _) | (_, Err(e)) if is_of_the_system(&e) && !is_read_only(&e) => return Err(e),
         (Ok(()), Ok(_)) => {
             drop(connection);
             return open();
@@ -112,6 +114,38 @@ pub(super) fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection
     lay_out(&connection, &roots(&connection)?)?;
     drop(connection);
     open()
+}
+
+fn is_read_only(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ReadOnly)
+}
+
+/// The bytes of a database's header that hold its write and its read version
+/// (<https://sqlite.org/fileformat2.html>, 1.3).
+const VERSIONS: Range<usize> = 18..20;
+
+/// The version of a database with a rollback journal and of one with a log; SQLite knows no later one.
+const KNOWN_VERSIONS: RangeInclusive<u8> = 1..=2;
+
+/// The version that fits the copy's journals.
+fn version_of(copy: &Path) -> u8 {
+    if beside(copy, "-wal").exists() { *KNOWN_VERSIONS.end() } else { *KNOWN_VERSIONS.start() }
+}
+
+/// Gives the copy known versions where those in its header are damaged, and leaves the rest of its first page as it is.
+fn mend_versions(copy: &Path) -> std::io::Result<()> {
+    let file = fs::OpenOptions::new().read(true).write(true).open(copy)?;
+    let mut header = [0; VERSIONS.end];
+    match file.read_exact_at(&mut header, 0) {
+        Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+        read => read?,
+    }
+    let versions = &mut header[VERSIONS];
+    if versions.iter().all(|version| KNOWN_VERSIONS.contains(version)) {
+        return Ok(());
+    }
+    versions.fill(version_of(copy));
+    file.write_all_at(versions, VERSIONS.start as u64)
 }
 
 /// What the system refused, as SQLite would have said it.
@@ -158,10 +192,8 @@ fn transplant(copy: &Path, fresh: &Path) -> std::io::Result<()> {
     let mut page = vec![0; PAGE];
     fs::File::open(fresh)?.read_exact_at(&mut page, 0)?;
     let pages = fs::metadata(copy)?.len() / PAGE as u64;
-    // The header's fields (https://sqlite.org/fileformat2.html, 1.3): write and read version (1: rollback journal, 2: log),
-    // pages in the file, first free page and number of free pages; the size counts where 24 and 92 are equal.
-    let log = if beside(copy, "-wal").exists() { 2 } else { 1 };
-    page[18..20].fill(log);
+    // The header's further fields: pages in the file, first free page and number of free pages; the size counts where 24 and 92 are equal.
+    page[VERSIONS].fill(version_of(copy));
     page[28..32].copy_from_slice(&u32::try_from(pages).unwrap_or(u32::MAX).to_be_bytes());
     page[32..40].fill(0);
     let counter: [u8; 4] = [page[24], page[25], page[26], page[27]];

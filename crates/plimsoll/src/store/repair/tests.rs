@@ -379,3 +379,70 @@ fn what_is_no_history_is_not_touched() {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left");
     }
 }
+
+#[test]
+fn a_damaged_write_version_is_found_and_costs_nothing() {
+    for (at, value) in [(18, 9), (18, 0xff), (19, 0), (19, 9)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (location, runs) = history(directory.path());
+        let damaged = damage(&location, |bytes| bytes[at] = value);
+        if at == 18 {
+            let refused = Store::open(&location).unwrap_err();
+            assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+            assert!(refused.to_string().contains("write version"), "{refused}");
+        }
+        let repaired = repair(&location).unwrap();
+        if let Some(kept) = &repaired.kept {
+            assert_eq!(fs::read(kept).unwrap(), damaged);
+        }
+        assert_eq!((repaired.runs, repaired.partly, repaired.lost), (RUNS, 0, 0), "{at} {value}");
+        assert!(repaired.kept.is_some() || value == 0, "{at} {value}");
+        assert_eq!(same(&location, &runs), RUNS);
+        let mut store = Store::open(&location).unwrap();
+        let run = Run { id: "019aa5c3-2f1b-7c40-9d21-0000000000ff".to_owned(), ..fixture::run() };
+        store.begin(&run).unwrap();
+        store.finish(&run).unwrap();
+    }
+}
+
+/// A page beyond the first is damaged too: the layout is still that of the file.
+#[test]
+fn a_damaged_write_version_does_not_hide_other_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    damage(&location, |bytes| {
+        bytes[18] = 9;
+        let cut = bytes.len() * 3 / 4;
+        bytes.truncate(cut);
+    });
+    let repaired = repair(&location).unwrap();
+    assert!(repaired.kept.is_some() && repaired.runs >= 4, "{repaired:?}");
+    assert_eq!(same(&location, &runs), repaired.runs);
+}
+
+#[test]
+fn two_reads_are_the_same_only_with_the_same_figures_tags_notes_and_origin() {
+    let directory = tempfile::tempdir().unwrap();
+    let (location, runs) = history(directory.path());
+    rewritten(&location, &runs[..2], RunStatus::Partial);
+    let saved = |change: &str| {
+        let fresh = directory.path().join(format!("{}.db", change.len()));
+        fs::copy(location.file(), &fresh).unwrap();
+        Connection::open(&fresh).unwrap().execute_batch(change).unwrap();
+        let file = location.file().to_owned();
+        Saved { fresh, repaired: Repaired { file, kept: None, runs: 2, partly: 2, lost: 0 } }
+    };
+    let first = saved("");
+    assert!(first.is_same_as(&saved(" ")).unwrap());
+    for change in [
+        "UPDATE measurement SET document = json_set(document, '$.reason', 'another') WHERE run = 1 AND position = 1",
+        "UPDATE run SET note = 'another' WHERE number = 2",
+        "UPDATE run SET origin = 'imported' WHERE number = 2",
+        "INSERT INTO tag VALUES ('another', 1)",
+    ] {
+        let other = saved(change);
+        assert!(!first.is_same_as(&other).unwrap() && !other.is_same_as(&first).unwrap(), "{change}");
+        // With the journal or without, as much was read.
+        assert!(first.has_all_of(&other).unwrap() && other.has_all_of(&first).unwrap(), "{change}");
+    }
+}
