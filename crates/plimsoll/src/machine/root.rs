@@ -225,6 +225,13 @@ impl Root {
         rustix::fs::statx(CWD, self.locate(path.as_ref()), flags, StatxFlags::BASIC_STATS).ok()
     }
 
+    /// The magic number of the file system that a path leads to, links followed (statfs(2)).
+    pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
+        let magic = rustix::fs::statfs(self.locate(path.as_ref())).ok()?.f_type;
+        // Not all architectures have it signed, or of the same width.
+        u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
+    }
+
     /// What is written in a link, which need not lead anywhere.
     pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();

@@ -111,9 +111,22 @@ fn a_failed_sync_is_final() {
 
 /// Which `openat` of the worker, counted from 1, makes the nameless file.
 fn nameless_open(dir: &Path) -> usize {
+    open_of_worker(dir, &[], |line| line.contains("O_TMPFILE"))
+}
+
+/// Which `openat` of the worker makes the named file, where the nameless one (the `nth`) is refused.
+fn named_open(dir: &Path, nth: usize) -> usize {
+    let refused = format!("inject=openat:error=EINVAL:when={nth}");
+    open_of_worker(dir, &["-e", &refused], |line| line.contains("O_CREAT") && line.contains("O_DIRECT|"))
+}
+
+/// Which `openat` of the process that makes the nameless file is the first like this, counted from 1, as strace counts.
+fn open_of_worker(dir: &Path, injection: &[&str], is: fn(&str) -> bool) -> usize {
     let log = dir.join("strace.log");
     let traced = Command::new("strace")
-        .args(["-f", "-e", "trace=openat", "-o"])
+        .args(["-f", "-e", "trace=openat"])
+        .args(injection)
+        .arg("-o")
         .arg(&log)
         .arg(PROGRAM)
         .args(QUICK)
@@ -124,9 +137,10 @@ fn nameless_open(dir: &Path) -> usize {
     let text = std::fs::read_to_string(&log).unwrap();
     std::fs::remove_file(&log).unwrap();
     let process = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
-    let made = text.lines().position(|line| line.contains("O_TMPFILE")).expect("no O_TMPFILE in the trace");
-    let worker = process(text.lines().nth(made).unwrap());
-    text.lines().take(made + 1).filter(|line| process(line) == worker && line.contains("openat(")).count()
+    let made = text.lines().find(|line| line.contains("O_TMPFILE")).expect("no O_TMPFILE in the trace");
+    let worker = process(made);
+    let mut opens = text.lines().filter(|line| process(line) == worker && line.contains("openat("));
+    1 + opens.position(is).expect("no such open in the trace")
 }
 
 #[test]
@@ -153,11 +167,12 @@ fn where_o_direct_is_refused_the_case_is_skipped_with_the_remedy() {
         return;
     }
     let dir = scratch();
-    // The nameless file, then (after looking for what a killed run left, and the private directory) the named one.
+    // The nameless file, then the named one.
     let nth = nameless_open(dir.path());
+    let named = named_open(dir.path(), nth);
     let mut command = Command::new("strace");
     command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
-    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{}+3", nth + 3));
+    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{named}+{}", named - nth));
     let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 4);
     let measurement = &measurements(&out)[0];
     assert_eq!(measurement["status"], "skipped", "{measurement}");

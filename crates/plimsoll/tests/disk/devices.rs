@@ -248,7 +248,7 @@ fn consent_is_for_one_device_and_its_serial() {
     let all = measurements(&out);
     assert_eq!(all.iter().filter(|m| m["status"] == "ok").count(), 3);
     let skipped = all.iter().find(|m| m["status"] == "skipped").unwrap();
-    assert!(skipped["reason"].as_str().unwrap().contains("only read unless"), "{skipped}");
+    assert!(skipped["reason"].as_str().unwrap().contains("--destroy-data-on="), "{skipped}");
     assert!(device.bytes() == before, "what was only read has changed");
     // Neither a plan nor the environment can consent.
     let plan = dir.path().join("plan.toml");

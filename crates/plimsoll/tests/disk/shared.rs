@@ -296,6 +296,47 @@ fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
     );
 }
 
+/// The path of its lower layer is relative, and its files show numbers that are in no mount table.
+#[test]
+fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot_be_found() {
+    const TEST: &str = "an overlay with layers on several file systems";
+    let dir = scratch();
+    if !possible(TEST, &["losetup", "python3"]) {
+        return;
+    }
+    let below = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    ["l", "l/A", "l/B", "up", "mg"].iter().for_each(|name| std::fs::create_dir(below(name)).unwrap());
+    let real = dir.path().join("l/A/disk.img");
+    std::fs::File::create(&real).unwrap().set_len(SIZE).unwrap();
+    if !run("mount", &["-t", "tmpfs", "tmpfs", &below("up")]) {
+        return skipped(TEST, "tmpfs cannot be mounted");
+    }
+    let upper = dir.path().join("up");
+    let _upper = Mounted::of(&upper);
+    ["up/u", "up/w"].iter().for_each(|name| std::fs::create_dir(below(name)).unwrap());
+    // mount(8) makes paths absolute.
+    let mount = "import ctypes, sys, os; os.chdir(sys.argv[1]); \
+        sys.exit(ctypes.CDLL(None).mount(b'overlay', b'mg', b'overlay', ctypes.c_ulong(0), \
+        b'lowerdir=l/A:l/B,upperdir=up/u,workdir=up/w,xino=off') != 0)";
+    if !run("python3", &["-c", mount, dir.path().to_str().unwrap()]) {
+        return skipped(TEST, "overlayfs cannot be mounted");
+    }
+    let merged = dir.path().join("mg");
+    let _merged = Mounted::of(&merged);
+    let shown = merged.join("disk.img");
+    let Some(device) = Loop::on(TEST, &real, &[]) else { return };
+    let open = std::fs::File::open(&shown).unwrap();
+    let mut holder = Command::new("sleep").arg("60").stdin(open).spawn().unwrap();
+    refused(&device.device, &real, &[&format!("held open by process {} (sleep)", holder.id())]);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let other = Loop::on(TEST, &shown, &["--read-only"]).unwrap();
+    let name = other.device.strip_prefix("/dev/").unwrap().to_owned();
+    refused(&device.device, &real, &[&format!("what {name} reads from")]);
+    drop(other);
+    with_code(&destroying(&device.device), 0);
+}
+
 /// erofs can be mounted from a file without a loop device; the kernel then tells only the path that was given.
 #[test]
 fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_renamed() {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::raw::{Looked, RawError};
 use super::second_opinion;
 use super::signature::{self, HEAD, TAIL};
-use crate::machine::disk::openers;
+use crate::machine::disk::openers::{self, Seen};
 use crate::machine::disk::stack::Stack;
 use crate::machine::disk::thing::{FileId, Thing};
 use crate::machine::disk::users::{self, Below, Use};
@@ -136,7 +136,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>
     let begun = Instant::now();
     loop {
         let seen = openers::holder(root, &found.watched);
-        let Some((opener, place)) = seen.holder else {
+        let Some(refusal) = held(name, found, &seen) else {
             let unseen = (seen.unseen > 0).then(|| {
                 format!(
                     "plimsoll cannot see the open files of {} processes; {}",
@@ -147,18 +147,31 @@ fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>
             return Ok(unseen);
         };
         if begun.elapsed() >= PATIENCE {
-            let what = match found.watched[place].name.as_str() {
-                "" => "is".to_owned(),
-                below => format!("keeps its bytes in {below}, which is"),
-            };
-            return Err(RawError::Refused(format!(
-                "{name} {what} held open by process {} ({}), which may use it; nothing was written to it. End that process, \
-                 or wait until it has closed it",
-                opener.process, opener.name
-            )));
+            return Err(RawError::Refused(refusal));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Why the device may not be written to, by who holds it or may hold it.
+fn held(name: &str, found: &Use, seen: &Seen) -> Option<String> {
+    if let Some((opener, place)) = &seen.holder {
+        let what = match found.watched[*place].name.as_str() {
+            "" => "is".to_owned(),
+            below => format!("keeps its bytes in {below}, which is"),
+        };
+        return Some(format!(
+            "{name} {what} held open by process {} ({}), which may use it; nothing was written to it. End that process, \
+             or wait until it has closed it",
+            opener.process, opener.name
+        ));
+    }
+    let opener = seen.unlisted.as_ref()?;
+    Some(format!(
+        "{name} may be held by process {} ({}): the kernel does not list the files that the process has registered with \
+         io_uring, mostly because it is busy; nothing was written to it. End that process, or try again when it does less I/O",
+        opener.process, opener.name
+    ))
 }
 
 /// Refuses a device that bears the mark of a file system, a partition table or a volume manager.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::overlays::Blind;
 use super::rings::{self, Registered};
 use super::thing::{FileId, Thing};
 use crate::machine::mounts::DeviceNumber;
@@ -38,14 +39,14 @@ pub struct Watched {
     /// Processes that do not count: they serve the device.
     pub exempt: Vec<u32>,
     /// Overlays that may show the file, with a number of their own: their layers cannot be found.
-    pub shown_on: Vec<DeviceNumber>,
+    pub shown_on: Blind,
 }
 
 impl Watched {
     /// Whether an open file may be this one as an overlay shows it: it has the inode, or the name.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
-            (Thing::File(own), Thing::File(open)) if self.shown_on.contains(&open.system) => {
+            (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
                 open.inode == own.inode
                     || name.is_some_and(|name| Path::new(&self.name).file_name() == Some(name))
             }
@@ -61,6 +62,8 @@ pub struct Seen {
     pub holder: Option<(Opener, usize)>,
     /// Processes whose files this user may not look at, or which have more of them than are looked at.
     pub unseen: usize,
+    /// The first process of which the kernel does not list the files that it has registered with io_uring.
+    pub unlisted: Option<Opener>,
 }
 
 /// The first process, other than those of this run, that holds one of the things open or mapped.
@@ -71,13 +74,17 @@ pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
         if run.as_ref().is_some_and(|run| run.has(root, process)) {
             continue;
         }
+        let opener = || Opener { process, name: name(root, process) };
         match held_by(root, process, watched) {
             None => seen.unseen += 1,
-            Some(None) => {}
-            Some(Some(place)) => {
-                seen.holder = Some((Opener { process, name: name(root, process) }, place));
+            Some(Held { place: Some(place), .. }) => {
+                seen.holder = Some((opener(), place));
                 return seen;
             }
+            Some(Held { unlisted, .. }) if unlisted => {
+                seen.unlisted.get_or_insert_with(opener);
+            }
+            Some(_) => {}
         }
     }
     seen
@@ -131,20 +138,38 @@ pub fn name(root: &Root, process: u32) -> String {
     shown_bytes(comm.trim_ascii_end())
 }
 
-/// What a process has open, and where each leads to: by all its threads, which need not share their descriptors
-/// (`CLONE_FILES`, clone(2)), and of which the first may have ended. `None` where they may not be looked at, or are too many.
+/// What a process has open, and where each leads to. `None` where that may not be looked at, or is too much.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
-    let mut all = open_in(root, &process.to_string())?;
+    Some(opened(root, process)?.files)
+}
+
+/// What a process has open.
+#[derive(Default)]
+struct Opened {
+    files: Vec<(PathBuf, Thing)>,
+    /// Files that it has registered with rings, whose paths lead nowhere from here.
+    lost: Vec<Registered>,
+    /// A ring's files are not listed.
+    unlisted: bool,
+}
+
+/// What a process has open by all its threads, which need not share their descriptors (`CLONE_FILES`, clone(2)), and of which
+/// the first may have ended. `None` where they may not be looked at, or are too many.
+fn opened(root: &Root, process: u32) -> Option<Opened> {
+    let mut all = Opened::default();
+    open_in(root, &process.to_string(), &mut all)?;
     let number = |link: &Path| link.file_name().map(OsStr::to_owned);
-    let shared: HashMap<_, _> = all.iter().map(|(link, thing)| (number(link), *thing)).collect();
+    let shared: HashMap<_, _> = all.files.iter().map(|(link, thing)| (number(link), *thing)).collect();
     let mut looked = 0;
     for thread in root.threads(process).into_iter().filter(|thread| *thread != process) {
-        let own = open_in(root, &format!("{process}/task/{thread}"))?;
+        let before = all.files.len();
+        open_in(root, &format!("{process}/task/{thread}"), &mut all)?;
+        let own = all.files.split_off(before);
         looked += own.len();
         if looked > MOST_OF_THREADS {
             return None;
         }
-        all.extend(own.into_iter().filter(|(link, thing)| shared.get(&number(link)) != Some(thing)));
+        all.files.extend(own.into_iter().filter(|(link, thing)| shared.get(&number(link)) != Some(thing)));
     }
     Some(all)
 }
@@ -160,19 +185,28 @@ fn living(root: &Root, process: u32) -> u32 {
     root.threads(process).into_iter().find(has_maps).unwrap_or(process)
 }
 
-/// What is open by the descriptors of one thread, named by its directory below `/proc`, and what is registered with its rings.
-fn open_in(root: &Root, process: &str) -> Option<Vec<(PathBuf, Thing)>> {
-    let mut all = Vec::new();
-    for link in links(root, process)? {
-        match Thing::open_at(root, &link) {
-            Some(thing) => all.push((link, thing)),
-            None => {
-                let registered = rings::registered(root, process, &link);
-                all.extend(registered.into_iter().filter_map(|file| Some((link.clone(), file.thing?))));
+/// Adds what is open by the descriptors of one thread, named by its directory below `/proc`, and what is registered with its
+/// rings. `None` where that may not be looked at.
+fn open_in(root: &Root, thread: &str, all: &mut Opened) -> Option<()> {
+    for link in links(root, thread)? {
+        if let Some(thing) = Thing::open_at(root, &link) {
+            all.files.push((link, thing));
+            continue;
+        }
+        // Threads mostly have the same rings: one that is not listed is waited for once.
+        match rings::registered(root, thread, &link, !all.unlisted) {
+            None => all.unlisted = true,
+            Some(registered) => {
+                for file in registered {
+                    match file.thing {
+                        Some(thing) => all.files.push((link.clone(), thing)),
+                        None => all.lost.push(file),
+                    }
+                }
             }
         }
     }
-    Some(all)
+    Some(())
 }
 
 /// The links to the open files of one thread; `None` where they may not be looked at.
@@ -184,16 +218,6 @@ fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
         // It has ended meanwhile.
         Err(_) => Some(Vec::new()),
     }
-}
-
-/// The file of this name that a process has registered with a ring, where its path leads nowhere from here.
-fn registered_by_name(root: &Root, process: u32, watched: &[Watched]) -> Option<usize> {
-    let rings = links(root, &process.to_string())?;
-    let lost = rings.iter().flat_map(|link| rings::registered(root, &process.to_string(), link));
-    let lost: Vec<Registered> = lost.filter(|file| file.thing.is_none()).collect();
-    watched
-        .iter()
-        .position(|one| !one.exempt.contains(&process) && lost.iter().any(|file| file.may_be(&one.name)))
 }
 
 /// What a line of `/proc/PID/fdinfo` says of an open file, after its name (proc_pid_fdinfo(5)).
@@ -224,27 +248,45 @@ pub enum Access {
     Both,
 }
 
+/// What was found of one process.
+struct Held {
+    /// Which of the things it holds.
+    place: Option<usize>,
+    /// It may hold one by a ring whose files are not listed.
+    unlisted: bool,
+}
+
 /// Which of the things the process holds; `None` where it may not be looked at.
-fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Option<usize>> {
-    let place =
-        |thing: Thing| watched.iter().position(|one| one.thing == thing && !one.exempt.contains(&process));
+fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Held> {
+    let of = |is: &dyn Fn(&Watched) -> bool| {
+        watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
+    };
+    let place = |thing: Thing| of(&|one| one.thing == thing);
     let counts = |place: &usize, link: &Path| {
         !watched[*place].writers_only || access(root, link) != Some(Access::Read)
     };
-    let files = open_files(root, process)?;
+    let all = opened(root, process)?;
     let shown = |link: &Path, thing: Thing| {
         let path = root.link_text(link).unwrap_or_default();
-        watched.iter().position(|one| one.may_show(thing, path.file_name()) && !one.exempt.contains(&process))
+        of(&|one| one.may_show(thing, path.file_name())).filter(|_| !on_btrfs(root, link))
     };
-    let open = files.iter().find_map(|(link, thing)| {
+    let open = all.files.iter().find_map(|(link, thing)| {
         place(*thing).or_else(|| shown(link, *thing)).filter(|place| counts(place, link))
     });
-    let open = open.or_else(|| registered_by_name(root, process, watched));
-    let process = living(root, process);
-    match open {
-        Some(place) => Some(Some(place)),
-        None => Some(mapped(root, process, &place, watched)?.filter(|place| !watched[*place].writers_only)),
-    }
+    let open = open.or_else(|| of(&|one| all.lost.iter().any(|file| file.may_be(&one.name))));
+    let unlisted = all.unlisted && of(&|_| true).is_some();
+    let place = match open {
+        Some(place) => Some(place),
+        None => mapped(root, living(root, process), &place, watched)?
+            .filter(|place| !watched[*place].writers_only),
+    };
+    Some(Held { place, unlisted })
+}
+
+/// Whether an open file is on btrfs: its subvolumes have numbers that are in no mount table, like the layers of an overlay.
+fn on_btrfs(root: &Root, link: &Path) -> bool {
+    const BTRFS: u32 = 0x9123_683e;
+    root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
 /// A mapping outlives the descriptor it was made with. `None` where there are more of them than are read.
@@ -305,7 +347,7 @@ mod tests {
             name: "file".to_owned(),
             writers_only,
             exempt: Vec::new(),
-            shown_on: Vec::new(),
+            shown_on: Blind::default(),
         };
         let found = |watched: Watched| holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
@@ -339,7 +381,7 @@ mod tests {
                 name: "d".to_owned(),
                 writers_only: false,
                 exempt: Vec::new(),
-                shown_on: Vec::new(),
+                shown_on: Blind::default(),
             };
             let seen = holder(&fixture.root, &[watched]);
             assert_eq!(seen.unseen, 0);
@@ -360,13 +402,43 @@ mod tests {
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
             let watched =
-                Watched { thing, name, writers_only: true, exempt: Vec::new(), shown_on: Vec::new() };
+                Watched { thing, name, writers_only: true, exempt: Vec::new(), shown_on: Blind::default() };
             Ok(holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
         };
         assert_eq!(found("/srv/disk.img")?, Some(77));
         assert_eq!(found("disk.img")?, Some(77), "kernels before 6.7 give the name alone");
         assert_eq!(found("/elsewhere/disk.img")?, Some(77), "it is seen from there alone");
         assert_eq!(found("/srv/other.img")?, None);
+        Ok(())
+    }
+
+    /// By the second thread's descriptors alone, and by a ring that is busy.
+    #[test]
+    fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() -> Result<(), Fault> {
+        let seen = |ring: &str, exempt: Vec<u32>| -> Result<_, Fault> {
+            let fixture = Fixture::unpack(&format!(
+                "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\nproc/77/maps = x\n\
+                 proc/77/task/78/fd/5 -> anon_inode:[io_uring]\n{ring}"
+            ))?;
+            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let name = "/srv/disk.img".to_owned();
+            let shown_on = Blind::default();
+            Ok(holder(&fixture.root, &[Watched { thing, name, writers_only: true, exempt, shown_on }]))
+        };
+        let server = Opener { process: 77, name: "server".to_owned() };
+        let held = Seen { holder: Some((server.clone(), 0)), ..Seen::default() };
+        for path in ["/srv/disk.img", "disk.img", "/elsewhere/disk.img"] {
+            let ring = format!("proc/77/task/78/fdinfo/5 = UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0\n");
+            assert_eq!(seen(&ring, Vec::new())?, held, "{path}");
+            assert_eq!(seen(&ring, vec![77])?, Seen::default(), "{path}");
+        }
+        let unlisted = Seen { unlisted: Some(server), ..Seen::default() };
+        for info in ["flags:\\t02000002", "UserFiles:\\t1\\nUserBufs:\\t0"] {
+            let ring = format!("proc/77/task/78/fdinfo/5 = {info}\n");
+            assert_eq!(seen(&ring, Vec::new())?, unlisted, "{info}");
+            assert_eq!(seen(&ring, vec![77])?, Seen::default(), "{info}");
+        }
+        assert_eq!(seen("", Vec::new())?, unlisted, "it cannot be read");
         Ok(())
     }
 
@@ -385,7 +457,7 @@ mod tests {
             name: "d".to_owned(),
             writers_only: false,
             exempt: Vec::new(),
-            shown_on: Vec::new(),
+            shown_on: Blind::default(),
         }];
         assert_eq!(holder(&fixture.root, &watched), Seen::default());
         std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
@@ -394,7 +466,7 @@ mod tests {
         assert_eq!(holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
         std::fs::remove_file(open.join("99999"))?;
         std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
-        assert_eq!(holder(&fixture.root, &watched), Seen { holder: None, unseen: 1 });
+        assert_eq!(holder(&fixture.root, &watched), Seen { unseen: 1, ..Seen::default() });
         Ok(())
     }
 

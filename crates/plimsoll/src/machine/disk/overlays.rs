@@ -1,6 +1,7 @@
 //! Files on overlayfs, and the files of its layers that hold their bytes. Both have numbers of their own: a file that was
 //! copied up even shows the inode of the layer below, where its bytes are not.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::thing::{FileId, Thing};
@@ -16,6 +17,24 @@ pub(super) struct Alias {
     pub(super) written: PathBuf,
     /// A path by which it can be looked at from here.
     pub(super) path: PathBuf,
+}
+
+/// Overlays of which a layer cannot be found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blind {
+    /// Their numbers.
+    pub(super) overlays: Vec<DeviceNumber>,
+    /// The numbers of all mounted file systems.
+    mounted: HashSet<DeviceNumber>,
+}
+
+impl Blind {
+    /// Whether a file that shows the number `system` may be on one of them. Where the layers of an overlay are on several
+    /// file systems, its files show numbers that are in no mount table.
+    pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
+        let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
+        self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())
+    }
 }
 
 /// The overlays in all mount tables.
@@ -41,14 +60,20 @@ impl Overlays<'_> {
 
     /// Overlays of which a layer cannot be found: its path is relative to a directory that nobody knows, or leads nowhere. The
     /// files that they show may be any, under the same name or, where they were not copied up, of the same inode.
-    pub(super) fn blind(&self) -> Vec<DeviceNumber> {
+    pub(super) fn blind(&self) -> Blind {
         let found = |table: &Table, layer: &Path| {
             layer.is_absolute()
                 && (self.root.about(seen(table, layer)).is_some() || self.root.about(layer).is_some())
         };
         let is_blind =
             |(table, mount): &(&Table, &Mount)| !all_layers(mount).iter().all(|layer| found(table, layer));
-        self.mounts().filter(is_blind).map(|(_, mount)| mount.device).collect()
+        let overlays: Vec<DeviceNumber> =
+            self.mounts().filter(is_blind).map(|(_, mount)| mount.device).collect();
+        if overlays.is_empty() {
+            return Blind::default();
+        }
+        let mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
+        Blind { overlays, mounted: mounts.map(|mount| mount.device).collect() }
     }
 
     fn mounts(&self) -> impl Iterator<Item = (&Table, &Mount)> {
@@ -60,7 +85,7 @@ impl Overlays<'_> {
 
     /// Whether the file shows the number of an overlay. Where the layers are on several file systems, its number is in no
     /// mount table, as are those of btrfs: then the path decides, and without one nothing is known.
-    fn is_on_one(&self, file: FileId, written: &Path) -> bool {
+    pub(super) fn is_on_one(&self, file: FileId, written: &Path) -> bool {
         let mut all = self.tables.all.iter().flat_map(|table| &table.mounts);
         match all.find(|mount| mount.device == file.system) {
             Some(mount) => is_overlay(mount),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::loops::Looped;
 use super::openers::{self, Watched};
-use super::overlays::Overlays;
+use super::overlays::{Blind, Overlays};
 use super::place_of;
 use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
 use super::stack::{Node, Reached, Stack, name_of};
@@ -129,7 +129,7 @@ struct Look<'a> {
     survey: Survey<'a>,
     stack: &'a Stack,
     /// Overlays whose layers cannot be found.
-    blind: Vec<DeviceNumber>,
+    blind: Blind,
 }
 
 impl Look<'_> {
@@ -161,9 +161,12 @@ impl Look<'_> {
     /// Loop devices on what may be the same file, as an overlay shows it whose layers cannot be found.
     fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
         let watched = self.watch(&self.stack.nodes[at]);
+        let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
         let shows = |one: &&Looped| {
+            let Some(Thing::File(file)) = one.backing else { return false };
             !left_out(&one.name)
-                && one.backing.is_some_and(|backing| watched.may_show(backing, one.path.file_name()))
+                && watched.may_show(Thing::File(file), one.path.file_name())
+                && overlays.is_on_one(file, &one.path)
         };
         let one = self.survey.loops.iter().find(shows)?;
         Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))

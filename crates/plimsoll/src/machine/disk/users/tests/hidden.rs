@@ -12,7 +12,7 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     let blind = |layers: &str| -> Result<usize, Fault> {
         let fixture = with(layers, "")?;
         let found = examine(&fixture.root, LOOP);
-        Ok(found.watched.iter().map(|watched| watched.shown_on.len()).max().unwrap_or_default())
+        Ok(found.watched.iter().map(|watched| watched.shown_on.overlays.len()).max().unwrap_or_default())
     };
     assert_eq!(blind("lowerdir=/srv/layer,upperdir=/srv/layer")?, 0);
     for layers in
@@ -24,14 +24,25 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     let fixture = with("lowerdir=layer", "")?;
     let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
     let Thing::File(own) = watched.thing else { return Err("no file".into()) };
-    let file = |minor, inode| {
-        Thing::File(crate::machine::disk::thing::FileId { system: DeviceNumber { major: 0, minor }, inode })
+    let on = |major, minor, inode| {
+        Thing::File(crate::machine::disk::thing::FileId { system: DeviceNumber { major, minor }, inode })
     };
+    let file = |minor, inode| on(0, minor, inode);
     let name = |name: &'static str| Some(std::ffi::OsStr::new(name));
     assert!(watched.may_show(file(50, own.inode), None));
     assert!(watched.may_show(file(50, own.inode + 1), name("disk.img")));
     assert!(!watched.may_show(file(50, own.inode + 1), name("other.img")));
-    assert!(!watched.may_show(file(51, own.inode + 1), name("disk.img")));
+    // With layers on several file systems it shows numbers that are in no mount table.
+    assert!(watched.may_show(file(51, own.inode + 1), name("disk.img")));
+    assert!(watched.may_show(file(51, own.inode), None));
+    assert!(!watched.may_show(file(51, own.inode + 1), name("other.img")));
+    assert!(!watched.may_show(on(8, 51, own.inode), name("disk.img")));
+    let mounted = "proc/self/mountinfo = 6 1 0:51 / /tmp rw - tmpfs tmpfs rw\n";
+    for (fixture, minor) in [(with("lowerdir=layer", mounted)?, 51), (with("lowerdir=/srv/layer", "")?, 50)] {
+        let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
+        let Thing::File(own) = watched.thing else { return Err("no file".into()) };
+        assert!(!watched.may_show(file(minor, own.inode), name("disk.img")));
+    }
     Ok(())
 }
 
