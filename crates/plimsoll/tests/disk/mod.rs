@@ -17,6 +17,8 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use serde_json::Value;
 
@@ -97,10 +99,57 @@ pub(crate) fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
 }
 
+/// Who has a device that plimsoll may write to: so many tests, or the thread of one test that makes every device suspect.
+static DEVICES: (Mutex<(usize, Option<ThreadId>)>, Condvar) = (Mutex::new((0, None)), Condvar::new());
+
+fn devices() -> MutexGuard<'static, (usize, Option<ThreadId>)> {
+    DEVICES.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A part in the devices, while no other test makes them suspect.
+struct Shared;
+
+impl Shared {
+    fn enter() -> Self {
+        let this = std::thread::current().id();
+        let wait = |now: &mut (usize, Option<ThreadId>)| now.1.is_some_and(|one| one != this);
+        let mut now = DEVICES.1.wait_while(devices(), wait).unwrap_or_else(PoisonError::into_inner);
+        now.0 += 1;
+        Self
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        devices().0 -= 1;
+        DEVICES.1.notify_all();
+    }
+}
+
+/// What a test holds that makes every device suspect: no other has one meanwhile.
+pub(crate) struct Alone;
+
+impl Alone {
+    pub(crate) fn enter() -> Self {
+        let wait = |now: &mut (usize, Option<ThreadId>)| now.0 > 0 || now.1.is_some();
+        let mut now = DEVICES.1.wait_while(devices(), wait).unwrap_or_else(PoisonError::into_inner);
+        now.1 = Some(std::thread::current().id());
+        Self
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        devices().1 = None;
+        DEVICES.1.notify_all();
+    }
+}
+
 /// A loop device on a file of its own, taken down again whatever happens.
 pub(crate) struct Loop {
     pub(crate) device: String,
     pub(crate) image: PathBuf,
+    _shared: Shared,
 }
 
 impl Loop {
@@ -115,6 +164,7 @@ impl Loop {
         if !possible(test, &["losetup"]) {
             return None;
         }
+        let shared = Shared::enter();
         let made =
             Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
         if !made.status.success() {
@@ -122,7 +172,7 @@ impl Loop {
             return None;
         }
         let device = String::from_utf8(made.stdout).unwrap().trim().to_owned();
-        Some(Loop { device, image: image.to_owned() })
+        Some(Loop { device, image: image.to_owned(), _shared: shared })
     }
 
     /// All bytes that are on it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::devices::{Mounted, SIZE, on_device, run};
-use super::{Loop, PROGRAM, measurements, one_line, possible, with_code};
+use super::{Alone, Loop, PROGRAM, measurements, one_line, possible, with_code};
 use crate::support::{scratch, skipped};
 
 const MIB: u64 = 1 << 20;
@@ -345,6 +345,7 @@ fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_rename
     if !possible(TEST, &["losetup", "mkfs.erofs", "python3"]) {
         return;
     }
+    let _alone = Alone::enter();
     let (source, place) = (dir.path().join("source"), dir.path().join("mnt"));
     [&source, &place].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
     std::fs::write(source.join("file"), "precious").unwrap();
