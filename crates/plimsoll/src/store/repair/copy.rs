@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi, params};
 
 use crate::store::error::is_of_the_system;
 use crate::store::place::beside;
@@ -94,7 +94,7 @@ pub(super) fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection
         connection.pragma_update(None, "cell_size_check", true)?;
         Ok(connection)
     };
-    mend_versions(copy).map_err(|e| refused_by_system(&e))?;
+    mend_versions(copy)?;
     let connection = open()?;
     let laid_out = roots(&connection).and_then(|roots| lay_out(&connection, &roots));
     let mark = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
@@ -109,7 +109,7 @@ pub(super) fn readable(copy: &Path, fresh: &Path) -> rusqlite::Result<Connection
         (_, Ok(other)) if other != schema::APPLICATION => return Err(rusqlite::Error::InvalidQuery),
         _ => drop(connection),
     }
-    transplant(copy, fresh).map_err(|e| refused_by_system(&e))?;
+    transplant(copy, fresh).map_err(|e| refused_by_system(ffi::SQLITE_IOERR, &e))?;
     let connection = open()?;
     lay_out(&connection, &roots(&connection)?)?;
     drop(connection);
@@ -133,24 +133,26 @@ fn version_of(copy: &Path) -> u8 {
 }
 
 /// Gives the copy known versions where those in its header are damaged, and leaves the rest of its first page as it is.
-fn mend_versions(copy: &Path) -> std::io::Result<()> {
-    let file = fs::OpenOptions::new().read(true).write(true).open(copy)?;
+fn mend_versions(copy: &Path) -> rusqlite::Result<()> {
+    let refused = |code: i32| move |e: std::io::Error| refused_by_system(code, &e);
+    let file =
+        fs::OpenOptions::new().read(true).write(true).open(copy).map_err(refused(ffi::SQLITE_IOERR))?;
     let mut header = [0; VERSIONS.end];
     match file.read_exact_at(&mut header, 0) {
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-        read => read?,
+        read => read.map_err(refused(ffi::SQLITE_IOERR_READ))?,
     }
     let versions = &mut header[VERSIONS];
     if versions.iter().all(|version| KNOWN_VERSIONS.contains(version)) {
         return Ok(());
     }
     versions.fill(version_of(copy));
-    file.write_all_at(versions, VERSIONS.start as u64)
+    file.write_all_at(versions, VERSIONS.start as u64).map_err(refused(ffi::SQLITE_IOERR_WRITE))
 }
 
 /// What the system refused, as SQLite would have said it.
-fn refused_by_system(error: &std::io::Error) -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+fn refused_by_system(code: i32, error: &std::io::Error) -> rusqlite::Error {
+    let code = ffi::Error::new(code);
     rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
 }
 
