@@ -3,7 +3,7 @@
 //! Time is the monotonic clock of the system (`clock_gettime`, on Linux without a system call where the kernel trusts
 //! its time source). The core clock is measured, never read from a label: a chain of dependent one-cycle integer
 //! additions takes exactly one cycle per addition, on every core plimsoll knows, also where a virtual machine hides
-//! the hardware counters. The chain is woven into vector work like the load's ([`crate::arch::chain`]), so that the core
+//! the hardware counters. The chain is woven into vector work like the load's (`arch::chain`), so that the core
 //! is probed in the power state in which it works.
 
 mod calibration;

@@ -1,7 +1,7 @@
 //! A machine saved as files, to be attached to a report and to become a test: what discovery reads, as it lies below `/`,
 //! and CPUID as `cpuid.txt`.
 //!
-//! What is saved is a list ([`SAVED`]) and nothing else, so that nothing slips in that names a machine or its user: no host
+//! What is saved is a list (`SAVED`) and nothing else, so that nothing slips in that names a machine or its user: no host
 //! name, address, serial number, path, mount or control group. Of `/proc/cpuinfo` the line with a serial number goes, of the
 //! firmware's tables all but memory devices, and of their names all but the slots'.
 

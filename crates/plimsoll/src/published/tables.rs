@@ -2,7 +2,7 @@
 //!
 //! The data keep the order in which a report prints its numbers, left to right and top to bottom. What changes with
 //! every number is therefore a column, what changes next a row, and what is outside both is a table of its own. The
-//! lists in [`specs`] say that for each report, with the report's own words for operations and block sizes. Captions
+//! lists in `specs` say that for each report, with the report's own words for operations and block sizes. Captions
 //! and numbers of tables are not in the data: titles say what a table holds, and tables are numbered in their order.
 
 mod specs;

@@ -127,7 +127,7 @@ impl Answers {
         FEATURES.iter().filter(has).map(|feature| feature.4)
     }
 
-    /// Whether the chip has cores of several kinds (leaf 7, EDX[15]); false where it does not say.
+    /// Whether the chip has cores of several kinds (leaf 7, EDX bit 15); false where it does not say.
     pub fn is_hybrid(&self) -> bool {
         self.bit(0x7, 0, EDX, 15)
     }
