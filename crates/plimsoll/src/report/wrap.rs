@@ -69,7 +69,7 @@ fn pieces(word: &str, room: usize) -> Vec<String> {
     if let [.., before, last] = pieces.as_mut_slice()
         && last.chars().all(|c| c.is_ascii_punctuation())
         && before.chars().count() > 1
-        && last.width() < room
+        && before.chars().next_back().is_some_and(|c| last.width() + c.width().unwrap_or(0) <= room)
         && let Some(c) = before.pop()
     {
         last.insert(0, c);
@@ -119,6 +119,8 @@ mod tests {
         assert_eq!(flowed("figure ± 0.24 % of", 14), ["figure", "± 0.24 % of"]);
         assert_eq!(flowed("give --limits FILE", 15), ["give", "--limits FILE"]);
         assert_eq!(flowed("a - b", 3), ["a -", "b"]);
+        assert_eq!(flowed("abc,", 3), ["ab", "c,"]);
+        assert_eq!(flowed("-漢%- ", 3), ["-漢", "%-"], "a wide character has no room there");
     }
 
     #[test]
