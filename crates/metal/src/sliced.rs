@@ -91,6 +91,8 @@ pub struct Causes {
     pub second: f64,
     /// They took longer, or less long, than usual for none of these reasons: something that is no thread of this system ran.
     pub gaps: f64,
+    /// By how much the longer ones of those were longer: not all of a slice that is excluded was taken. No part of the sum.
+    pub taken: f64,
     /// The second cost ÷ the most common one, where there is one.
     pub second_cost: Option<f64>,
     /// The share of the work, not of the time, that was done at it.
@@ -134,6 +136,7 @@ impl Outcome {
             clock: mean(|c| c.clock),
             second: mean(|c| c.second),
             gaps: mean(|c| c.gaps),
+            taken: mean(|c| c.taken),
             second_cost: most.and_then(|cpu| cpu.causes.second_cost),
             second_work: most.map_or(0.0, |cpu| cpu.causes.second_work),
         }
@@ -377,7 +380,7 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
 
 /// The causes of what is set aside, each with its part of it.
 fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
-    let Excluded { switched, clock, second, other, second_cost, second_work } = *excluded;
+    let Excluded { switched, clock, second, other, taken, second_cost, second_work } = *excluded;
     let all = switched + clock + second + other;
     let part = |seconds: f64| if all > 0.0 { seconds / all * set_aside } else { 0.0 };
     Causes {
@@ -385,6 +388,7 @@ fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
         clock: part(clock),
         second: part(second),
         gaps: part(other),
+        taken: part(taken),
         second_cost,
         second_work,
     }

@@ -98,10 +98,10 @@ pub mod excluded {
     pub const SECOND: &str = "excluded_second_cost";
     /// Slices that took longer although no thread left its CPU and the clock held.
     pub const GAPS: &str = "excluded_gaps";
+    /// By how much the dearer of those took longer than their work does.
+    pub const TAKEN: &str = "excluded_gaps_taken";
     /// The share of the work that was done at a second common cost.
     pub const SECOND_WORK: &str = "second_cost_work";
-    /// Share of the clock's probes that did not have the vector units of their core alone.
-    pub const UNITS_SHARED: &str = "vector_units_shared";
     /// That cost, over the most common one.
     pub const SECOND_COST: &str = "second_cost";
 }
@@ -113,6 +113,7 @@ pub fn excluded_by(causes: &plimsoll_metal::sliced::Causes) -> impl Iterator<Ite
         (excluded::CLOCK, Some(causes.clock)),
         (excluded::SECOND, Some(causes.second)),
         (excluded::GAPS, Some(causes.gaps)),
+        (excluded::TAKEN, Some(causes.taken)),
         (excluded::SECOND_WORK, Some(causes.second_work)),
         (excluded::SECOND_COST, causes.second_cost),
     ];

@@ -147,7 +147,7 @@ impl Loss {
             ),
             Loss::Gaps => (
                 "stolen",
-                "this share of the time lay in slices that took longer although no thread left its CPU and the clock held, and is excluded: hypervisor, interrupts or firmware used the CPU; choose a quieter or dedicated host",
+                "slices took longer by this share of the time although no thread left its CPU and the clock held, and are excluded: hypervisor, interrupts or firmware used the CPU; choose a quieter or dedicated host",
             ),
             Loss::Throttled => (
                 "throttled",

@@ -59,6 +59,8 @@ pub(super) struct Excluded {
     pub(super) second: f64,
     /// What is dearer, or cheaper, and none of these.
     pub(super) other: f64,
+    /// By how much the dearer of those were longer than their work takes: what something else took.
+    pub(super) taken: f64,
     /// The second cost ÷ the most common one, where there is one with [`SECOND`] of the work.
     pub(super) second_cost: Option<f64>,
     /// Its share of the work.
@@ -163,10 +165,28 @@ impl Ledger {
             clock,
             second: apart,
             other: (all - switched - clock - apart).max(0.0),
+            taken: self.taken(kept, second),
             second_cost: (second.slices > 0)
                 .then(|| second.cycles / second.turns / (kept.cycles / kept.turns)),
             second_work: if self.all.turns > 0.0 { second.turns / self.all.turns } else { 0.0 },
         }
+    }
+
+    /// Seconds by which slices were longer than at the level, where no thread left its CPU and no second cost explains it. A
+    /// slice with a short interrupt is excluded whole, and hardly any of it was taken.
+    fn taken(&self, kept: Sum, second: Sum) -> f64 {
+        let Some(level) = (kept.turns > 0.0).then(|| kept.cycles / kept.turns) else { return 0.0 };
+        let staying = |sum: &Sum| sum.seconds - sum.switched;
+        let beyond = |sum: &Sum| {
+            let share = if sum.cycles > 0.0 { 1.0 - level * sum.turns / sum.cycles } else { 0.0 };
+            staying(sum) * share.max(0.0)
+        };
+        let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
+        let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
+        let dearer: f64 = bins().filter(|bin| !near(bin)).map(beyond).sum();
+        // Those that are too dear for any bin.
+        let outside = staying(&self.all) - staying(&self.unsure) - bins().map(staying).sum::<f64>();
+        (dearer + outside.max(0.0) - beyond(&second)).max(0.0)
     }
 
     /// The slices of the second most common cost, beside the kept ones; none if they did too little of the work. What
@@ -281,11 +301,23 @@ mod tests {
         let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
         assert!(is(excluded.switched, 39.0) && is(excluded.clock, 5.0), "{excluded:?}");
         assert!(is(excluded.second, 28.0) && is(excluded.other, 20.3), "{excluded:?}");
+        // Seven slices that took 20.3 for the work of seven.
+        assert!(is(excluded.taken, 13.3), "{excluded:?}");
         assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
         assert!((excluded.second_work - 20.0 / 88.0).abs() < 1e-9, "{excluded:?}");
         // Slices that only chance made alike are no second state.
         let few = ledger(&[vec![slice(1.0); 95], vec![slice(1.4); 5]].concat()).excluded();
         assert!(few.second_cost.is_none() && is(few.other, 7.0), "{few:?}");
+    }
+
+    #[test]
+    fn a_short_interrupt_excludes_a_slice_and_takes_little_of_it() {
+        let excluded =
+            ledger(&[vec![slice(1.0); 90], vec![slice(1.07); 9], vec![slice(100.0)]].concat()).excluded();
+        let one = TURNS as f64 * COST / HZ;
+        // What is too dear for any bin was taken whole.
+        assert!((excluded.taken / one - (9.0 * 0.07 + 100.0)).abs() < 0.01, "{excluded:?}");
+        assert!((excluded.other / one - (9.0 * 1.07 + 100.0)).abs() < 0.01, "{excluded:?}");
     }
 
     #[test]

@@ -185,13 +185,9 @@ pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
         found.cpu
     );
     let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
-    Some(Limit {
-        source: Source::Inferred,
-        reason: Some("measured capability of these cores".to_owned()),
-        ..limit
-    })
-    // What passes it was not slowed down, as the look before the run then was.
-    .map(|limit| limit.resting_on(format!("{from}, slowed down by other work,")))
+    let reason = Some("measured capability of these cores".to_owned());
+    // Other work can have slowed down the look before the run: what passes it refutes it.
+    Some(Limit { source: Source::Inferred, reason, ..limit }.resting_on(from))
 }
 
 /// How many cores' worth of time the threads have.

@@ -10,7 +10,7 @@
 
 use crate::limit::median;
 use crate::measurement::over_time;
-use crate::sample::{Sample, WAITED, excluded};
+use crate::sample::{Sample, UNITS_SHARED, WAITED, excluded};
 use crate::warning::{Loss, Warning};
 
 /// Shares of the time from which on a cause is told.
@@ -35,25 +35,14 @@ pub(super) fn of(samples: &[Sample], subsystem: &str, crowded: bool) -> Vec<Warn
         (Loss::Throttled, throttled, NOTABLE),
         (Loss::Stolen, steal, NOTABLE),
         // The same time, seen from within. A tick of the kernel excludes a whole slice and takes little of it.
-        (Loss::Gaps, if steal > NOTABLE || few_lost(samples) { 0.0 } else { named(excluded::GAPS) }, NOTABLE),
+        (Loss::Gaps, if steal > NOTABLE { 0.0 } else { named(excluded::TAKEN) }, NOTABLE),
         (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), NOTABLE),
         (Loss::ClockChanged, named(excluded::CLOCK), NOTABLE),
-        (second(subsystem), named(excluded::SECOND_WORK).max(named(excluded::UNITS_SHARED)), SECOND),
+        (second(subsystem), named(excluded::SECOND_WORK).max(named(UNITS_SHARED)), SECOND),
     ];
     let told = if crowded { &shares[..2] } else { &shares[..] };
     let notable = told.iter().filter(|(_, share, least)| share > least);
     notable.map(|(how, share, _)| Warning::Lost { share: *share, how: *how }).collect()
-}
-
-/// Whether what was delivered, excluded slices and all, is hardly less than the undisturbed figure; not where a sample does not
-/// say what it delivered.
-fn few_lost(samples: &[Sample]) -> bool {
-    let lost = |sample: &Sample| {
-        let (rate, delivered) = (sample.values.get("rate")?, sample.conditions.more.get("delivered")?);
-        Some(1.0 - delivered / rate)
-    };
-    let lost: Option<Vec<f64>> = samples.iter().map(lost).collect();
-    lost.and_then(median).is_some_and(|share| share <= NOTABLE)
 }
 
 /// What is excluded without a cause of its own: there, a thread was off its CPU. What is stolen looks the same.
@@ -93,7 +82,7 @@ mod tests {
             (more(&[(excluded::SWITCHED, 0.2)]), "preempted"),
             (more(&[(WAITED, 0.2)]), "preempted"),
             (Conditions { set_aside: Some(0.2), ..Conditions::default() }, "preempted"),
-            (more(&[(excluded::GAPS, 0.2)]), "stolen"),
+            (more(&[(excluded::GAPS, 0.3), (excluded::TAKEN, 0.2)]), "stolen"),
             (Conditions { steal: Some(0.2), ..Conditions::default() }, "stolen"),
             (more(&[(excluded::CLOCK, 0.2)]), "clock-changed"),
             (more(&[(excluded::SECOND, 0.3), (excluded::SECOND_WORK, 0.2)]), "sibling-busy"),
@@ -112,12 +101,8 @@ mod tests {
 
     #[test]
     fn slices_that_lost_little_of_their_time_accuse_nobody() {
-        let told = |delivered: f64| {
-            let conditions = more(&[(excluded::GAPS, 0.09), ("delivered", delivered)]);
-            let values = [("rate".to_owned(), 100.0)].into();
-            of(&[Sample { elapsed: 1.0, values, conditions, ..Sample::default() }], "cpu", false).len()
-        };
-        assert_eq!((told(98.0), told(90.0)), (0, 1));
+        let told = |taken| codes(more(&[(excluded::GAPS, 0.09), (excluded::TAKEN, taken)]), "cpu", false);
+        assert_eq!((told(0.01).len(), told(0.06).len()), (0, 1));
     }
 
     #[test]
