@@ -274,7 +274,7 @@ fn what_little_time_was_left_says_nothing() {
         let script = Script { set_aside: Some(share), ..Script::steady() };
         run_with(script, Some(6), None, 1).measurements.remove(0)
     };
-    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "not-converged");
+    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "mostly-excluded");
     let half = with(0.5);
     assert_eq!((half.status, doubted(&half)), (Status::Ok, false));
     let most = with(0.6);
