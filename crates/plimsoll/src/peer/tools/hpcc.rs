@@ -240,7 +240,7 @@ mod tests {
         let offer = crate::sample::Offer::default();
         let invoked = |id: &str| {
             let case: Case = id.parse().unwrap();
-            let far = super::super::super::Far::Here(1);
+            let far = crate::peer::Far::Here(1);
             let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
             Hpcc.invocation(&ask).unwrap()
         };

@@ -411,6 +411,26 @@ mod tests {
     }
 
     #[test]
+    fn several_processes_answer_for_both_directions_in_one_call() {
+        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = crate::sample::Offer::default();
+        let arguments = |what: &str, threads: u8| {
+            let (op, pattern) = what.split_once(' ').unwrap();
+            let id = format!(
+                "disk.io/op={op}/pattern={pattern}/block=1M/threads={threads}/engine=psync/cache=direct"
+            );
+            let case: Case = id.parse().unwrap();
+            let far = crate::peer::Far::Here(1);
+            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            Iozone.invocation(&ask).unwrap().arguments
+        };
+        assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));
+        assert_eq!(arguments("read random", 2), arguments("write random", 2));
+        assert!(arguments("read random", 2).contains(&"-+n".to_owned()));
+        assert_ne!(arguments("read sequential", 1), arguments("write sequential", 1));
+    }
+
+    #[test]
     fn columns_without_tables_are_no_figure() {
         let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync".parse().unwrap();
         let why = Iozone.parse(&case, &golden::body(WITHOUT)).unwrap_err();
