@@ -161,6 +161,13 @@ const REST: &str = "
 Such numbers are printed in their tables, with the reason. They are single runs of a reference program with its own defaults (lines of
 iperf and IOzone whose message or record size is not printed), times and residuals that follow from a rate that is
 measured, and STREAM on a machine that the report is not about.
+
+## What the reports leave to later work
+
+- More operations for each instruction, until the rate is flat: `plimsoll run chains` measures multiply-adds, additions and
+  multiplications by number of independent chains, scalar and in vectors of each width, with the limit that latency and units give
+  and the number of chains from which on nothing is gained (docs/method.md, cpu.peak, independent chains).
+- Accelerators (GPU, NPU) are not measured.
 ";
 
 #[test]
