@@ -46,7 +46,7 @@ test-arm: cargo
 		echo "the kernels of $(ARM): needs rustup's target of that name, qemu-user and gcc-aarch64-linux-gnu" | tee -a "$${PLIMSOLL_SKIPPED:-/dev/null}"; exit 0; fi; \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max,sve-default-vector-length=32 -L /usr/aarch64-linux-gnu" \
-	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_have bandwidth_kernels
+	"$(CARGO)" test --locked --package plimsoll-metal --target $(ARM) --lib --test disassembly -- kernel:: gemm:: lu:: isa:: stream:: block:: clock:: declared_counts chains_ bandwidth_kernels
 
 lint: cargo ## formatting, clippy and docs without a warning, lock files that fit
 	"$(CARGO)" fmt --all --check

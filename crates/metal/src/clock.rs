@@ -84,7 +84,12 @@ impl ProbeWork {
     #[must_use]
     pub fn of(kernel: &Kernel) -> Self {
         let light = kernel.op == Op::Add && !kernel.element.is_float();
-        Self { vectors: Some((kernel.isa, if light { Weight::Light } else { Weight::Heavy })) }
+        // Scalars and 128 bits take no more power than those of the baseline.
+        let isa = match kernel.isa {
+            Isa::Avx2 if kernel.vector_bits() <= 128 => Isa::Sse2,
+            isa => isa,
+        };
+        Self { vectors: Some((isa, if light { Weight::Light } else { Weight::Heavy })) }
     }
 
     /// The chains in such work, if there are any and this processor can run them. Matrix instructions are probed in

@@ -71,6 +71,15 @@ pub enum Recurrence {
     FusedCircle,
     /// x ← √(b − x²), the square rounded before the difference.
     RoundedCircle,
+    /// x ← x + the products of a and b, both cut into narrow integers: a unsigned where they are bytes. This and the rest
+    /// are for chains, which must not wait for one another.
+    Dot,
+    /// As `Dot`, all of them signed.
+    SignedDot,
+    /// x ← a − x.
+    From,
+    /// As `From` for every second accumulator, beginning with the first, and as `Product` for the others.
+    FromOrProduct,
 }
 
 /// Instructions of one kind in one turn of a kernel's loop. A test compares them with the disassembly.
@@ -83,6 +92,9 @@ pub struct Part {
     /// Operations on each lane that count: 2 for a fused multiply-add, 0 for what only keeps the numbers alive.
     pub operations: u32,
 }
+
+/// Bits of the shortest vectors that there are.
+const LEAST_VECTOR_BITS: u32 = 128;
 
 /// One kernel.
 #[derive(Debug)]
@@ -102,9 +114,13 @@ pub struct Kernel {
     pub lanes: u32,
     /// Independent vectors in flight.
     pub accumulators: u32,
+    /// Steps that every accumulator makes in one turn.
+    pub steps: u32,
+    /// Whether each accumulator is a chain that waits for nothing but itself, and their number is what was asked for.
+    pub chains: bool,
     /// The recurrence it advances.
     pub recurrence: Recurrence,
-    /// The arithmetic in one turn. Every accumulator makes one step.
+    /// The arithmetic in one turn.
     pub parts: &'static [Part],
     /// Advances every accumulator. Needs `isa`, `needs`, `turns` > 0 and vectors made for this row.
     pub(crate) function: unsafe fn(turns: u64, vectors: &mut Vectors),
@@ -118,10 +134,22 @@ impl Kernel {
         u64::from(self.lanes) * u64::from(per_lane)
     }
 
+    /// Operations in one step of one accumulator, over all lanes.
+    #[must_use]
+    pub fn operations_per_step(&self) -> f64 {
+        self.operations_per_turn() as f64 / f64::from(self.accumulators * self.steps)
+    }
+
     /// Bits of one vector.
     #[must_use]
     pub fn vector_bits(&self) -> u32 {
         self.lanes * 8 * self.result().bytes() as u32
+    }
+
+    /// Whether its instructions take one number each, where others of the set take a vector.
+    #[must_use]
+    pub fn is_scalar(&self) -> bool {
+        self.vector_bits() < LEAST_VECTOR_BITS
     }
 
     /// The type of its results.
@@ -165,6 +193,22 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
 #[must_use]
 pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static Kernel> {
     kernels().find(|kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
+}
+
+/// The kernels of so many independent chains of dependent instructions: one for each number of chains, up to what the
+/// registers hold, in vectors of each width and in scalars. They have recurrences in which no accumulator waits for
+/// another.
+pub fn chained() -> impl Iterator<Item = &'static Kernel> {
+    native::chained().into_iter().flatten()
+}
+
+/// The kernel of so many chains of an operation, type and instruction set, in vectors of so many bits, or of one number's.
+#[must_use]
+pub fn find_chained(op: Op, element: Element, isa: Isa, bits: u32, chains: u32) -> Option<&'static Kernel> {
+    chained().find(|kernel| {
+        (kernel.op, kernel.element, kernel.isa) == (op, element, isa)
+            && (kernel.vector_bits(), kernel.accumulators) == (bits, chains)
+    })
 }
 
 /// A kernel that this processor can run, with its operands.

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking, also in its helpers")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use plimsoll_metal::block::{self, BlockOp, Order, Region, Shape};
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::clock::{ChainRow, chains};
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Kernel, Op, kernels};
+use plimsoll_metal::kernel::{Kernel, Op, chained, kernels};
 use plimsoll_metal::stream::{self, Store, StreamKernel};
 
 /// One line of `objdump -d`.
@@ -58,9 +58,21 @@ fn disassembly_for(test: &str) -> Option<String> {
 
 /// The instructions of the function whose last path component is `name`.
 fn function(disassembly: &str, name: &str) -> Vec<Instruction> {
+    functions(disassembly, name).into_iter().next().unwrap_or_default()
+}
+
+/// The instructions of all functions whose last path component is `name`: a generic one has several.
+fn functions(disassembly: &str, name: &str) -> Vec<Vec<Instruction>> {
     let heading = format!("::{name}>:");
-    let lines = disassembly.lines().skip_while(|line| !line.ends_with(&heading)).skip(1);
-    lines.take_while(|line| !line.is_empty()).filter_map(instruction).collect()
+    // Another way to mangle names keeps the parameter.
+    let generic = format!("::{name}::<");
+    let is_heading = |line: &str| line.ends_with(&heading) || line.ends_with(">:") && line.contains(&generic);
+    let mut found = Vec::new();
+    let mut lines = disassembly.lines();
+    while lines.by_ref().any(is_heading) {
+        found.push(lines.by_ref().take_while(|line| !line.is_empty()).filter_map(instruction).collect());
+    }
+    found
 }
 
 /// Reads `   1a2b:\tmulpd  %xmm0,%xmm2`.
@@ -110,6 +122,8 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     // Of the accumulator, and of what is multiplied.
     let (wide, narrow) = (arrangement(kernel.result().bytes()), arrangement(kernel.element.bytes()));
     let (registers, suffixes) = match kernel.isa {
+        Isa::Avx2 if kernel.vector_bits() <= 128 => ("%xmm", ["", ""]),
+        Isa::Neon if kernel.is_scalar() => (if kernel.vector_bits() == 64 { "d" } else { "s" }, ["", ""]),
         Isa::Sse2 => ("%xmm", ["", ""]),
         Isa::Avx2 => ("%ymm", ["", ""]),
         Isa::Avx512 => ("%zmm", ["", ""]),
@@ -148,6 +162,27 @@ fn promised(kernel: &Kernel) -> BTreeMap<String, u32> {
     counts
 }
 
+/// Where an instruction of the loop puts its result; nothing for the loop's control.
+fn destination<'a>(kernel: &Kernel, instruction: &'a Instruction) -> Option<&'a str> {
+    let operand = match kernel.isa {
+        Isa::Neon | Isa::Sve | Isa::Mmla => instruction.operands.split(',').next(),
+        _ => instruction.operands.rsplit(',').next(),
+    };
+    operand.filter(|operand| {
+        operand.contains("mm") && operand.starts_with('%') || operand.starts_with(['v', 'z', 'd', 's'])
+    })
+}
+
+/// The loop of a function, its control included.
+fn body<'a>(name: &str, code: &'a [Instruction]) -> Vec<&'a Instruction> {
+    let (start, end) = code
+        .iter()
+        .find_map(|last| loop_start(last).map(|start| (start, last.address)))
+        .unwrap_or_else(|| panic!("{name} has no loop"));
+    assert_eq!(start % 64, 0, "{name}: its loop does not start a cache line");
+    code.iter().filter(|i| (start..=end).contains(&i.address)).collect()
+}
+
 #[test]
 fn declared_counts_are_those_of_the_machine_code() {
     let Some(disassembly) = disassembly_for("declared_counts_are_those_of_the_machine_code") else { return };
@@ -155,27 +190,42 @@ fn declared_counts_are_those_of_the_machine_code() {
     for kernel in assembly {
         let code = function(&disassembly, kernel.name);
         assert!(!code.is_empty(), "{} is not in the disassembly", kernel.name);
-        let (start, end) = code
-            .iter()
-            .find_map(|last| loop_start(last).map(|start| (start, last.address)))
-            .unwrap_or_else(|| panic!("{} has no loop", kernel.name));
-        assert_eq!(start % 64, 0, "{}: its loop does not start a cache line", kernel.name);
-        let body: Vec<&Instruction> = code.iter().filter(|i| (start..=end).contains(&i.address)).collect();
+        let body = body(kernel.name, &code);
         assert_eq!(count(kernel, &body), promised(kernel), "{}", kernel.name);
-        let destinations: std::collections::HashSet<&str> = body
-            .iter()
-            .filter_map(|i| {
-                if matches!(kernel.isa, Isa::Neon | Isa::Sve | Isa::Mmla) {
-                    i.operands.split(',').next()
-                } else {
-                    i.operands.rsplit(',').next()
-                }
-            })
-            .filter(|operand| {
-                operand.contains("mm") && operand.starts_with('%') || operand.starts_with(['v', 'z'])
-            })
-            .collect();
+        let destinations: BTreeSet<&str> = body.iter().filter_map(|i| destination(kernel, i)).collect();
         assert_eq!(destinations.len(), kernel.accumulators as usize, "{}: accumulators", kernel.name);
+    }
+}
+
+#[test]
+fn chains_are_as_many_as_declared_and_none_reads_another() {
+    let Some(disassembly) = disassembly_for("chains_are_as_many_as_declared_and_none_reads_another") else {
+        return;
+    };
+    let mut rows: BTreeMap<&str, Vec<&Kernel>> = BTreeMap::new();
+    for kernel in chained() {
+        rows.entry(kernel.name.split("_chains").next().unwrap()).or_default().push(kernel);
+    }
+    for (name, mut kernels) in rows {
+        let mut found = functions(&disassembly, name);
+        if kernels[0].isa == Isa::Amx {
+            // The plain kernel is that of the most chains.
+            found.dedup_by_key(|code| body(name, code).len());
+        }
+        assert_eq!(found.len(), kernels.len(), "{name}: functions");
+        for code in found {
+            let body = body(name, &code);
+            let chains: BTreeSet<&str> = body.iter().filter_map(|i| destination(kernels[0], i)).collect();
+            let which = kernels.iter().position(|kernel| kernel.accumulators as usize == chains.len());
+            let kernel = kernels.remove(which.unwrap_or_else(|| panic!("{name}: {chains:?}")));
+            assert_eq!(count(kernel, &body), promised(kernel), "{}", kernel.name);
+            for instruction in body {
+                let Some(own) = destination(kernel, instruction) else { continue };
+                let others = instruction.operands.split(',').map(str::trim);
+                let mut others = others.filter(|operand| *operand != own && chains.contains(operand));
+                assert_eq!(others.next(), None, "{}: {}", kernel.name, instruction.operands);
+            }
+        }
     }
 }
 
@@ -196,12 +246,7 @@ fn chains_have_the_links_and_the_vector_work_that_their_rows_declare() {
     };
     for row in chains() {
         let code = function(&disassembly, row.name);
-        let (start, end) = code
-            .iter()
-            .find_map(|last| loop_start(last).map(|start| (start, last.address)))
-            .unwrap_or_else(|| panic!("{} has no loop", row.name));
-        assert_eq!(start % 64, 0, "{}: its loop does not start a cache line", row.name);
-        let body: Vec<&Instruction> = code.iter().filter(|i| (start..=end).contains(&i.address)).collect();
+        let body = body(row.name, &code);
         let links: Vec<&&Instruction> = body.iter().filter(|i| is_link(&row, i)).collect();
         assert_eq!(links.len() as u64, row.links, "{}: links", row.name);
         // Each link is the same instruction, whose result is its own source: so they wait for one another.
@@ -292,12 +337,7 @@ fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
             assert!(found, "{}: no {instruction}", kernel.name);
             continue;
         }
-        let (start, end) = code
-            .iter()
-            .find_map(|last| loop_start(last).map(|start| (start, last.address)))
-            .unwrap_or_else(|| panic!("{} has no loop", kernel.name));
-        assert_eq!(start % 64, 0, "{}: its loop does not start a cache line", kernel.name);
-        let body: Vec<&Instruction> = code.iter().filter(|i| (start..=end).contains(&i.address)).collect();
+        let body = body(kernel.name, &code);
         assert_eq!(moved(&body), declared(kernel), "{}", kernel.name);
         let fenced = code.iter().any(|i| i.mnemonic == "sfence");
         let needed = kernel.store == Store::NonTemporal && kernel.isa != Isa::Neon;

@@ -63,6 +63,12 @@ pub const KEYS: &[Key] = &[
         Kind::Word,
         "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
     ),
+    key("width", Kind::Word, "bits of a vector, with --chains: full, all, scalar, 128, 256, 512"),
+    key(
+        "chains",
+        Kind::Count,
+        "independent chains of dependent instructions in each thread; 1,2,4,8 shows where the rate flattens",
+    ),
     key(
         "pattern",
         Kind::Word,

@@ -40,7 +40,7 @@ pub fn of_id(id: &str) -> String {
 pub fn label(case: &Case) -> String {
     let mut words = Words { case, used: Vec::new(), said: Vec::new() };
     match case.benchmark() {
-        "cpu.peak" => words.these(&["op", "type", "isa"]).times(),
+        "cpu.peak" => words.these(&["op", "type", "isa"]).width().named(&["chains"]).times(),
         "cpu.gemm" => words.word("gemm").these(&["type"]).named(&["n"]).these(&["isa"]).times(),
         "cpu.linpack" => words.word("linpack").named(&["n"]).these(&["isa"]).times(),
         "cpu.hpl" => words.word("HPL").named(&["n", "p", "q"]).times(),
@@ -118,6 +118,18 @@ impl Words<'_> {
             if let Some(value) = self.take(name) {
                 self.said.push(format!("{name} {value}"));
             }
+        }
+        self
+    }
+
+    /// The bits of a vector, or that there is none.
+    fn width(&mut self) -> &mut Self {
+        if let Some(width) = self.take("width") {
+            self.said.push(if width.starts_with(|c: char| c.is_ascii_digit()) {
+                format!("{width} bits")
+            } else {
+                width
+            });
         }
         self
     }
@@ -202,6 +214,14 @@ mod tests {
     fn cases_read_like_words() {
         assert_eq!(of("cpu.peak/op=fma/work=1000000000000/scaling=strong"), "fma work 1e12 scaling strong");
         assert_eq!(of("cpu.peak/op=fma/type=f64/isa=avx512/threads=2"), "fma f64 avx512 ×2");
+        assert_eq!(
+            of("cpu.peak/op=fma/type=f64/isa=avx2/width=128/chains=8/threads=1"),
+            "fma f64 avx2 128 bits chains 8"
+        );
+        assert_eq!(
+            of("cpu.peak/op=add/type=f32/isa=sse2/width=scalar/chains=1"),
+            "add f32 sse2 scalar chains 1"
+        );
         assert_eq!(
             of("memory.bandwidth/op=triad/size=512M/variant=nt/pages=thp/threads=1"),
             "triad 512 MiB nt"

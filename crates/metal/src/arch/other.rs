@@ -13,6 +13,11 @@ pub(crate) fn kernels() -> [&'static [Kernel]; 0] {
     []
 }
 
+/// Kernels of so many chains: none is written for this architecture.
+pub(crate) fn chained() -> [&'static [Kernel]; 0] {
+    []
+}
+
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
 

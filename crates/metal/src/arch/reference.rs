@@ -33,6 +33,8 @@ const fn portable_row(
         needs: None,
         lanes: 1,
         accumulators: parts[0].count,
+        steps: 1,
+        chains: false,
         recurrence: Recurrence::RoundedScale,
         parts,
         function,
@@ -41,18 +43,19 @@ const fn portable_row(
 
 /// Advances `vectors` as `turns` turns of `kernel` must.
 pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
+    let steps = turns * u64::from(kernel.steps);
     if let (Recurrence::Tile, Some(tile)) = (kernel.recurrence, Tile::of(kernel.isa)) {
-        return advance_tiles(kernel, tile, turns, vectors);
+        return advance_tiles(kernel, tile, steps, vectors);
     }
     for lane in 0..vectors.lanes() {
         let constants = [vectors.operand(0, lane), vectors.operand(1, lane)];
         let mut numbers: Vec<u64> =
             (0..vectors.accumulators()).map(|which| vectors.accumulator(which, lane)).collect();
         match kernel.result() {
-            Element::F64 => advance_f64(kernel.recurrence, turns, constants, &mut numbers),
-            Element::F32 => advance_f32(kernel.recurrence, turns, constants, &mut numbers),
-            Element::F16 => advance_f16(kernel.recurrence, turns, constants, &mut numbers),
-            _ => advance_integers(kernel, turns, constants, &mut numbers),
+            Element::F64 => advance_f64(kernel.recurrence, steps, constants, &mut numbers),
+            Element::F32 => advance_f32(kernel.recurrence, steps, constants, &mut numbers),
+            Element::F16 => advance_f16(kernel.recurrence, steps, constants, &mut numbers),
+            _ => advance_integers(kernel, steps, constants, &mut numbers),
         }
         for (which, bits) in numbers.into_iter().enumerate() {
             vectors.set_accumulator(which, lane, bits);
@@ -98,30 +101,44 @@ fn pairs(first: u64, second: u64) -> f64 {
     low + high
 }
 
-/// The recurrences of integers: each number takes its step with the one after it.
-fn advance_integers(kernel: &Kernel, turns: u64, [_, b]: [u64; 2], numbers: &mut [u64]) {
+/// The recurrences of integers: each number takes its step with the one after it, or with a constant.
+fn advance_integers(kernel: &Kernel, steps: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
     let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
-    match (kernel.recurrence, kernel.element) {
-        (Recurrence::NextSum, _) => each_with_next(turns, numbers, |x, next| x.wrapping_add(next) & mask),
-        (Recurrence::NextProduct, _) => each_with_next(turns, numbers, |x, next| x.wrapping_mul(next) & mask),
-        (Recurrence::NextDot, Element::I8) => each_with_next(turns, numbers, |x, next| {
-            (0..4).fold(x as u32, |sum, byte| {
-                let product = i32::from((next >> (8 * byte)) as u8) * i32::from((b >> (8 * byte)) as i8);
-                sum.wrapping_add(product as u32)
-            }) as u64
-        }),
-        (Recurrence::NextSignedDot, Element::I8) => each_with_next(turns, numbers, |x, next| {
-            u64::from((x as u32).wrapping_add(signed_bytes(next, b)))
-        }),
-        (Recurrence::NextDot, _) => each_with_next(turns, numbers, |x, next| {
-            (0..2).fold(x as u32, |sum, half| {
-                let product = i32::from((next >> (16 * half)) as i16) * i32::from((b >> (16 * half)) as i16);
-                sum.wrapping_add(product as u32)
-            }) as u64
-        }),
+    let bytes = kernel.element == Element::I8;
+    let sum = |x: u64, other: u64| x.wrapping_add(other) & mask;
+    let product = |x: u64, other: u64| x.wrapping_mul(other) & mask;
+    let dot = |x: u64, other: u64| {
+        u64::from((x as u32).wrapping_add(if bytes { mixed_bytes(other, b) } else { halves(other, b) }))
+    };
+    let signed_dot = |x: u64, other: u64| u64::from((x as u32).wrapping_add(signed_bytes(other, b)));
+    match kernel.recurrence {
+        Recurrence::NextSum => each_with_next(steps, numbers, sum),
+        Recurrence::NextProduct => each_with_next(steps, numbers, product),
+        Recurrence::NextDot => each_with_next(steps, numbers, dot),
+        Recurrence::NextSignedDot => each_with_next(steps, numbers, signed_dot),
+        Recurrence::Sum => each_with(a, steps, numbers, sum),
+        Recurrence::Product => each_with(b, steps, numbers, product),
+        Recurrence::Dot => each_with(a, steps, numbers, dot),
+        Recurrence::SignedDot => each_with(a, steps, numbers, signed_dot),
         // As above: a row like that would fail its check.
         _ => numbers.fill(0),
     }
+}
+
+/// The sum of the products of four bytes each, the first unsigned and the second signed.
+fn mixed_bytes(first: u64, second: u64) -> u32 {
+    (0..4).fold(0, |sum: u32, byte| {
+        let product = i32::from((first >> (8 * byte)) as u8) * i32::from((second >> (8 * byte)) as i8);
+        sum.wrapping_add(product as u32)
+    })
+}
+
+/// The sum of the products of two signed halves each.
+fn halves(first: u64, second: u64) -> u32 {
+    (0..2).fold(0, |sum: u32, half| {
+        let product = i32::from((first >> (16 * half)) as i16) * i32::from((second >> (16 * half)) as i16);
+        sum.wrapping_add(product as u32)
+    })
 }
 
 /// The sum of the products of four signed bytes each.
@@ -132,8 +149,8 @@ fn signed_bytes(first: u64, second: u64) -> u32 {
     })
 }
 
-/// Matrices: what each number is given by a turn is the same in every turn.
-fn advance_tiles(kernel: &Kernel, tile: Tile, turns: u64, vectors: &mut Vectors) {
+/// Matrices: what each number is given by a step is the same in every step.
+fn advance_tiles(kernel: &Kernel, tile: Tile, steps: u64, vectors: &mut Vectors) {
     for lane in 0..vectors.lanes() {
         let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
         let words: Vec<(u64, u64)> = words.collect();
@@ -141,10 +158,10 @@ fn advance_tiles(kernel: &Kernel, tile: Tile, turns: u64, vectors: &mut Vectors)
             let start = vectors.accumulator(which, lane);
             let end = if kernel.element == Element::I8 {
                 let sum = words.iter().fold(0_u32, |sum, (a, b)| sum.wrapping_add(signed_bytes(*a, *b)));
-                (start as u32).wrapping_add(sum.wrapping_mul(turns as u32))
+                (start as u32).wrapping_add(sum.wrapping_mul(steps as u32))
             } else {
                 let sum = words.iter().map(|(a, b)| pairs(*a, *b)).sum::<f64>() as f32;
-                (0..turns).fold(f32::from_bits(start as u32), |x, _| x + sum).to_bits()
+                (0..steps).fold(f32::from_bits(start as u32), |x, _| x + sum).to_bits()
             };
             vectors.set_accumulator(which, lane, u64::from(end));
         }
@@ -154,18 +171,21 @@ fn advance_tiles(kernel: &Kernel, tile: Tile, turns: u64, vectors: &mut Vectors)
 /// The recurrences of binary16: computed in binary64, where sums and products of these numbers are exact and quotients and
 /// roots have more than twice the digits, so that rounding to binary16 is the only one that counts (Figueroa, "When is
 /// double rounding innocuous?", 1995).
-fn advance_f16(recurrence: Recurrence, turns: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
+fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
     let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
     let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());
     let [a, b] = [first, second].map(number);
     let mut values: Vec<f64> = numbers.iter().map(|bits| number(*bits)).collect();
-    for _ in 0..turns {
+    for _ in 0..steps {
         for which in 0..values.len() {
             let (x, next) = (values[which], values[if which + 1 == values.len() { 0 } else { which + 1 }]);
             let second = which % 2 == 1;
             values[which] = rounded(match recurrence {
                 Recurrence::SquareFrom => b - x * x,
                 Recurrence::Flip => x - x * b,
+                Recurrence::FromOrProduct if second => x * b,
+                Recurrence::From | Recurrence::FromOrProduct => a - x,
+                Recurrence::Product => x * b,
                 Recurrence::NextScale => next * if second { b } else { a },
                 Recurrence::NextFromOrSquare if second => next * next,
                 Recurrence::NextFrom | Recurrence::NextFromOrSquare => b - next,
@@ -182,12 +202,18 @@ fn advance_f16(recurrence: Recurrence, turns: u64, [first, second]: [u64; 2], nu
     }
 }
 
-fn each_with_next(turns: u64, numbers: &mut [u64], step: impl Fn(u64, u64) -> u64) {
-    for _ in 0..turns {
+fn each_with_next(steps: u64, numbers: &mut [u64], step: impl Fn(u64, u64) -> u64) {
+    for _ in 0..steps {
         for which in 0..numbers.len() {
             let next = if which + 1 == numbers.len() { 0 } else { which + 1 };
             numbers[which] = step(numbers[which], numbers[next]);
         }
+    }
+}
+
+fn each_with(other: u64, steps: u64, numbers: &mut [u64], step: impl Fn(u64, u64) -> u64) {
+    for number in numbers {
+        *number = (0..steps).fold(*number, |x, _| step(x, other));
     }
 }
 

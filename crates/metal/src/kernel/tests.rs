@@ -56,8 +56,61 @@ proptest! {
     }
 }
 
+/// The kernels of so many chains that this processor can run, and how each compares with the reference after few turns and
+/// many.
+#[test]
+fn chains_equal_the_reference_bit_by_bit_and_a_turn_too_few_or_too_many_is_found() {
+    for kernel in chained() {
+        let Ok(mut loaded) = kernel.load() else { continue };
+        for turns in [1, 2, 23] {
+            loaded.reset();
+            loaded.run(turns);
+            assert_eq!(loaded.verify(&loaded.snapshot(), turns), Ok(()));
+            // What changes its sign in each step is back after two.
+            if kernel.steps % 2 == 1 || kernel.element != Element::F16 {
+                assert!(loaded.verify(&loaded.snapshot(), turns - 1).is_err(), "{}", kernel.name);
+                assert!(loaded.verify(&loaded.snapshot(), turns + 1).is_err(), "{}", kernel.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn chains_are_there_for_each_operation_in_each_width_from_one_on() {
+    let names: HashSet<&str> = kernels().chain(chained()).map(|kernel| kernel.name).collect();
+    assert_eq!(names.len(), kernels().count() + chained().count(), "names are unique");
+    for kernel in kernels().filter(|kernel| kernel.isa != Isa::Portable) {
+        let alike = |other: &&Kernel| {
+            (other.op, other.element, other.isa) == (kernel.op, kernel.element, kernel.isa)
+                && other.vector_bits() == kernel.vector_bits()
+        };
+        let numbers: Vec<u32> = chained().filter(alike).map(|other| other.accumulators).collect();
+        let most = if kernel.isa == Isa::Amx { 6 } else { 14 };
+        assert!(numbers.last() >= Some(&most), "{}: {numbers:?}", kernel.name);
+        let step = if kernel.op == Op::Mix { 2 } else { 1 };
+        assert!(numbers.iter().eq((1..=numbers.len() as u32).map(|n| n * step).collect::<Vec<_>>().iter()));
+        let same = chained().filter(alike);
+        let each = |k: &Kernel| k.parts.iter().map(|part| part.operations).max();
+        for other in same {
+            assert_eq!(each(other), each(kernel), "{}", other.name);
+            let counted = other.parts.iter().filter(|part| part.operations > 0);
+            let counted: u32 = counted.map(|part| part.count).sum();
+            let twice = kernel.op == Op::Fma && kernel.isa == Isa::Sse2;
+            let steps = other.accumulators * other.steps;
+            assert_eq!(counted, if twice { 2 * steps } else { steps }, "{}", other.name);
+            assert!(steps >= if kernel.isa == Isa::Amx { 6 } else { 12 }, "{}", other.name);
+        }
+    }
+    let scalar = |element| chained().any(|kernel| kernel.is_scalar() && kernel.element == element);
+    let built = kernels().any(|kernel| kernel.isa != Isa::Portable);
+    assert_eq!([scalar(Element::F64), scalar(Element::F32)], [built; 2]);
+    assert!(!scalar(Element::I64));
+}
+
 /// More turns than a slice of a quarter of a millisecond holds on any processor so far.
 const MORE_THAN_A_SLICE: u64 = 250_000;
+/// Steps of a single chain of floating point, two cycles each at the least.
+const MORE_STEPS_THAN_A_SLICE: u64 = 750_000;
 /// Turns of matrices: an instruction takes many cycles.
 const MORE_THAN_A_SLICE_OF_TILES: u64 = 40_000;
 /// Turns by the reference, which is slow, of what this processor cannot run.
@@ -87,9 +140,11 @@ impl Moving {
 
     /// Of a slice, or enough to see.
     fn many(&self) -> u64 {
+        let steps = u64::from(self.kernel.steps);
         match &self.loaded {
-            None => BY_REFERENCE,
-            Some(_) if self.kernel.recurrence == Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES,
+            None => BY_REFERENCE / steps,
+            Some(_) if self.kernel.recurrence == Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES / steps,
+            Some(_) if self.kernel.chains => MORE_STEPS_THAN_A_SLICE / steps,
             Some(_) => MORE_THAN_A_SLICE,
         }
     }
@@ -104,7 +159,8 @@ impl Moving {
 
 #[test]
 fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
-    for kernel in kernels() {
+    // One chain makes the most steps in a slice.
+    for kernel in kernels().chain(chained().filter(|kernel| [1, 2].contains(&kernel.accumulators))) {
         let mut moving = Moving::new(kernel);
         let (name, element) = (kernel.name, kernel.result());
         let start = moving.numbers();
@@ -117,7 +173,9 @@ fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
         if element == Element::F16 {
             assert!(there.iter().all(|x| x.value().abs() < 4.0), "{name}: {there:?}");
         } else if element.is_float() {
-            assert!(there.iter().all(|x| (1.0..4.0).contains(&x.value())), "{name}: {there:?}");
+            // A chain makes more steps in a slice the fewer there are.
+            let bounds = if kernel.chains { 0.5..16.0 } else { 1.0..4.0 };
+            assert!(there.iter().all(|x| bounds.contains(&x.value())), "{name}: {there:?}");
         }
         let distinct: HashSet<u64> = there.iter().map(|x| x.bits()).collect();
         assert!(distinct.len() >= enough * 9 / 10, "{name}: {} after many turns", distinct.len());

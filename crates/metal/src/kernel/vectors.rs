@@ -163,6 +163,13 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
     let rate = (-19.0_f64).exp2() * (1.0 + part / 3.0);
     let addend = (-18.0_f64).exp2() * (0.7 + part / 3.0);
     match kernel.recurrence {
+        // There and back, exactly: numbers from 1 to 2 stay there, or change their sign.
+        Recurrence::From | Recurrence::FromOrProduct => nearest(3.0, -1.0),
+        Recurrence::Product if kernel.result() == Element::F16 => nearest(3.0, -1.0),
+        // An odd summand comes to every number; so does, to every number that is odd in the same way, a factor of 5 modulo 8.
+        Recurrence::Sum | Recurrence::Product if !kernel.result().is_float() => {
+            Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) & !7 | 5 }
+        }
         Recurrence::FusedScale | Recurrence::RoundedScale => {
             let rate = (-17.0_f64).exp2() * (1.0 + part / 2.0);
             nearest(1.0 - rate, (3.1 + part * 0.8) * rate)
@@ -184,6 +191,8 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         | Recurrence::NextProduct
         | Recurrence::NextDot
         | Recurrence::NextSignedDot
+        | Recurrence::Dot
+        | Recurrence::SignedDot
         | Recurrence::Tile => Constants { a: random(2 * lane as u64), b: random(2 * lane as u64 + 1) },
         // x ← b − x² is chaotic near b = 2, and numbers below b stay there.
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => nearest(addend, 1.8 + 0.15 * part),

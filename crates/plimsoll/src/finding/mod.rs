@@ -4,6 +4,7 @@
 //! over the figures it rests on; where they do not, it is silent. A new rule is one file and one line in [`RULES`].
 
 mod bottleneck;
+mod chains;
 mod changed;
 mod clock_steps;
 mod concurrency;
@@ -36,6 +37,7 @@ pub const RULES: &[Rule] = &[
     scales::find,
     changed::find,
     knee::find,
+    chains::find,
     queue::find,
     pattern::find,
     concurrency::find,

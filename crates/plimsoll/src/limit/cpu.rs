@@ -2,18 +2,18 @@
 //!
 //! rate ≤ instructions per cycle × lanes × operations each × clock × cores. The clock is each sample's own, so the
 //! limit is too. Cores are counted, not threads: siblings share their core's units, and threads beyond the CPUs take
-//! turns.
+//! turns. With a number of chains, each of which waits for itself, instructions per cycle ≤ chains ÷ latency as well.
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, Element, Kernel, Op};
+use plimsoll_metal::kernel::{Element, Kernel, Op};
 
 use super::credits::credits;
 use super::microarchitecture::{Core, Unknown, Work};
 use super::{Input, Kind, Limit, Question, Source, median};
-use crate::bench::cpu::{PER_CYCLE, kind_clock};
+use crate::bench::cpu::{PER_CYCLE, kernel_of, kind_clock};
 use crate::bench::placed;
 use crate::case::Case;
-use crate::machine::cpu::{Ability, Capability};
+use crate::machine::cpu::{Ability, Capability, Cpu};
 use crate::machine::{CpuSet, Machine};
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
@@ -61,11 +61,17 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     if cpu.kinds.iter().filter(|kind| kind.cpus.meets(&cpus)).count() > 1 {
         return mixed(question, kernel, &cpus);
     }
-    let units = units(question.machine, &cpus, kernel)?;
+    let share = Share::of(question, &cpus);
+    // Time that a quota gives is a CPU's, not a core's.
+    let threads = if share.is_quota { 1 } else { most_of_a_core(cpu, &cpus) };
+    let units = units(question.machine, &cpus, kernel, threads)?;
     let core = &units.core;
     let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
-    let share = Share::of(question, &cpus);
-    let limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
+    let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
+    if let Chains::Few { chains, latency } = units.chains {
+        limit = limit.of_chains(units.name, chains, latency, &row);
+    }
+    limit.reason = units.chains.note(core, units.name);
     let cores = match share.cpus > 1.0 {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
@@ -89,7 +95,7 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
         if here.is_empty() {
             continue;
         }
-        let units = units(machine, &here, kernel)?;
+        let units = units(machine, &here, kernel, most_of_a_core(&machine.cpu, &here))?;
         let clock = |sample: &Sample| sample.conditions.more.get(&kind_clock(&kind.name)).copied();
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
@@ -122,6 +128,14 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
 
 /// What a row says of a kernel.
 fn fact(units: &Units, kernel: &Kernel) -> String {
+    if let Chains::Few { latency, .. } = units.chains {
+        return format!(
+            "{} cycles from one of the {} to the next ({})",
+            significant(latency, 3),
+            units.name,
+            units.core.name
+        );
+    }
     let per_cycle = significant(units.per_cycle, 3);
     format!("{per_cycle} {} of {} bits per cycle ({})", units.name, kernel.vector_bits(), units.core.name)
 }
@@ -190,9 +204,22 @@ pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
     Some(share.mark(Limit { source: Source::Inferred, reason, ..limit }).resting_on(from))
 }
 
+impl Limit {
+    /// The limit of instructions of which so few chains are in flight: chains ÷ latency takes the place of what the units start.
+    fn of_chains(mut self, name: &str, chains: f64, latency: f64, from: &str) -> Self {
+        let started = format!("{name} per cycle");
+        self.formula = self.formula.replacen(&started, "chains ÷ latency", 1);
+        self.inputs.retain(|input| input.name != started);
+        self.inputs.insert(0, Input::new("latency", latency, "cycles", from));
+        self.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
+        self
+    }
+}
+
 /// How many cores' worth of time the threads have.
 struct Share {
     cpus: f64,
+    is_quota: bool,
     name: &'static str,
     from: String,
     /// Why fewer cores are counted than the kernel shows.
@@ -211,11 +238,14 @@ impl Share {
         match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
             Some(quota) => Self {
                 cpus: quota.cpus(),
+                is_quota: true,
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
                 hidden: None,
             },
-            None => Self { cpus: cores, name: "cores", from: format!("of CPUs {cpus}"), hidden },
+            None => {
+                Self { cpus: cores, is_quota: false, name: "cores", from: format!("of CPUs {cpus}"), hidden }
+            }
         }
     }
 
@@ -241,7 +271,7 @@ pub struct PerCycle {
 /// Why it is not known.
 pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
     compiled_by_us(kernel)?;
-    let units = units(machine, &[number].into_iter().collect(), kernel)?;
+    let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
     let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
     Ok(PerCycle { instructions: units.per_cycle, operations })
 }
@@ -254,18 +284,35 @@ struct Units {
     /// Operations of one lane of one instruction.
     operations: f64,
     name: &'static str,
+    /// What chains make of it.
+    chains: Chains,
+}
+
+/// How the number of chains bounds a kernel.
+enum Chains {
+    /// As many as the kernel needs, or enough of them.
+    Enough,
+    /// So few that they decide the rate: chains in a core, and the cycles of one instruction.
+    Few { chains: f64, latency: f64 },
+    /// It is not known, because no latency is listed.
+    Unknown,
+}
+
+impl Chains {
+    /// What is said of a limit that does not count with the latency.
+    fn note(&self, core: &Core, name: &str) -> Option<String> {
+        matches!(self, Self::Unknown).then(|| {
+            format!(
+                "the latency of {name} of {} is not listed, so this is the limit of the units, however few the chains",
+                core.name
+            )
+        })
+    }
 }
 
 /// The kernel that the case names.
 fn kernel(case: &Case) -> Result<&'static Kernel, Unknown> {
-    let word = |key| case.word(key).unwrap_or_default();
-    let (op, element, isa) =
-        (word("op").parse::<Op>(), word("type").parse::<Element>(), word("isa").parse::<Isa>());
-    let (Ok(op), Ok(element), Ok(isa)) = (op, element, isa) else {
-        return Err(Unknown(format!("this version has no kernel for {case}")));
-    };
-    let kernel = kernel::find(op, element, isa);
-    let kernel = kernel.ok_or_else(|| Unknown(format!("this version has no kernel for {case}")))?;
+    let kernel = kernel_of(case).map_err(|_| Unknown(format!("this version has no kernel for {case}")))?;
     compiled_by_us(kernel).map(|()| kernel)
 }
 
@@ -277,8 +324,8 @@ fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
     Err(Unknown(why.to_owned()))
 }
 
-/// The units of the cores that the threads are on, which must be alike.
-fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
+/// The units of the cores that the threads are on, which must be alike; `threads` of them share a core at most.
+fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> Result<Units, Unknown> {
     let mut cores = cpus.iter().map(|number| Core::of(machine, number));
     let core =
         cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
@@ -293,12 +340,46 @@ fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unk
     if kernel.isa == Isa::Sve && !work.is_alike_in_sve() {
         return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), core.name)));
     }
-    Ok(Units {
-        per_cycle: core.per_cycle(work, kernel.vector_bits(), &machine.cpu)?,
-        core,
-        operations: operations(kernel),
-        name: work.name(),
-    })
+    if kernel.is_scalar() && matches!(kernel.op, Op::Div | Op::Sqrt) {
+        return Err(Unknown(format!("the rate of scalar {} of {} is not known", work.name(), core.name)));
+    }
+    // A scalar takes a place of 128 bits.
+    let started = core.per_cycle(work, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
+    let (per_cycle, chains) = in_chains(&core, kernel, started, threads);
+    Ok(Units { per_cycle, core, operations: operations(kernel), name: work.name(), chains })
+}
+
+/// Bits of the shortest vectors that rates are listed for.
+const LEAST_VECTOR_BITS: u32 = 128;
+
+/// Instructions in a cycle of those that the units start, where chains wait: each for one latency, or for two where a step is
+/// a multiplication and an addition.
+fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64, Chains) {
+    if !kernel.chains {
+        return (started, Chains::Enough);
+    }
+    let apart = kernel.op == Op::Fma && work(kernel) == Some(Work::MultiplyAndAdd);
+    let latency = match work(kernel) {
+        // Half the latency of both for each of the two.
+        _ if apart => core
+            .latency(Work::Multiply)
+            .and_then(|multiply| Some((multiply + core.latency(Work::Add)?) / 2.0)),
+        // Binary16 has latencies of its own.
+        Some(work) if kernel.element != Element::F16 => core.latency(work),
+        _ => None,
+    };
+    let chains = f64::from(kernel.accumulators) * threads as f64;
+    match latency {
+        None => (started, Chains::Unknown),
+        Some(latency) if chains / latency >= started => (started, Chains::Enough),
+        Some(latency) => (chains / latency, Chains::Few { chains, latency }),
+    }
+}
+
+/// The most of these CPUs that one core has.
+fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
+    let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
+    cpus.iter().map(of).max().unwrap_or(1).max(1)
 }
 
 /// Operations of one lane of the instruction that counts.
@@ -346,6 +427,7 @@ mod tests {
     use std::io::Write;
 
     use plimsoll_metal::isa::Feature;
+    use plimsoll_metal::kernel;
 
     use super::*;
     use crate::limit::Evidence;
@@ -452,6 +534,51 @@ mod tests {
         more.insert(kind_clock("cpu_atom"), 4e9);
         // 256 bits: four lanes, two operations; two a cycle on Golden Cove, one on Gracemont.
         assert_eq!(ask(&samples).value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9));
+    }
+
+    #[test]
+    fn chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight() {
+        if !x86_64("chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight") {
+            return;
+        }
+        // Zen 4: two FMA of 256 bits in a cycle, one of 512, each ready after four.
+        let zen4 = machine(17);
+        let of = |kind: &str, chains: u32, threads: u32| {
+            let id = format!("cpu.peak/op=fma/type=f64/{kind}/chains={chains}/threads={threads}");
+            limit(&zen4, &id, &[Some(1.0)])
+        };
+        let rate = |kind: &str, chains: u32| of(kind, chains, 1).value.unwrap();
+        let wide = [1, 3, 4, 5, 24].map(|n| rate("isa=avx512/width=512", n) / 16.0);
+        assert_eq!(wide, [0.25, 0.75, 1.0, 1.0, 1.0]);
+        let middle = [1, 7, 8, 14].map(|n| rate("isa=avx2/width=256", n) / 8.0);
+        assert_eq!(middle, [0.25, 1.75, 2.0, 2.0]);
+        assert_eq!([1, 8].map(|n| rate("isa=avx2/width=128", n) / 4.0), [0.25, 2.0]);
+        assert_eq!([1, 8].map(|n| rate("isa=avx2/width=scalar", n) / 2.0), [0.25, 2.0]);
+        // A multiplication and an addition, three cycles each, two of each a cycle.
+        let apart = [1, 6, 12, 14].map(|n| rate("isa=sse2/width=128", n) / 4.0);
+        assert_eq!(apart, [1.0 / 6.0, 1.0, 2.0, 2.0]);
+        // Siblings have chains of their own and share the units: 0 and 2 are one core.
+        let both = |chains: u32| {
+            let id =
+                format!("cpu.peak/op=fma/type=f64/isa=avx2/width=256/chains={chains}/place=0,2/threads=2");
+            limit(&zen4, &id, &[Some(1.0)]).value.unwrap() / 8.0
+        };
+        assert_eq!([1, 4, 8].map(both), [0.5, 2.0, 2.0]);
+        let few = of("isa=avx2/width=256", 3, 1);
+        assert_eq!(few.formula, "chains ÷ latency × lanes × 2 × clock × cores");
+        let inputs: Vec<(&str, f64)> = few.inputs.iter().map(|i| (i.name.as_str(), i.value)).collect();
+        assert_eq!(
+            inputs,
+            [("chains", 3.0), ("latency", 4.0), ("lanes", 4.0), ("clock", 1.0), ("cores", 1.0)]
+        );
+        assert!(few.fact.unwrap().text.contains("4.00 cycles from one of the FMA to the next (Zen 4)"));
+        // Without a latency the units bound it, and that is said.
+        let id = "cpu.peak/op=mul/type=i32/isa=avx2/width=256/chains=1/threads=1";
+        let unlisted = limit(&zen4, id, &[Some(1.0)]);
+        assert_eq!(unlisted.value, Some(16.0));
+        assert!(
+            unlisted.reason.unwrap().starts_with("the latency of multiplications of Zen 4 is not listed")
+        );
     }
 
     #[test]

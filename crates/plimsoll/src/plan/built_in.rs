@@ -29,6 +29,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
         include_str!("built_in/thorough.toml"),
     ),
     plan(
+        "chains",
+        "arithmetic by number of independent chains in each vector width: where a core saturates",
+        include_str!("built_in/chains.toml"),
+    ),
+    plan(
         "mpi",
         "MPI between the machines of a run under mpirun, by message size",
         include_str!("built_in/mpi.toml"),

@@ -3,6 +3,7 @@
 use plimsoll_metal::kernel::{self, Kernel};
 
 use crate::bench::Candidate;
+use crate::bench::cpu::kernel_of;
 use crate::limit::cpu::per_cycle;
 use crate::machine::Machine;
 use crate::quantity::format::significant;
@@ -41,10 +42,7 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
 fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
     let mut named: Vec<&Kernel> = Vec::new();
     for case in candidates.iter().map(|candidate| &candidate.case) {
-        let word = |key| case.word(key).unwrap_or_default();
-        let (op, element, isa) = (word("op").parse(), word("type").parse(), word("isa").parse());
-        let (Ok(op), Ok(element), Ok(isa)) = (op, element, isa) else { continue };
-        if let Some(kernel) = kernel::find(op, element, isa)
+        if let Ok(kernel) = kernel_of(case)
             && !named.iter().any(|other| std::ptr::eq(*other, kernel))
         {
             named.push(kernel);
@@ -54,7 +52,12 @@ fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
 }
 
 fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5] {
-    let name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
+    let mut name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
+    if kernel.chains {
+        let width =
+            if kernel.is_scalar() { "scalar".to_owned() } else { format!("{} bits", kernel.vector_bits()) };
+        name += &format!("  {width}  chains {}", kernel.accumulators);
+    }
     let first = machine.cpu.allowed.iter().next().unwrap_or(0);
     let rates = per_cycle(machine, first, kernel);
     let available = kernel.available();

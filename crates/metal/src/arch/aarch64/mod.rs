@@ -4,6 +4,7 @@
 mod table;
 
 mod chain;
+mod chained;
 mod gemm_neon;
 mod neon;
 mod stream_neon;
@@ -24,6 +25,11 @@ pub(crate) use chain::{SCALAR, WOVEN};
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> [&'static [Kernel]; 2] {
     [neon::KERNELS, &sve::KERNELS]
+}
+
+/// Kernels of so many chains.
+pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+    chained::kernels()
 }
 
 /// Bandwidth kernels of this architecture beyond the portable ones.

@@ -93,8 +93,10 @@ macro_rules! kernels {
                     needs: needs!($features),
                     lanes: (bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
                     accumulators: 24,
+                    steps: 1,
+                    chains: false,
                     recurrence: Recurrence::$recurrence,
-                    parts: parts!($even $($odd)?),
+                    parts: parts!([24, 12] $even $($odd)?),
                     function: $name,
                 },
             )+)+]

@@ -18,16 +18,18 @@ macro_rules! turn {
     };
 }
 
-/// The parts of a row: the instructions of one step, twelve of each.
+/// The parts of a row: so many of the instructions of a step; or, where there are two, so many of each.
 macro_rules! parts {
-    ($even:tt) => {
-        parts!($even $even)
+    ([$all:expr, $_:expr] [$($mnemonic:literal $operations:literal $($operand:ident)+;)+]) => {
+        const { &[$(Part { mnemonic: $mnemonic, count: $all, operations: $operations },)+] }
     };
-    ([$($mnemonic:literal $operations:literal $($operand:ident)+;)+]
+    ([$_:expr, $half:expr] [$($mnemonic:literal $operations:literal $($operand:ident)+;)+]
         [$($other:literal $others:literal $($operands:ident)+;)+]) => {
-        &[
-            $(Part { mnemonic: $mnemonic, count: 12, operations: $operations },)+
-            $(Part { mnemonic: $other, count: 12, operations: $others },)+
-        ]
+        const {
+            &[
+                $(Part { mnemonic: $mnemonic, count: $half, operations: $operations },)+
+                $(Part { mnemonic: $other, count: $half, operations: $others },)+
+            ]
+        }
     };
 }

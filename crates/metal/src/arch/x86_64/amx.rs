@@ -8,8 +8,13 @@ use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// Bytes of a tile.
 const TILE: usize = 1024;
-/// Accumulators.
+/// Accumulators, and the most chains.
 const SUMS: u32 = 6;
+
+/// Steps of each of so many chains in a turn.
+const fn steps(chains: u32) -> u32 {
+    SUMS.div_ceil(chains)
+}
 
 /// Palette 1 with all eight tiles in full size: see LDTILECFG in Intel 325383.
 #[repr(C, align(64))]
@@ -30,53 +35,86 @@ const fn full() -> [u8; 64] {
     bytes
 }
 
+/// The row of so many chains.
+macro_rules! row {
+    ($chains:tt $chained:tt $row:expr; $name:ident $element:ident $mnemonic:literal $operations:literal $feature:ident) => {
+        Kernel {
+            name: $row,
+            op: Op::Dot,
+            element: Element::$element,
+            isa: Isa::Amx,
+            needs: Some(Feature::$feature),
+            lanes: (TILE / 4) as u32,
+            accumulators: $chains,
+            steps: steps($chains),
+            chains: $chained,
+            recurrence: Recurrence::Tile,
+            parts: &[Part { mnemonic: $mnemonic, count: $chains * steps($chains), operations: $operations }],
+            function: $name::<$chains>,
+        }
+    };
+}
+
+/// Kernels of so many chains, by row.
+pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+    CHAINED.iter().copied()
+}
+
 /// Rows and functions of a table. Each line: name, type, mnemonic, operations of one result.
 macro_rules! kernels {
     ($($name:ident $element:ident $mnemonic:literal $operations:literal needs $feature:ident;)+) => {
-        pub(crate) static KERNELS: &[Kernel] = &[$(
-            Kernel {
-                name: stringify!($name),
-                op: Op::Dot,
-                element: Element::$element,
-                isa: Isa::Amx,
-                needs: Some(Feature::$feature),
-                lanes: (TILE / 4) as u32,
-                accumulators: SUMS,
-                recurrence: Recurrence::Tile,
-                parts: &[Part { mnemonic: $mnemonic, count: SUMS, operations: $operations }],
-                function: $name,
-            },
+        pub(crate) static KERNELS: &[Kernel] =
+            &[$(row!(SUMS false stringify!($name); $name $element $mnemonic $operations $feature),)+];
+        static CHAINED: &[&[Kernel]] = &[$(
+            &[
+                row!(1 true concat!(stringify!($name), "_chains_1"); $name $element $mnemonic $operations $feature),
+                row!(2 true concat!(stringify!($name), "_chains_2"); $name $element $mnemonic $operations $feature),
+                row!(3 true concat!(stringify!($name), "_chains_3"); $name $element $mnemonic $operations $feature),
+                row!(4 true concat!(stringify!($name), "_chains_4"); $name $element $mnemonic $operations $feature),
+                row!(5 true concat!(stringify!($name), "_chains_5"); $name $element $mnemonic $operations $feature),
+                row!(6 true concat!(stringify!($name), "_chains_6"); $name $element $mnemonic $operations $feature),
+            ],
         )+];
         $(
             /// # Safety
             /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
             #[inline(never)]
-            unsafe fn $name(turns: u64, vectors: &mut Vectors) {
+            unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
                 // SAFETY: the caller grants the instructions and eight tiles without gaps, 64 bytes a row; all tiles are
                 // named, and their state is released at the end.
                 unsafe {
                     core::arch::asm!(
                         "ldtilecfg [{config}]",
                         ".irp i, 0,1,2,3,4,5,6,7",
+                        ".if \\i - 2 < {chains}",
                         "tileloadd tmm\\i, [{rows} + {stride}]",
                         "add {rows}, 1024",
+                        ".endif",
                         ".endr",
                         ".p2align 6",
                         "2:",
+                        ".rept {steps}",
                         ".irp i, 2,3,4,5,6,7",
+                        ".if \\i - 2 < {chains}",
                         concat!($mnemonic, " tmm\\i, tmm0, tmm1"),
+                        ".endif",
+                        ".endr",
                         ".endr",
                         "dec {turns}",
                         "jnz 2b",
                         ".irp i, 7,6,5,4,3,2",
+                        ".if \\i - 2 < {chains}",
                         "sub {rows}, 1024",
                         "tilestored [{rows} + {stride}], tmm\\i",
+                        ".endif",
                         ".endr",
                         "tilerelease",
                         config = in(reg) &raw const FULL,
                         rows = inout(reg) vectors.rows() => _,
                         stride = in(reg) 64_u64,
                         turns = inout(reg) turns => _,
+                        chains = const CHAINS,
+                        steps = const steps(CHAINS),
                         out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                         out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
                         options(nostack),

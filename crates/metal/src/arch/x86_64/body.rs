@@ -55,15 +55,15 @@ macro_rules! turn {
     };
 }
 
-/// The parts of a row: the instructions of one step, half of the accumulators each.
+/// The parts of a row: so many of the instructions of a step; or, where there are two, so many of each.
 macro_rules! parts {
-    ($half:literal $even:tt) => {
-        parts!($half $even $even)
+    ([$all:expr, $_:expr] { $([$($phase:tt)+])then+ }) => {
+        parts!([$all, 0] [$($($phase)+)+])
     };
-    ($half:literal { $([$($phase:tt)+])then+ } $same:tt) => {
-        parts!($half [$($($phase)+)+] [$($($phase)+)+])
+    ([$all:expr, $_:expr] [$($($prefix:ident)? $mnemonic:literal $operations:literal $($operand:ident)+;)+]) => {
+        &[$(Part { mnemonic: $mnemonic, count: $all, operations: $operations },)+]
     };
-    ($half:literal [$($($prefix:ident)? $mnemonic:literal $operations:literal $($operand:ident)+;)+]
+    ([$_:expr, $half:expr] [$($($prefix:ident)? $mnemonic:literal $operations:literal $($operand:ident)+;)+]
         [$($($prefixes:ident)? $other:literal $others:literal $($operands:ident)+;)+]) => {
         &[
             $(Part { mnemonic: $mnemonic, count: $half, operations: $operations },)+
@@ -155,8 +155,10 @@ macro_rules! kernels {
                 needs: needs!($($feature)?),
                 lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
                 accumulators: 2 * $half,
+                steps: 1,
+                chains: false,
                 recurrence: Recurrence::$recurrence,
-                parts: parts!($half $even $($odd)?),
+                parts: parts!([2 * $half, $half] $even $($odd)?),
                 function: $name,
             },
         )+];

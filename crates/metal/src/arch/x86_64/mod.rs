@@ -7,6 +7,7 @@ mod amx;
 mod avx2;
 mod avx512;
 mod chain;
+mod chained;
 mod gemm_avx2;
 mod gemm_avx512;
 mod lu;
@@ -32,6 +33,11 @@ pub(crate) use stream::STREAMS;
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> [&'static [Kernel]; 5] {
     [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS]
+}
+
+/// Kernels of so many chains.
+pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+    chained::kernels().chain(amx::chained())
 }
 
 /// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.

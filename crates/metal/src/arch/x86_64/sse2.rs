@@ -56,6 +56,8 @@ const fn fused(
         needs: None,
         lanes: (16 / element.bytes()) as u32,
         accumulators: 14,
+        steps: 1,
+        chains: false,
         recurrence: Recurrence::RoundedScale,
         parts,
         function,

@@ -1,5 +1,6 @@
 //! CPU benchmarks: what the cores compute, with the clock that they held while doing so.
 
+mod chains;
 mod core_to_core;
 mod dense;
 mod gemm;
@@ -13,8 +14,9 @@ mod pairs;
 mod peak;
 mod together;
 
+pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
 pub use linpack::{Linpack, operations};
-pub use peak::{PER_CYCLE, Peak, kind_clock};
+pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE, kind_clock};
 pub use together::Hpl;

@@ -7,13 +7,13 @@
 use std::time::Duration;
 
 use plimsoll_metal::clock::named_maximum_hz;
-use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Element, Kernel, Op};
+use plimsoll_metal::kernel::{Element, Kernel};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
+use super::chains::{Asked, runnable};
 use super::how::{hidden, hows, siblings, smt};
-use super::matrix::{Pair, one, pairs, row};
+use super::matrix::pairs;
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
@@ -47,7 +47,7 @@ impl Benchmark for Peak {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["op", "type", "isa", "place", "threads", "work", "scaling"]
+        &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"]
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
@@ -63,29 +63,30 @@ impl Benchmark for Peak {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let pairs = pairs(group)?;
-        let isas = group.words("isa", &["best"]);
-        let threads = group.numbers("threads", &default_threads(machine));
+        let asked = Asked::of(group)?;
+        // How chains overlap is a matter of one core.
+        let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
+        let threads = group.numbers("threads", &usual);
         if let Some(n) = threads.iter().find(|n| !(1..=MAX_THREADS).contains(*n)) {
             return Err(format!("threads: {n} is out of range; write a number from 1 to {MAX_THREADS}"));
         }
         let hows = hows(machine, group)?;
         let mut candidates = Vec::new();
         for pair in pairs {
-            for isa in pair.isas(&isas)? {
-                let feasible = row(pair, isa).map(|_| ());
-                let kernel = Case::of(self.name())
-                    .with_word("op", pair.op.name())
-                    .with_word("type", pair.element.name())
-                    .with_word("isa", isa.name());
+            for case in asked.cases(pair)? {
+                let feasible = runnable(&case).map(|_| ());
                 for how in &hows {
                     candidates.extend(threads.iter().map(|&n| Candidate {
-                        case: how.named(kernel.clone(), n),
+                        case: how.named(case.clone(), n),
                         feasible: feasible.clone(),
                     }));
                 }
             }
         }
-        Ok(candidates)
+        match candidates.is_empty() {
+            true => Err(asked.nothing()),
+            false => Ok(candidates),
+        }
     }
 
     /// What was interrupted is not in the figure, and the clock hardly moves: runs differ by less than 2 % even beside
@@ -100,13 +101,7 @@ impl Benchmark for Peak {
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let word = |key| case.word(key).unwrap_or_default();
-        let bad = CannotMeasure::not_here;
-        let pair = Pair {
-            op: one::<Op>("op", word("op")).map_err(bad)?,
-            element: one::<Element>("type", word("type")).map_err(bad)?,
-        };
-        let kernel = row(pair, one::<Isa>("isa", word("isa")).map_err(bad)?)?;
+        let kernel = runnable(case)?;
         let cpus = placed(cx.machine, case);
         let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
         let team = Team::new(&cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
@@ -186,7 +181,11 @@ impl Running {
         let delivered = outcome.delivered_turns_per_second * operations;
         let mut more = std::collections::BTreeMap::from([("delivered".to_owned(), delivered)]);
         if let Some(clock) = outcome.clock_hz() {
-            more.insert(PER_CYCLE.to_owned(), undisturbed / clock / self.cores.max(1) as f64);
+            let per_cycle = undisturbed / clock / self.cores.max(1) as f64;
+            more.insert(PER_CYCLE.to_owned(), per_cycle);
+            if self.kernel.chains {
+                more.insert(STEPS_PER_CYCLE.to_owned(), per_cycle / self.kernel.operations_per_step());
+            }
         }
         for kind in &self.kinds {
             let clocks =
@@ -253,6 +252,10 @@ pub fn kind_clock(kind: &str) -> String {
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";
 
+/// Name of a condition: steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an
+/// addition where the instruction set fuses none.
+pub const STEPS_PER_CYCLE: &str = "chain_steps_per_cycle";
+
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
     /// budget also where most of the time is stolen.
@@ -318,6 +321,8 @@ impl Prepared for Running {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_metal::isa::Isa;
+
     use super::*;
     use crate::bench::{Keep, Options};
     use crate::case::Value;
@@ -381,6 +386,31 @@ mod tests {
         assert!(Peak.cases(&machine, &strong).unwrap_err().contains("give it by --work"));
         assert!(Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling: "));
         assert!(Peak.cases(&machine, &words("place", &["8191"])).unwrap_err().starts_with("place: CPU 8191"));
+    }
+
+    #[test]
+    fn each_number_of_chains_is_a_case_on_one_thread_and_is_measured_and_verified() {
+        if Isa::best() == Isa::Portable {
+            return;
+        }
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+        let keep = Keep::default();
+        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let group = words("type", &["f64"]).with("chains", threads(&[1, 3]));
+        let group = group.with("width", vec![Value::Word("128".to_owned())]);
+        let candidates = Peak.cases(&machine, &group).unwrap();
+        let ids: Vec<String> = candidates.iter().map(|c| c.case.id().to_string()).collect();
+        assert!(ids[0].ends_with("/width=128/chains=1/threads=1"), "{ids:?}");
+        assert!(ids[1].ends_with("/width=128/chains=3/threads=1"), "{ids:?}");
+        for candidate in candidates.iter().filter(|c| c.feasible.is_ok()) {
+            let mut running = Peak.prepare(&candidate.case, &cx).unwrap();
+            let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.005)).ok()).unwrap();
+            let more = &sample.conditions.more;
+            let steps = more.get(STEPS_PER_CYCLE).copied();
+            assert_eq!(steps.is_some(), more.contains_key(PER_CYCLE), "{more:?}");
+            running.verify().unwrap();
+        }
     }
 
     #[test]

@@ -181,6 +181,13 @@ impl Core {
         })
     }
 
+    /// Cycles from one instruction to the next that waits for its result, at best; of chips that it can be, the least that one
+    /// of them has. `None` where it is not listed for all of them.
+    pub fn latency(&self, work: Work) -> Option<f64> {
+        let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(work)).collect();
+        latencies?.into_iter().reduce(f64::min)
+    }
+
     /// A limit that rests on this core: one that is inferred says so, and why.
     pub fn mark(&self, limit: Limit) -> Limit {
         let Some(note) = self.note.as_ref().filter(|_| self.identity == Identity::Inferred) else {

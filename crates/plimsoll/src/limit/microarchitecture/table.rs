@@ -125,6 +125,14 @@ pub(super) struct Microarchitecture {
     root_f32_cycles: Widths,
     #[serde(default)]
     root_f16_cycles: Widths,
+    /// Cycles from a fused multiply-add to the next that waits for it, at best.
+    fma_latency: Option<f64>,
+    /// The same for additions of floating point.
+    add_latency: Option<f64>,
+    /// The same for multiplications of floating point.
+    multiply_latency: Option<f64>,
+    /// The same for additions of integers.
+    integer_add_latency: Option<f64>,
     /// Load-to-use latency of the level-1 data cache, in cycles, at best.
     pub l1_latency: Option<f64>,
     /// The same for level 2.
@@ -256,6 +264,19 @@ impl Microarchitecture {
         let unknown =
             || Unknown(format!("the rate of {bits}-bit {} of {} is not known", work.name(), self.name));
         rate.ok_or_else(unknown)
+    }
+
+    /// Cycles from one instruction of a kind of work to the next that waits for it, at best; of additions and multiplications
+    /// in turn, each kind by itself, the longer one.
+    pub(super) fn latency(&self, work: Work) -> Option<f64> {
+        match work {
+            Work::Fma => self.fma_latency,
+            Work::Add => self.add_latency,
+            Work::Multiply => self.multiply_latency,
+            Work::MultiplyAndAdd => Some(self.add_latency?.max(self.multiply_latency?)),
+            Work::IntegerAdd => self.integer_add_latency,
+            _ => None,
+        }
     }
 
     /// What the row says of a kind of work, as rates.

@@ -49,6 +49,11 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
         assert!(!listed || of(Work::Add) && of(Work::Multiply), "{name}");
         assert!(row.never.iter().all(|feature| is_feature(feature)), "{name}: {:?}", row.never);
         assert_eq!(row.chip.vendor().is_some(), !row.never.is_empty(), "{name}");
+        for work in [Work::Fma, Work::Add, Work::Multiply, Work::IntegerAdd] {
+            let cycles = row.latency(work);
+            assert!(cycles.is_none_or(|cycles| (1.0..=6.0).contains(&cycles)), "{name} {work:?}");
+            assert!(cycles.is_none() || row.rates(work).bits_128.is_some(), "{name} {work:?}: no rate");
+        }
         assert!(row.l1_latency.is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
         assert!(row.l2_latency.is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
         if let (Some(loads), Some(stores), Some(both)) = (row.loads, row.stores, row.accesses) {

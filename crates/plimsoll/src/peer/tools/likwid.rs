@@ -36,7 +36,8 @@ fn widest(machine: &Machine) -> Option<&'static str> {
 }
 
 fn peak_kernel(case: &Case) -> Option<String> {
-    if case.word("op") != Some("fma") {
+    // It has one loop of each width, of as many chains as its author chose.
+    if case.word("op") != Some("fma") || case.number("chains").is_some() {
         return None;
     }
     let single = match case.word("type")? {

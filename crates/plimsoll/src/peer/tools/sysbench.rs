@@ -49,7 +49,8 @@ impl Peer for Sysbench {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        (case.benchmark() == "cpu.peak" && case.word("op") == Some("div")).then_some(())?;
+        let asked = case.word("op") == Some("div") && case.number("chains").is_none();
+        (case.benchmark() == "cpu.peak" && asked).then_some(())?;
         let note = "events × 117 526 integer remainders each, as its loops take them";
         let pairs = Pairing::PAIRS;
         Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })

@@ -23,6 +23,7 @@ const AXES: &[Along] = &[
     Along { key: "message", name: "message", scale: Scale::Log },
     Along { key: "n", name: "n", scale: Scale::Log },
     Along { key: "chases", name: "chases at once", scale: Scale::Linear },
+    Along { key: "chains", name: "independent chains", scale: Scale::Linear },
 ];
 
 #[derive(Clone, Copy)]
@@ -38,6 +39,7 @@ const OVERLAID: &[&str] = &[
     "pattern",
     "type",
     "isa",
+    "width",
     "variant",
     "protocol",
     "direction",
@@ -224,10 +226,10 @@ impl Facet<'_> {
         for measurement in &self.all {
             let named = |key: &&str| {
                 let value = measurement.case.get(key)?;
-                Some(if ["threads", "streams", "depth"].contains(key) {
-                    format!("{key} {value}")
-                } else {
-                    value.to_string()
+                Some(match *key {
+                    "threads" | "streams" | "depth" => format!("{key} {value}"),
+                    "width" if value.to_string().parse::<u32>().is_ok() => format!("{value} bits"),
+                    _ => value.to_string(),
                 })
             };
             let by = measurement.case.benchmark().split('.').next_back().filter(|_| several);

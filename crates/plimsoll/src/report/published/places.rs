@@ -198,6 +198,13 @@ Such numbers are printed in their tables, with the reason. They are single runs 
 iperf whose message size is not printed), times and residuals that follow from a rate that is
 measured, and STREAM on a machine that the report is not about. IOzone's table has lost its record sizes and unit: its operations are
 measured again, each with IOzone's own figure of the same pass, but not divided.
+
+## What the reports leave to later work
+
+- More operations for each instruction, until the rate is flat: `plimsoll run chains` measures multiply-adds, additions and
+  multiplications by number of independent chains, scalar and in vectors of each width, with the limit that latency and units give
+  and the number of chains from which on nothing is gained (docs/method.md, cpu.peak, independent chains).
+- Accelerators (GPU, NPU) are not measured.
 ";
 
 #[test]

@@ -1,0 +1,244 @@
+//! The kernels of so many chains, as those of x86-64: scalars, NEON, matrix products, and SVE.
+//!
+//! Scalars are of floating point: those of integers have other registers, and units of their own.
+
+use std::sync::LazyLock;
+
+use super::sve_vector_bytes;
+use crate::isa::{Feature, Isa};
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+
+/// All of them, by row.
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+    FIXED.iter().chain(SVE.iter()).map(Vec::as_slice)
+}
+
+/// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
+const LEAST_STEPS: u32 = 12;
+
+/// Steps of each of so many chains in a turn.
+const fn steps(chains: u32) -> u32 {
+    LEAST_STEPS.div_ceil(chains)
+}
+
+/// The text of one operand: letter of the register and lanes, of the accumulator and of what is narrower.
+macro_rules! operand {
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal x) => {
+        concat!($letter, $i, $wide)
+    };
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal a) => {
+        concat!($letter, "0", $narrow)
+    };
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal b) => {
+        concat!($letter, "1", $narrow)
+    };
+    ($lanes:tt $i:literal $next:literal p) => {
+        "p0/m"
+    };
+}
+
+/// The steps of all chains, one after the other.
+macro_rules! each {
+    ($lanes:tt $step:tt) => {
+        concat!(step!($lanes "\\i" "" $step))
+    };
+    ($lanes:tt $even:tt $odd:tt) => {
+        concat!(".if \\i & 1\n", step!($lanes "\\i" "" $odd), ".else\n", step!($lanes "\\i" "" $even), ".endif\n")
+    };
+}
+
+/// A function: constants in registers 0 and 1, the chains after them, everything in registers throughout.
+macro_rules! body {
+    ($name:ident ($features:literal $begin:literal $load:literal $store:literal) $lanes:tt $($step:tt)+) => {
+        /// # Safety
+        /// Needs what the kernel's row says, `turns` > 0 and the vectors of that row.
+        #[inline(never)]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
+            // SAFETY: the caller grants the instruction set and rows for all constants and accumulators without gaps; all
+            // registers are named, a vector register by its lower part; the predicate is one of SVE alone, and where
+            // there is none, nobody keeps anything in it.
+            unsafe {
+                core::arch::asm!(
+                    $begin,
+                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
+                    $load,
+                    ".endif",
+                    ".endr",
+                    ".p2align 6",
+                    "2:",
+                    ".rept {steps}",
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
+                    each!($lanes $($step)+),
+                    ".endif",
+                    ".endr",
+                    ".endr",
+                    "subs {turns}, {turns}, #1",
+                    "b.ne 2b",
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
+                    $store,
+                    ".endif",
+                    ".endr",
+                    rows = in(reg) vectors.rows(),
+                    turns = inout(reg) turns => _,
+                    chains = const CHAINS,
+                    steps = const steps(CHAINS),
+                    out("p0") _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// The rows of one function, for each number of chains. Two kinds of steps take turns, so they need an even number.
+macro_rules! rows {
+    ($row:tt $even:tt) => {
+        rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
+    };
+    ($row:tt $even:tt $odd:tt) => {
+        rows!(@ $row ($even $odd) 2 4 6 8 10 12 14 16 18 20 22 24)
+    };
+    (@ $row:tt $step:tt $($chains:literal)+) => {
+        vec![$(rows!(# $chains $row $step),)+]
+    };
+    (# $chains:literal ($isa:ident $bytes:expr, $name:ident $op:ident $element:ident $recurrence:ident $needs:expr)
+        ($($step:tt)+)) => {
+        Kernel {
+            name: concat!(stringify!($name), "_chains_", $chains),
+            op: Op::$op,
+            element: Element::$element,
+            isa: Isa::$isa,
+            needs: $needs,
+            lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
+            accumulators: $chains,
+            steps: steps($chains),
+            chains: true,
+            recurrence: Recurrence::$recurrence,
+            parts: parts!([$chains * steps($chains), $chains * steps($chains) / 2] $($step)+),
+            function: $name::<$chains>,
+        }
+    };
+}
+
+/// All kernels of the tables, by this name. Each block: instruction set, what is needed beyond it, bytes of a vector, features
+/// of the compiler, what begins a function, how a register is loaded and stored.
+macro_rules! chained {
+    ($kernels:ident; $($isa:ident $needs:ident $bytes:tt $how:tt {$(
+        $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
+    )+})+) => {
+        static $kernels: LazyLock<Vec<Vec<Kernel>>> = LazyLock::new(|| vec![$($(
+            rows!(($isa $bytes, $name $op $element $recurrence needs!($needs)) $even $($odd)?),
+        )+)+]);
+        $($(body!($name $how $lanes $even $($odd)?);)+)+
+    };
+}
+
+/// What a row needs beyond its instruction set.
+macro_rules! needs {
+    (nothing) => {
+        None
+    };
+    ($feature:ident) => {
+        Some(Feature::$feature)
+    };
+}
+
+chained! { FIXED;
+    Neon nothing 8 ("neon" "" "ldr d\\i, [{rows}, #(8*\\i)]" "str d\\i, [{rows}, #(8*\\i)]") {
+        fma_f64_neon_scalar Fma F64 ("d" "" "") FusedSum ["fmadd" 2 x a b x;];
+        add_f64_neon_scalar Add F64 ("d" "" "") Sum ["fadd" 1 x x a;];
+        mul_f64_neon_scalar Mul F64 ("d" "" "") Product ["fmul" 1 x x b;];
+        mix_f64_neon_scalar Mix F64 ("d" "" "") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_neon_scalar Div F64 ("d" "" "") Quotient ["fdiv" 1 x x b;];
+        sqrt_f64_neon_scalar Sqrt F64 ("d" "" "") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+    }
+    Neon nothing 4 ("neon" "" "ldr s\\i, [{rows}, #(4*\\i)]" "str s\\i, [{rows}, #(4*\\i)]") {
+        fma_f32_neon_scalar Fma F32 ("s" "" "") FusedSum ["fmadd" 2 x a b x;];
+        add_f32_neon_scalar Add F32 ("s" "" "") Sum ["fadd" 1 x x a;];
+        mul_f32_neon_scalar Mul F32 ("s" "" "") Product ["fmul" 1 x x b;];
+        mix_f32_neon_scalar Mix F32 ("s" "" "") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_neon_scalar Div F32 ("s" "" "") Quotient ["fdiv" 1 x x b;];
+        sqrt_f32_neon_scalar Sqrt F32 ("s" "" "") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+    }
+    Neon nothing 16 ("neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        fma_f64_neon_128 Fma F64 ("v" ".2d" ".2d") FusedSum ["fmla" 2 x a b;];
+        add_f64_neon_128 Add F64 ("v" ".2d" ".2d") Sum ["fadd" 1 x x a;];
+        mul_f64_neon_128 Mul F64 ("v" ".2d" ".2d") Product ["fmul" 1 x x b;];
+        mix_f64_neon_128 Mix F64 ("v" ".2d" ".2d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_neon_128 Div F64 ("v" ".2d" ".2d") Quotient ["fdiv" 1 x x b;];
+        sqrt_f64_neon_128 Sqrt F64 ("v" ".2d" ".2d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        fma_f32_neon_128 Fma F32 ("v" ".4s" ".4s") FusedSum ["fmla" 2 x a b;];
+        add_f32_neon_128 Add F32 ("v" ".4s" ".4s") Sum ["fadd" 1 x x a;];
+        mul_f32_neon_128 Mul F32 ("v" ".4s" ".4s") Product ["fmul" 1 x x b;];
+        mix_f32_neon_128 Mix F32 ("v" ".4s" ".4s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_neon_128 Div F32 ("v" ".4s" ".4s") Quotient ["fdiv" 1 x x b;];
+        sqrt_f32_neon_128 Sqrt F32 ("v" ".4s" ".4s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        add_i64_neon_128 Add I64 ("v" ".2d" ".2d") Sum ["add" 1 x x a;];
+        add_i32_neon_128 Add I32 ("v" ".4s" ".4s") Sum ["add" 1 x x a;];
+        add_i16_neon_128 Add I16 ("v" ".8h" ".8h") Sum ["add" 1 x x a;];
+        add_i8_neon_128 Add I8 ("v" ".16b" ".16b") Sum ["add" 1 x x a;];
+        mul_i32_neon_128 Mul I32 ("v" ".4s" ".4s") Product ["mul" 1 x x b;];
+        mul_i16_neon_128 Mul I16 ("v" ".8h" ".8h") Product ["mul" 1 x x b;];
+        mul_i8_neon_128 Mul I8 ("v" ".16b" ".16b") Product ["mul" 1 x x b;];
+    }
+    Neon Fp16 16 ("neon,fp16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        fma_f16_neon_128 Fma F16 ("v" ".8h" ".8h") Flip ["fmls" 2 x x b;];
+        add_f16_neon_128 Add F16 ("v" ".8h" ".8h") From ["fsub" 1 x a x;];
+        mul_f16_neon_128 Mul F16 ("v" ".8h" ".8h") Product ["fmul" 1 x x b;];
+        mix_f16_neon_128 Mix F16 ("v" ".8h" ".8h") FromOrProduct ["fsub" 1 x a x;] / ["fmul" 1 x x b;];
+        div_f16_neon_128 Div F16 ("v" ".8h" ".8h") QuotientFrom ["fdiv" 1 x b x;];
+        sqrt_f16_neon_128 Sqrt F16 ("v" ".8h" ".8h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x x;];
+    }
+    Neon DotProd 16 ("neon,dotprod" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_i8_neon_128 Dot I8 ("v" ".4s" ".16b") SignedDot ["sdot" 8 x a b;];
+    }
+    Neon Bf16 16 ("neon,bf16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_bf16_neon_128 Dot Bf16 ("v" ".4s" ".8h") ExactDot ["bfdot" 4 x a b;];
+    }
+    Mmla I8mm 16 ("neon,i8mm" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_i8_mmla_128 Dot I8 ("v" ".4s" ".16b") Tile ["smmla" 16 x a b;];
+    }
+    Mmla Bf16 16 ("neon,bf16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_bf16_mmla_128 Dot Bf16 ("v" ".4s" ".8h") Tile ["bfmmla" 8 x a b;];
+    }
+}
+
+chained! { SVE;
+    Sve nothing (sve_vector_bytes()) ("sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" "str z\\i, [{rows}, #\\i, mul vl]") {
+        fma_f64_sve_full Fma F64 ("z" ".d" ".d") FusedSum ["fmla" 2 x p a b;];
+        add_f64_sve_full Add F64 ("z" ".d" ".d") Sum ["fadd" 1 x x a;];
+        mul_f64_sve_full Mul F64 ("z" ".d" ".d") Product ["fmul" 1 x x b;];
+        mix_f64_sve_full Mix F64 ("z" ".d" ".d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_sve_full Div F64 ("z" ".d" ".d") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f64_sve_full Sqrt F64 ("z" ".d" ".d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f32_sve_full Fma F32 ("z" ".s" ".s") FusedSum ["fmla" 2 x p a b;];
+        add_f32_sve_full Add F32 ("z" ".s" ".s") Sum ["fadd" 1 x x a;];
+        mul_f32_sve_full Mul F32 ("z" ".s" ".s") Product ["fmul" 1 x x b;];
+        mix_f32_sve_full Mix F32 ("z" ".s" ".s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_sve_full Div F32 ("z" ".s" ".s") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f32_sve_full Sqrt F32 ("z" ".s" ".s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f16_sve_full Fma F16 ("z" ".h" ".h") Flip ["fmls" 2 x p x b;];
+        add_f16_sve_full Add F16 ("z" ".h" ".h") From ["fsub" 1 x a x;];
+        mul_f16_sve_full Mul F16 ("z" ".h" ".h") Product ["fmul" 1 x x b;];
+        mix_f16_sve_full Mix F16 ("z" ".h" ".h") FromOrProduct ["fsub" 1 x a x;] / ["fmul" 1 x x b;];
+        div_f16_sve_full Div F16 ("z" ".h" ".h") QuotientFrom ["fdivr" 1 x p x b;];
+        sqrt_f16_sve_full Sqrt F16 ("z" ".h" ".h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x p x;];
+        add_i64_sve_full Add I64 ("z" ".d" ".d") Sum ["add" 1 x x a;];
+        add_i32_sve_full Add I32 ("z" ".s" ".s") Sum ["add" 1 x x a;];
+        add_i16_sve_full Add I16 ("z" ".h" ".h") Sum ["add" 1 x x a;];
+        add_i8_sve_full Add I8 ("z" ".b" ".b") Sum ["add" 1 x x a;];
+        mul_i64_sve_full Mul I64 ("z" ".d" ".d") Product ["mul" 1 x p x b;];
+        mul_i32_sve_full Mul I32 ("z" ".s" ".s") Product ["mul" 1 x p x b;];
+        mul_i16_sve_full Mul I16 ("z" ".h" ".h") Product ["mul" 1 x p x b;];
+        mul_i8_sve_full Mul I8 ("z" ".b" ".b") Product ["mul" 1 x p x b;];
+        dot_i8_sve_full Dot I8 ("z" ".s" ".b") SignedDot ["sdot" 8 x a b;];
+    }
+    Sve Bf16 (sve_vector_bytes()) ("sve,bf16" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" "str z\\i, [{rows}, #\\i, mul vl]") {
+        dot_bf16_sve_full Dot Bf16 ("z" ".s" ".h") ExactDot ["bfdot" 4 x a b;];
+    }
+}

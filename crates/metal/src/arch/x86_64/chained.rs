@@ -1,0 +1,273 @@
+//! The kernels of so many chains: the first accumulators of the registers, each one chain, and nothing that they share but
+//! constants. One function of a row is compiled for each number; what it leaves out, the assembler leaves out.
+//!
+//! The tables are read as those of the other kernels, with the width in the name. Scalars are of floating point: those of
+//! integers have other registers, and units of their own. 128 bits are there with fused multiplications as well.
+
+use core::arch::asm;
+
+use crate::isa::{Feature, Isa};
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+
+/// All of them, by row.
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+    [NARROW, BOTH, WIDE].into_iter().flatten().copied()
+}
+
+/// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
+const LEAST_STEPS: u32 = 12;
+
+/// Steps of each of so many chains in a turn.
+const fn steps(chains: u32) -> u32 {
+    LEAST_STEPS.div_ceil(chains)
+}
+
+/// The steps of all chains, one after the other; of a step in phases, each for all before the next begins.
+macro_rules! each {
+    ($file:literal $all:literal { $phase:tt }) => {
+        each!($file $all $phase)
+    };
+    ($file:literal $all:literal { $phase:tt then $($later:tt)+ }) => {
+        concat!(each!($file $all $phase), each!($file $all { $($later)+ }))
+    };
+    ($file:literal $all:literal $step:tt) => {
+        concat!(".irp i, ", $all, "\n.if \\i - 2 < {chains}\n", step!($file "\\i" "" $step), ".endif\n.endr\n")
+    };
+    ($file:literal $all:literal $even:tt $odd:tt) => {
+        concat!(
+            ".irp i, ", $all, "\n.if \\i - 2 < {chains}\n.if \\i & 1\n", step!($file "\\i" "" $odd),
+            ".else\n", step!($file "\\i" "" $even), ".endif\n.endif\n.endr\n",
+        )
+    };
+}
+
+/// A function: constants in registers 0 and 1, the chains after them, everything in registers throughout.
+macro_rules! body {
+    (xmm $($more:tt)+) => {
+        body!(@ "xmm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15"
+            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13"
+                "xmm14" "xmm15") $($more)+);
+    };
+    (ymm $($more:tt)+) => {
+        body!(@ "ymm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15"
+            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13"
+                "ymm14" "ymm15") $($more)+);
+    };
+    (zmm $($more:tt)+) => {
+        body!(@ "zmm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25"
+            ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13"
+                "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25") $($more)+);
+    };
+    (@ $file:literal $all:literal ($($register:tt)+) $bytes:literal $move:literal $end:literal $feature:literal
+        $name:ident $($step:tt)+) => {
+        /// # Safety
+        /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+        #[inline(never)]
+        #[target_feature(enable = $feature)]
+        unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
+            // SAFETY: the caller grants the instructions and rows for all constants and accumulators without gaps; all
+            // registers are named.
+            unsafe {
+                asm!(
+                    concat!($move, " ", $file, "0, [{rows}]"),
+                    concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
+                    concat!(".irp i, ", $all),
+                    ".if \\i - 2 < {chains}",
+                    concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
+                    ".endif",
+                    ".endr",
+                    ".p2align 6",
+                    "2:",
+                    ".rept {steps}",
+                    each!($file $all $($step)+),
+                    ".endr",
+                    "dec {turns}",
+                    "jnz 2b",
+                    concat!(".irp i, ", $all),
+                    ".if \\i - 2 < {chains}",
+                    concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),
+                    ".endif",
+                    ".endr",
+                    $end,
+                    rows = in(reg) vectors.rows(),
+                    turns = inout(reg) turns => _,
+                    chains = const CHAINS,
+                    steps = const steps(CHAINS),
+                    $(out($register) _,)+
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// The rows of one function, for each number of chains. Two kinds of steps take turns, so they need an even number.
+macro_rules! rows {
+    (zmm $row:tt $even:tt) => {
+        rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
+    };
+    (zmm $row:tt $even:tt $odd:tt) => {
+        rows!(@ $row ($even $odd) 2 4 6 8 10 12 14 16 18 20 22 24)
+    };
+    ($file:ident $row:tt $even:tt) => {
+        rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    };
+    ($file:ident $row:tt $even:tt $odd:tt) => {
+        rows!(@ $row ($even $odd) 2 4 6 8 10 12 14)
+    };
+    (@ $row:tt $step:tt $($chains:literal)+) => {
+        &[$(rows!(# $chains $row $step),)+]
+    };
+    (# $chains:literal ($isa:ident $bytes:literal $name:ident $op:ident $element:ident $recurrence:ident $needs:expr)
+        ($($step:tt)+)) => {
+        Kernel {
+            name: concat!(stringify!($name), "_chains_", $chains),
+            op: Op::$op,
+            element: Element::$element,
+            isa: Isa::$isa,
+            needs: $needs,
+            lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
+            accumulators: $chains,
+            steps: steps($chains),
+            chains: true,
+            recurrence: Recurrence::$recurrence,
+            parts: parts!([$chains * steps($chains), $chains * steps($chains) / 2] $($step)+),
+            function: $name::<$chains>,
+        }
+    };
+}
+
+/// All kernels of the tables, by this name. Each table: registers, instruction set, bytes of a vector, how it is moved and
+/// what ends it.
+macro_rules! chained {
+    ($kernels:ident; $($file:ident $isa:ident $feature:literal $bytes:literal $move:literal $end:literal {$(
+        $name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
+    )+})+) => {
+        /// All of these, by row.
+        static $kernels: &[&[Kernel]] = &[$($(
+            rows!($file ($isa $bytes $name $op $element $recurrence needs!($($needs)?)) $even $($odd)?),
+        )+)+];
+        $($(body!($file $bytes $move $end $feature $name $even $($odd)?);)+)+
+    };
+}
+
+chained! { NARROW;
+    xmm Sse2 "sse2" 8 "movsd" "" {
+        fma_f64_sse2_scalar Fma F64 RoundedScale { ["mulsd" 1 x a;] then ["addsd" 1 x b;] };
+        add_f64_sse2_scalar Add F64 Sum ["addsd" 1 x a;];
+        mul_f64_sse2_scalar Mul F64 Product ["mulsd" 1 x b;];
+        mix_f64_sse2_scalar Mix F64 SumOrProduct ["addsd" 1 x a;] / ["mulsd" 1 x b;];
+        div_f64_sse2_scalar Div F64 Quotient ["divsd" 1 x b;];
+        sqrt_f64_sse2_scalar Sqrt F64 RoundedRoot { ["mulsd" 0 x x;] then ["addsd" 0 x b;] then ["sqrtsd" 1 x x;] };
+    }
+    xmm Sse2 "sse2" 4 "movss" "" {
+        fma_f32_sse2_scalar Fma F32 RoundedScale { ["mulss" 1 x a;] then ["addss" 1 x b;] };
+        add_f32_sse2_scalar Add F32 Sum ["addss" 1 x a;];
+        mul_f32_sse2_scalar Mul F32 Product ["mulss" 1 x b;];
+        mix_f32_sse2_scalar Mix F32 SumOrProduct ["addss" 1 x a;] / ["mulss" 1 x b;];
+        div_f32_sse2_scalar Div F32 Quotient ["divss" 1 x b;];
+        sqrt_f32_sse2_scalar Sqrt F32 RoundedRoot { ["mulss" 0 x x;] then ["addss" 0 x b;] then ["sqrtss" 1 x x;] };
+    }
+    xmm Sse2 "sse2" 16 "movups" "" {
+        fma_f64_sse2_128 Fma F64 RoundedScale { ["mulpd" 1 x a;] then ["addpd" 1 x b;] };
+        add_f64_sse2_128 Add F64 Sum ["addpd" 1 x a;];
+        mul_f64_sse2_128 Mul F64 Product ["mulpd" 1 x b;];
+        mix_f64_sse2_128 Mix F64 SumOrProduct ["addpd" 1 x a;] / ["mulpd" 1 x b;];
+        div_f64_sse2_128 Div F64 Quotient ["divpd" 1 x b;];
+        sqrt_f64_sse2_128 Sqrt F64 RoundedRoot { ["mulpd" 0 x x;] then ["addpd" 0 x b;] then ["sqrtpd" 1 x x;] };
+        fma_f32_sse2_128 Fma F32 RoundedScale { ["mulps" 1 x a;] then ["addps" 1 x b;] };
+        add_f32_sse2_128 Add F32 Sum ["addps" 1 x a;];
+        mul_f32_sse2_128 Mul F32 Product ["mulps" 1 x b;];
+        mix_f32_sse2_128 Mix F32 SumOrProduct ["addps" 1 x a;] / ["mulps" 1 x b;];
+        div_f32_sse2_128 Div F32 Quotient ["divps" 1 x b;];
+        sqrt_f32_sse2_128 Sqrt F32 RoundedRoot { ["mulps" 0 x x;] then ["addps" 0 x b;] then ["sqrtps" 1 x x;] };
+        add_i64_sse2_128 Add I64 Sum ["paddq" 1 x a;];
+        add_i32_sse2_128 Add I32 Sum ["paddd" 1 x a;];
+        add_i16_sse2_128 Add I16 Sum ["paddw" 1 x a;];
+        add_i8_sse2_128 Add I8 Sum ["paddb" 1 x a;];
+        mul_i32_sse2_128 Mul I32 Product ["pmulld" 1 x b;] needs Sse41;
+        mul_i16_sse2_128 Mul I16 Product ["pmullw" 1 x b;];
+    }
+    xmm Avx2 "avx2" 8 "vmovsd" "" {
+        fma_f64_avx2_scalar Fma F64 FusedScale ["vfmadd213sd" 2 x a b;];
+        add_f64_avx2_scalar Add F64 Sum ["vaddsd" 1 x x a;];
+        mul_f64_avx2_scalar Mul F64 Product ["vmulsd" 1 x x b;];
+        mix_f64_avx2_scalar Mix F64 SumOrProduct ["vaddsd" 1 x x a;] / ["vmulsd" 1 x x b;];
+        div_f64_avx2_scalar Div F64 Quotient ["vdivsd" 1 x x b;];
+        sqrt_f64_avx2_scalar Sqrt F64 FusedRoot { ["vfmadd213sd" 0 x x b;] then ["vsqrtsd" 1 x x x;] };
+    }
+    xmm Avx2 "avx2" 4 "vmovss" "" {
+        fma_f32_avx2_scalar Fma F32 FusedScale ["vfmadd213ss" 2 x a b;];
+        add_f32_avx2_scalar Add F32 Sum ["vaddss" 1 x x a;];
+        mul_f32_avx2_scalar Mul F32 Product ["vmulss" 1 x x b;];
+        mix_f32_avx2_scalar Mix F32 SumOrProduct ["vaddss" 1 x x a;] / ["vmulss" 1 x x b;];
+        div_f32_avx2_scalar Div F32 Quotient ["vdivss" 1 x x b;];
+        sqrt_f32_avx2_scalar Sqrt F32 FusedRoot { ["vfmadd213ss" 0 x x b;] then ["vsqrtss" 1 x x x;] };
+    }
+}
+
+/// The same instructions in registers of 128 and of 256 bits. Each line: the two names, and the row.
+macro_rules! both {
+    ($($narrow:ident $wide:ident ($($row:tt)+))+) => {
+        chained! { BOTH;
+            xmm Avx2 "avx2" 16 "vmovups" "" { $($narrow $($row)+)+ }
+            ymm Avx2 "avx2" 32 "vmovups" "vzeroupper" { $($wide $($row)+)+ }
+        }
+    };
+}
+
+both! {
+    fma_f64_avx2_128 fma_f64_avx2_256 (Fma F64 FusedScale ["vfmadd213pd" 2 x a b;];)
+    add_f64_avx2_128 add_f64_avx2_256 (Add F64 Sum ["vaddpd" 1 x x a;];)
+    mul_f64_avx2_128 mul_f64_avx2_256 (Mul F64 Product ["vmulpd" 1 x x b;];)
+    mix_f64_avx2_128 mix_f64_avx2_256 (Mix F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];)
+    div_f64_avx2_128 div_f64_avx2_256 (Div F64 Quotient ["vdivpd" 1 x x b;];)
+    sqrt_f64_avx2_128 sqrt_f64_avx2_256 (Sqrt F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };)
+    fma_f32_avx2_128 fma_f32_avx2_256 (Fma F32 FusedScale ["vfmadd213ps" 2 x a b;];)
+    add_f32_avx2_128 add_f32_avx2_256 (Add F32 Sum ["vaddps" 1 x x a;];)
+    mul_f32_avx2_128 mul_f32_avx2_256 (Mul F32 Product ["vmulps" 1 x x b;];)
+    mix_f32_avx2_128 mix_f32_avx2_256 (Mix F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];)
+    div_f32_avx2_128 div_f32_avx2_256 (Div F32 Quotient ["vdivps" 1 x x b;];)
+    sqrt_f32_avx2_128 sqrt_f32_avx2_256 (Sqrt F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };)
+    add_i64_avx2_128 add_i64_avx2_256 (Add I64 Sum ["vpaddq" 1 x x a;];)
+    add_i32_avx2_128 add_i32_avx2_256 (Add I32 Sum ["vpaddd" 1 x x a;];)
+    add_i16_avx2_128 add_i16_avx2_256 (Add I16 Sum ["vpaddw" 1 x x a;];)
+    add_i8_avx2_128 add_i8_avx2_256 (Add I8 Sum ["vpaddb" 1 x x a;];)
+    mul_i32_avx2_128 mul_i32_avx2_256 (Mul I32 Product ["vpmulld" 1 x x b;];)
+    mul_i16_avx2_128 mul_i16_avx2_256 (Mul I16 Product ["vpmullw" 1 x x b;];)
+    dot_i8_avx2_128 dot_i8_avx2_256 (Dot I8 Dot [vex "vpdpbusd" 8 x a b;] needs AvxVnni;)
+    dot_i16_avx2_128 dot_i16_avx2_256 (Dot I16 Dot [vex "vpdpwssd" 4 x a b;] needs AvxVnni;)
+}
+
+chained! { WIDE;
+    zmm Avx512 "avx512f" 64 "vmovups" "vzeroupper" {
+        fma_f64_avx512_512 Fma F64 FusedScale ["vfmadd213pd" 2 x a b;];
+        add_f64_avx512_512 Add F64 Sum ["vaddpd" 1 x x a;];
+        mul_f64_avx512_512 Mul F64 Product ["vmulpd" 1 x x b;];
+        mix_f64_avx512_512 Mix F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];
+        div_f64_avx512_512 Div F64 Quotient ["vdivpd" 1 x x b;];
+        sqrt_f64_avx512_512 Sqrt F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };
+        fma_f32_avx512_512 Fma F32 FusedScale ["vfmadd213ps" 2 x a b;];
+        add_f32_avx512_512 Add F32 Sum ["vaddps" 1 x x a;];
+        mul_f32_avx512_512 Mul F32 Product ["vmulps" 1 x x b;];
+        mix_f32_avx512_512 Mix F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];
+        div_f32_avx512_512 Div F32 Quotient ["vdivps" 1 x x b;];
+        sqrt_f32_avx512_512 Sqrt F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };
+        fma_f16_avx512_512 Fma F16 SquareFrom ["vfnmadd213ph" 2 x x b;] needs Avx512Fp16;
+        add_f16_avx512_512 Add F16 From ["vsubph" 1 x a x;] needs Avx512Fp16;
+        mul_f16_avx512_512 Mul F16 Product ["vmulph" 1 x x b;] needs Avx512Fp16;
+        mix_f16_avx512_512 Mix F16 FromOrProduct ["vsubph" 1 x a x;] / ["vmulph" 1 x x b;] needs Avx512Fp16;
+        div_f16_avx512_512 Div F16 QuotientFrom ["vdivph" 1 x b x;] needs Avx512Fp16;
+        sqrt_f16_avx512_512 Sqrt F16 FusedCircle { ["vfnmadd213ph" 0 x x b;] then ["vsqrtph" 1 x x;] } needs Avx512Fp16;
+        add_i64_avx512_512 Add I64 Sum ["vpaddq" 1 x x a;];
+        add_i32_avx512_512 Add I32 Sum ["vpaddd" 1 x x a;];
+        add_i16_avx512_512 Add I16 Sum ["vpaddw" 1 x x a;];
+        add_i8_avx512_512 Add I8 Sum ["vpaddb" 1 x x a;];
+        mul_i64_avx512_512 Mul I64 Product ["vpmullq" 1 x x b;];
+        mul_i32_avx512_512 Mul I32 Product ["vpmulld" 1 x x b;];
+        mul_i16_avx512_512 Mul I16 Product ["vpmullw" 1 x x b;];
+        dot_i8_avx512_512 Dot I8 Dot ["vpdpbusd" 8 x a b;] needs Avx512Vnni;
+        dot_i16_avx512_512 Dot I16 Dot ["vpdpwssd" 4 x a b;] needs Avx512Vnni;
+        dot_bf16_avx512_512 Dot Bf16 ExactDot ["vdpbf16ps" 4 x a b;] needs Avx512Bf16;
+    }
+}
