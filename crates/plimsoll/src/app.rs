@@ -392,7 +392,7 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
         return printed(&(text.map_err(|e| Failure::environment(e.to_string()))? + "\n"));
     }
     let mut sections = report::machine::describe(&machine);
-    sections.extend(report::machine::cores(&machine.cpu));
+    sections.extend(report::machine::cores(&machine));
     // What is measured here is no limit of another machine.
     if from.is_none() {
         sections.extend(limits_of_quick(&machine)?);

@@ -79,6 +79,7 @@ impl Station for Mock {
 
     fn beside(&mut self, planned: &Planned, _: &Offer) -> Vec<Companion> {
         let tool = |seconds| Companion {
+            passes: Vec::new(),
             about: Beside {
                 name: "tool".to_owned(),
                 version: None,
