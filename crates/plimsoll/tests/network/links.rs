@@ -267,6 +267,19 @@ fn the_address_to_send_from_is_kept() {
     assert!(reason.contains("cannot send from 192.0.2.1") && !reason.contains("serve"), "{reason}");
 }
 
+/// A new network namespace has its loopback down, and no server would help.
+#[test]
+fn a_loopback_that_is_down_is_named() {
+    let Some(own) = Namespace::new() else {
+        return skipped("a_loopback_that_is_down_is_named", "needs root, unshare and nsenter");
+    };
+    let mut command = own.command(program().to_str().unwrap());
+    command.args(["network", "--only", "network.tcp", "--store", "none", "--json", "-", "--quiet"]);
+    let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let reason = document(client, 4)["measurements"][0]["reason"].to_string();
+    assert!(reason.contains("ip link set lo up") && !reason.contains("serve"), "{reason}");
+}
+
 #[test]
 fn a_client_that_vanishes_between_two_requests_leaves_no_session() {
     let Some(link) = Link::new("a_client_that_vanishes_between_two_requests_leaves_no_session") else {

@@ -79,6 +79,16 @@ impl Outfit {
     }
 }
 
+/// Seconds of a probe of which `wanted` are asked for, where so many nanoseconds of the budget are left: a search of a few tens of
+/// probes leaves some of them to the samples.
+fn shortened(wanted: f64, left_ns: u64) -> f64 {
+    /// The largest share of what is left that one takes: 40 of them leave a quarter.
+    const SHARE: f64 = 1.0 / 32.0;
+    /// A probe is no shorter than that, in seconds, where more is asked for.
+    const LEAST: f64 = 0.05;
+    wanted.min((left_ns as f64 * 1e-9 * SHARE).max(LEAST))
+}
+
 /// One point of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Probe {
@@ -217,6 +227,10 @@ impl Transfers {
     /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
     pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
         let environment = |e: DriverError| CannotMeasure::environment(e.to_string());
+        let amount = match amount {
+            Amount::Seconds(seconds) => Amount::Seconds(shortened(seconds, self.left_ns())),
+            work @ Amount::Work(_) => work,
+        };
         // `Job::of` has bounded the depth.
         self.crew.set_limit(depth as usize).map_err(environment)?;
         let portions: Vec<Portion> =
@@ -469,4 +483,21 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
         }
     }
     Sample { elapsed: count.elapsed, values, histograms, ..Sample::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_leaves_some_of_its_budget() {
+        assert_eq!(shortened(0.1, u64::MAX), 0.1, "without a budget");
+        assert_eq!(shortened(0.1, 60_000_000_000), 0.1, "there is time");
+        assert_eq!([shortened(1.0, 0), shortened(0.02, 0)], [0.05, 0.02]);
+        let mut left = 8.0;
+        for _ in 0..40 {
+            left -= shortened(1.0, (left * 1e9) as u64);
+        }
+        assert!((2.0..3.0).contains(&left), "{left} s of 8 are left");
+    }
 }
