@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use proptest::prelude::*;
-
 use crate::bench::Better;
 use crate::case::Case;
 use crate::document::{Finding, Node, PlanInfo, Run, RunStatus, SCHEMA};
@@ -355,16 +353,4 @@ fn peer(absent: bool) -> PeerResult {
     let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
     let heard = heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
     PeerResult::of(&Beside { unavailable, ..heard }, 0.03)
-}
-
-/// Any finite number: ordinary, huge, denormal, negative, zero.
-pub(crate) fn finite() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        any::<f64>().prop_filter("finite", |x| x.is_finite()),
-        Just(f64::MAX),
-        Just(f64::MIN),
-        Just(f64::from_bits(1)),
-        Just(0.0),
-        1.0f64..1e12,
-    ]
 }

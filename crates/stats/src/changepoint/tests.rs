@@ -1,5 +1,5 @@
 use super::*;
-use crate::fixture::finite;
+use crate::testing::finite;
 use proptest::prelude::*;
 
 fn series(values: &[f64]) -> Vec<Timed> {

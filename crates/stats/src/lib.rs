@@ -2,6 +2,7 @@
 //! to the same digits on any machine.
 //!
 //! [`Samples`] proves that there is at least one finite point; what needs more says so by returning an `Option`.
+#![forbid(unsafe_code)]
 
 mod bootstrap;
 mod bucket;
@@ -17,6 +18,8 @@ mod scaling;
 mod seed;
 mod steady;
 mod summary;
+#[cfg(test)]
+mod testing;
 mod times;
 mod trend;
 mod usl;

@@ -7,7 +7,7 @@
 
 use super::MIN_SEGMENT;
 use super::noise::variance_of_long_means;
-use crate::stats::samples::median;
+use crate::samples::median;
 
 /// Points on each side that tell the noise there, those of the next segments where the own has fewer.
 const SURROUNDINGS: usize = 50;

@@ -103,7 +103,7 @@ pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::finite;
+    use crate::testing::finite;
     use proptest::prelude::*;
 
     fn summary(points: &[f64]) -> Summary {

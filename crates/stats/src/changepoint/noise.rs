@@ -1,7 +1,7 @@
 //! How wide the noise of a series is, and how much longer its means stay off than those of independent points.
 
-use crate::stats::samples::median_of_sorted;
-use crate::stats::summary::mad;
+use crate::samples::median_of_sorted;
+use crate::summary::mad;
 
 /// Values further from the median than this many deviations count as if they were there: one wild point is no step.
 const WINSOR: f64 = 3.0;

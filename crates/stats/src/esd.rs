@@ -52,7 +52,7 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
-    use crate::stats::Seed;
+    use crate::Seed;
 
     const TEN: [f64; 9] = [-0.9, 0.4, 1.1, -0.2, 0.1, -1.3, 0.6, 0.0, -0.5];
 
