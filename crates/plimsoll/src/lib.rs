@@ -21,7 +21,6 @@ pub mod label;
 pub mod leftover;
 pub mod limit;
 pub mod links;
-pub mod machine;
 pub mod measurement;
 pub mod output;
 pub mod peer;
@@ -42,5 +41,6 @@ pub mod warning;
 pub mod wire;
 pub mod worker;
 
+pub use plimsoll_machine as machine;
 pub use plimsoll_stats as stats;
 pub use plimsoll_units::{quantity, text};

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates of their own, to the left of all: Cargo holds that they use nothing of these modules.
-const CRATES: &[&str] = &["quantity", "stats", "text"];
+const CRATES: &[&str] = &["machine", "quantity", "stats", "text"];
 
 /// Left to right: a module may use those before it, and none after it.
 const ORDER: &[&str] = &[
@@ -19,7 +19,6 @@ const ORDER: &[&str] = &[
     "leftover",
     "case",
     "warning",
-    "machine",
     "plan",
     "sample",
     "wire",
