@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::bench;
 use crate::bench::disk::engine::Kind as DiskEngine;
+use crate::bench::metric::{Also, Form};
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
@@ -262,42 +264,18 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// Further metrics that say more than the headline does: benchmark, metric, words before and after the figure.
-const ALSO: &[(&str, &str, &str, &str)] = &[
-    ("cpu.linpack", "time", "in", ""),
-    ("cpu.linpack", "residual", "residual", ""),
-    ("cpu.hpl", "time", "in", ""),
-    ("cpu.hpl", "residual", "residual", ""),
-    ("cpu.gemm", "time", "in", ""),
-    ("cpu.gemm", "residual", "residual", ""),
-    ("memory.bandwidth", "bus", "with write-allocate", ""),
-    ("memory.block", "latency", "", "per block"),
-    ("memory.block", "latency_per_byte", "", "per byte"),
-    ("disk.io", "latency", "latency", ""),
-    ("disk.io", "sync", "each sync", ""),
-    ("disk.knee", "latency", "latency", ""),
-    ("network.tcp", "cpu", "CPU", "per byte"),
-    ("network.latency", "load", "beside", "of load"),
-    ("network.udp", "jitter", "jitter", ""),
-];
-
+/// What a further metric says in the row, as its benchmark words it.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
-    if metric.name == "loss" {
-        return (value > 0.0).then(|| format!("loss {}", percent(value, 3)));
-    }
-    let known =
-        |row: &&(&str, &str, &str, &str)| row.0 == measurement.case.benchmark() && row.1 == metric.name;
-    let (.., before, after) = ALSO.iter().find(known)?;
+    let Also { before, after, form } = bench::metric(&measurement.case, &metric.name)?.also?;
     let headline = measurement.metrics.first()?.summary.median;
-    if metric.name == "bus" && (value / headline - 1.0).abs() < 0.005 {
-        return None;
-    }
-    let figure = match &metric.percentiles {
-        Some(percentiles) => said(percentiles, metric.unit, &["p50", "p99"])?,
-        None => human(value, metric.unit),
+    let figure = match (form, &metric.percentiles) {
+        (Form::ShareAboveZero, _) => (value > 0.0).then(|| percent(value, 3))?,
+        (Form::UnlikeHeadline, _) if (value / headline - 1.0).abs() < 0.005 => return None,
+        (_, Some(percentiles)) => said(percentiles, metric.unit, &["p50", "p99"])?,
+        (_, None) => human(value, metric.unit),
     };
-    Some([*before, &figure, *after].join(" ").trim().to_owned())
+    Some([before, &figure, after].join(" ").trim().to_owned())
 }
 
 #[cfg(test)]

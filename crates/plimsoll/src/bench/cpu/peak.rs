@@ -16,7 +16,7 @@ use super::how::{hows, siblings, smt};
 use super::matrix::{Pair, one, pairs, row};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, placed};
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
@@ -46,6 +46,10 @@ impl Benchmark for Peak {
         "arithmetic rate from registers, beside what the core's units can do at the clock it held"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Value("op"), Say::Value("type"), Say::Value("isa"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "type", "isa", "place", "threads", "work", "scaling"]
     }
@@ -54,9 +58,9 @@ impl Benchmark for Peak {
         let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
         let integers = element.is_some_and(|element| !element.is_float());
         let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
-        let mut metrics = vec![Metric { name: "rate", unit, better: Better::Higher }];
+        let mut metrics = vec![Metric::new("rate", unit, Better::Higher)];
         if case.number("work").is_some() {
-            metrics.push(Metric { name: "time", unit: Unit::Second, better: Better::Lower });
+            metrics.push(Metric::new("time", Unit::Second, Better::Lower));
         }
         metrics
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use super::stated::Stated;
+use crate::bench;
 use crate::case::{Case, Value};
 use crate::cluster::between::{AT_ONCE, EACH};
 use crate::document::Run;
@@ -50,13 +51,6 @@ const OVERLAID: &[&str] = &[
 /// Benchmarks that do the same by other means: their figures are laid over each other too.
 const TOGETHER: &[&str] = &["network.tcp", "network.udp"];
 
-/// Of a benchmark: further metrics that are drawn beside the headline.
-const BESIDE: &[(&str, &[&str])] = &[
-    ("disk.io", &["throughput", "rate", "latency"]),
-    ("memory.block", &["throughput", "latency"]),
-    ("network.latency", &["rate", "goodput"]),
-];
-
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
 const WIDE: f64 = 20.0;
 
@@ -93,10 +87,8 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
 
 /// The headline of a measurement, and what is drawn beside it.
 fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
-    let beside = BESIDE.iter().find(|(name, _)| *name == measurement.case.benchmark());
-    let beside = beside.map_or(&[][..], |(_, metrics)| metrics);
-    let wanted =
-        |(index, metric): &(usize, &MetricResult)| *index == 0 || beside.contains(&metric.name.as_str());
+    let beside = |name: &str| bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
+    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
 }
