@@ -105,6 +105,11 @@ pub trait Benchmark: Sync {
         &[]
     }
 
+    /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
+    fn common(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether a case searches: it makes probes of many sizes within one sample.
     fn searches(&self, _: &Case) -> bool {
         false

@@ -59,7 +59,7 @@ impl Row {
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
-        details.extend(headline.into_iter().flat_map(|metric| under_load(measurement, metric)));
+        details.extend(headline.into_iter().flat_map(under_load));
         details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
@@ -174,7 +174,9 @@ fn seated(measurement: &Measurement) -> Option<String> {
 /// How many in flight `disk.knee` was measured at.
 fn knee(measurement: &Measurement) -> Option<String> {
     let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
-    let threads = (measurement.case.benchmark() == "disk.knee").then(|| achieved("threads"))??;
+    let case = &measurement.case;
+    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
+    let threads = (searches && case.get("latency-target").is_none()).then(|| achieved("threads"))??;
     let (depth, threads_are) = (achieved("deepest")?, if threads == 1 { "thread" } else { "threads" });
     Some(format!("at depth {depth} on {threads} {threads_are}"))
 }
@@ -245,9 +247,7 @@ fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
 }
 
 /// The latency at each bandwidth that was drawn beside it.
-fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
-    let curve =
-        metric.curve.iter().flatten().filter(|_| measurement.case.benchmark() == "memory.loaded-latency");
+fn under_load(metric: &MetricResult) -> Vec<String> {
     let one = |point: &Point| {
         let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
         match load > 0.0 {
@@ -255,7 +255,7 @@ fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
             false => Some(together(&format!("no load {latency}"))),
         }
     };
-    curve.filter_map(one).collect()
+    metric.curve.iter().flatten().filter_map(one).collect()
 }
 
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {

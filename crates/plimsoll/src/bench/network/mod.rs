@@ -41,6 +41,9 @@ use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
 use crate::warning::Warning;
 
+/// What TCP and UDP both do: bytes that go one way.
+const STREAM: &str = "stream of bytes";
+
 /// The share that did not arrive.
 const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower).said_as("loss", Form::ShareAboveZero);
 

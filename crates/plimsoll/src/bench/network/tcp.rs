@@ -15,7 +15,7 @@ use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options};
 use super::sustained::Watch;
-use super::{LOSS, Placement, message_of, message_sizes, random_bytes};
+use super::{LOSS, Placement, STREAM, message_of, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -54,6 +54,10 @@ impl Benchmark for Tcp {
 
     fn words(&self) -> &'static [Say] {
         &[Say::Word("TCP"), Say::Value("message"), Say::Word("writes")]
+    }
+
+    fn common(&self) -> Option<&'static str> {
+        Some(STREAM)
     }
 
     fn keys(&self) -> &'static [&'static str] {

@@ -48,9 +48,6 @@ const OVERLAID: &[&str] = &[
     "sync",
 ];
 
-/// Benchmarks that do the same by other means: their figures are laid over each other too.
-const TOGETHER: &[&str] = &["network.tcp", "network.udp"];
-
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
 const WIDE: f64 = 20.0;
 
@@ -91,6 +88,11 @@ fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
     let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
+}
+
+/// What a benchmark does by other means than others.
+fn common(benchmark: &str) -> Option<&'static str> {
+    bench::find(benchmark)?.common()
 }
 
 /// What makes two areas of memory the same work for different numbers of threads.
@@ -147,7 +149,7 @@ fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
         let alike = |f: &Facet<'a>| {
-            f.benchmark == benchmark || [f.benchmark, benchmark].iter().all(|b| TOGETHER.contains(b))
+            f.benchmark == benchmark || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
         };
         let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
         match found.iter_mut().find(same) {

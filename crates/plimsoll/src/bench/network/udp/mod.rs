@@ -19,7 +19,7 @@ use super::path::Path;
 use super::setup::{Setup, direction, directions, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
-use super::{LOSS, Placement, fit_a_datagram, message_sizes, random_bytes};
+use super::{LOSS, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -65,6 +65,10 @@ impl Benchmark for Udp {
 
     fn words(&self) -> &'static [Say] {
         &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams")]
+    }
+
+    fn common(&self) -> Option<&'static str> {
+        Some(STREAM)
     }
 
     fn keys(&self) -> &'static [&'static str] {
