@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use proptest::prelude::*;
-
 use crate::bench::Better;
 use crate::case::Case;
 use crate::document::{Finding, Node, PlanInfo, Run, RunStatus, SCHEMA};
 use crate::limit::{Input, Kind, Limit, Source};
 use crate::machine::disk::{Disk, DiskKind};
-use crate::machine::network::NicKind;
-use crate::machine::{Machine, Nic, Root, Storage, storage};
+use crate::machine::{Machine, Root, Storage, storage};
 use crate::measurement::{Measurement, MetricResult, Note, PeerResult, Point, Status};
 use crate::quantity::Unit;
 use crate::sample::{Beside, Cause, Conditions, Match, Paired};
@@ -20,21 +17,6 @@ use crate::warning::Warning;
 
 /// Id of [`run`].
 pub(crate) const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
-
-/// An interface of 10 Gbit/s.
-pub(crate) fn nic(kind: NicKind) -> Nic {
-    Nic {
-        name: "eth0".to_owned(),
-        speed_bit_per_s: Some(10_000_000_000),
-        mtu_bytes: Some(9000),
-        state: None,
-        driver: None,
-        kind,
-        mac: None,
-        numa_node: None,
-        link: None,
-    }
-}
 
 /// A small machine with a name.
 pub(crate) fn machine() -> Machine {
@@ -355,16 +337,4 @@ fn peer(absent: bool) -> PeerResult {
     let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
     let heard = heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
     PeerResult::of(&Beside { unavailable, ..heard }, 0.03)
-}
-
-/// Any finite number: ordinary, huge, denormal, negative, zero.
-pub(crate) fn finite() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        any::<f64>().prop_filter("finite", |x| x.is_finite()),
-        Just(f64::MAX),
-        Just(f64::MIN),
-        Just(f64::from_bits(1)),
-        Just(0.0),
-        1.0f64..1e12,
-    ]
 }

@@ -4,6 +4,7 @@
 //! a run never read alike.
 
 use crate::bench::mpi::SUBSYSTEM;
+use crate::bench::{self, Say};
 use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value};
 use crate::quantity::{Quantity, Unit};
 
@@ -39,30 +40,9 @@ pub fn of_id(id: &str) -> String {
 /// The case in words.
 pub fn label(case: &Case) -> String {
     let mut words = Words { case, used: Vec::new(), said: Vec::new() };
-    match case.benchmark() {
-        "cpu.peak" => words.these(&["op", "type", "isa"]).width().named(&["chains"]).times(),
-        "cpu.gemm" => words.word("gemm").these(&["type"]).named(&["n"]).these(&["isa"]).times(),
-        "cpu.linpack" => words.word("linpack").named(&["n"]).these(&["isa"]).times(),
-        "cpu.hpl" => words.word("HPL").named(&["n", "p", "q"]).times(),
-        "cpu.core-to-core" => words.word("core to core").these(&["op"]),
-        "memory.bandwidth" => words.these(&["op", "size", "variant"]).times(),
-        "memory.block" => words.pattern().these(&["op", "block"]).word("of").these(&["size"]).times(),
-        "memory.loaded-latency" => {
-            words.word("latency under").these(&["op"]).word("load").these(&["size"]).times()
-        }
-        "memory.numa" => words.word("NUMA").these(&["op", "size"]),
-        "memory.latency" => words.word("latency").these(&["size"]),
-        "disk.io" => words.pattern().these(&["op", "block"]).named(&["depth"]).times(),
-        "disk.knee" => words.word("knee,").pattern().these(&["op", "block"]),
-        "disk.fsync" => words.word("append").these(&["block"]).word("+ fdatasync").times(),
-        "network.tcp" => words.word("TCP").these(&["message"]).word("writes"),
-        "network.udp" => words.word("UDP").these(&["message"]).word("datagrams"),
-        "network.latency" => words.trip().these(&["message"]),
-        "mpi.latency" => words.word("MPI latency,").these(&["message"]),
-        "mpi.bandwidth" => words.word("MPI bandwidth,").these(&["message"]),
-        "mpi.allreduce" => words.word("MPI all-reduce,").these(&["type", "message"]),
-        "mpi.barrier" => words.word("MPI barrier"),
-        other => words.word(other),
+    match bench::find(case.benchmark()).map(|benchmark| benchmark.words()) {
+        Some([]) | None => words.word(case.benchmark()),
+        Some(parts) => parts.iter().fold(&mut words, |words, part| words.part(*part)),
     };
     words.between().rest();
     match words.said.is_empty() {
@@ -83,53 +63,29 @@ impl Words<'_> {
         self
     }
 
-    /// The values alone, where they are not the usual ones.
-    fn these(&mut self, names: &[&'static str]) -> &mut Self {
-        for name in names {
-            if let Some(value) = self.take(name).filter(|value| !USUAL.contains(&(name, value))) {
-                self.said.push(value);
+    fn part(&mut self, part: Say) -> &mut Self {
+        match part {
+            Say::Word(word) => self.said.push(word.to_owned()),
+            Say::Value(name) => {
+                let value = self.take(name).filter(|value| !USUAL.contains(&(name, value)));
+                self.said.extend(value);
             }
-        }
-        self
-    }
-
-    /// The order of the blocks: the long word would not leave room for the rest.
-    fn pattern(&mut self) -> &mut Self {
-        if let Some(pattern) = self.take("pattern") {
-            self.said.push(if pattern == "sequential" { "seq.".to_owned() } else { pattern });
-        }
-        self
-    }
-
-    /// What goes there and back.
-    fn trip(&mut self) -> &mut Self {
-        let words = match self.take("protocol").as_deref() {
-            Some("udp") => "UDP round trip",
-            Some("icmp") => "ICMP echo",
-            Some("connect") => "TCP connection, round trip",
-            _ => "TCP round trip",
-        };
-        self.word(words)
-    }
-
-    /// Each value after its name.
-    fn named(&mut self, names: &[&'static str]) -> &mut Self {
-        for name in names {
-            if let Some(value) = self.take(name) {
-                self.said.push(format!("{name} {value}"));
+            Say::Named(name) => {
+                let value = self.take(name).map(|value| format!("{name} {value}"));
+                self.said.extend(value);
             }
-        }
-        self
-    }
-
-    /// The bits of a vector, or that there is none.
-    fn width(&mut self) -> &mut Self {
-        if let Some(width) = self.take("width") {
-            self.said.push(if width.starts_with(|c: char| c.is_ascii_digit()) {
-                format!("{width} bits")
-            } else {
-                width
-            });
+            Say::Instead(name, of) => {
+                let value = self.take(name);
+                let instead = |value: String| {
+                    of.iter().find(|(known, _)| *known == value).map_or(value, |(_, said)| (*said).to_owned())
+                };
+                self.said.extend(value.map(instead));
+            }
+            Say::Case(name, say) => {
+                let said = self.take(name).and_then(|_| say(self.case));
+                self.said.extend(said);
+            }
+            Say::Times => return self.times(),
         }
         self
     }
@@ -217,6 +173,10 @@ mod tests {
         assert_eq!(
             of("cpu.peak/op=fma/type=f64/isa=avx2/width=128/chains=8/threads=1"),
             "fma f64 avx2 128 bits chains 8"
+        );
+        assert_eq!(
+            of("cpu.peak/op=fma/type=f64/isa=avx512/width=512/chains=8/threads=1"),
+            "fma f64 avx512 chains 8"
         );
         assert_eq!(
             of("cpu.peak/op=add/type=f32/isa=sse2/width=scalar/chains=1"),

@@ -17,6 +17,7 @@ mod iperf3;
 mod layering;
 mod manifest;
 mod memory;
+mod names;
 mod namespaces;
 mod network;
 mod outputs;

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
 use crate::wire::Key;
 
@@ -23,11 +22,13 @@ pub mod cpu;
 pub mod disk;
 pub mod fixed;
 pub mod memory;
+pub mod metric;
 pub mod mpi;
 pub mod network;
 pub mod null;
 mod place;
 
+pub use metric::{Better, Metric, Role, Say, is_told, metric};
 pub use place::{Placement, place, placed, places};
 
 /// Every benchmark there is. A new one is one file and one line here.
@@ -59,43 +60,6 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
 /// The benchmark of that name.
 pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     BENCHMARKS.iter().copied().find(|b| b.name() == name)
-}
-
-/// Whether more or less is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
-impl Better {
-    /// The word of the run document.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Higher => "higher",
-            Self::Lower => "lower",
-        }
-    }
-}
-
-/// Metrics that tell how a figure came about: how full a queue or a device was, what a time is made of, what a search found. More
-/// of them is neither better nor worse, whatever the document's `better` says; they are told and never judged. Every other
-/// metric is judged in the direction that its benchmark gives.
-pub const TOLD: &[&str] =
-    &["busy", "complete", "depth", "latency-stdev", "load", "residual", "submit", "switches", "threads"];
-
-/// A metric that a benchmark reports.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metric {
-    /// Its name in the run document.
-    pub name: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// Its direction.
-    pub better: Better,
 }
 
 /// A case, and whether this machine can measure it.
@@ -135,6 +99,27 @@ pub trait Benchmark: Sync {
     /// Measures what default cases rest on and no file tells, and notes it in `machine`. Called before a run, where
     /// this benchmark has cases whose sizes were not asked for; takes a second at most.
     fn look(&self, _: &mut Machine) {}
+
+    /// A case in words, for tables and messages; none: its name.
+    fn words(&self) -> &'static [Say] {
+        &[]
+    }
+
+    /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
+    fn common(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether a case searches: it makes probes of many sizes within one sample.
+    fn searches(&self, _: &Case) -> bool {
+        false
+    }
+
+    /// Operations for each byte that a case must move to or from memory at least, as a roofline has them; `None` where it
+    /// computes in registers or moves bytes and computes nothing.
+    fn intensity(&self, _: &Case) -> Option<f64> {
+        None
+    }
 
     /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
     /// (a filled file) is made once. See [`Keep`].
@@ -258,27 +243,22 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::fixture;
+    use crate::quantity::Unit;
 
-    /// All metrics of all benchmarks, and which of them are shares or counts.
+    /// A share or a count is no figure of merit unless its benchmark means it: what is lost.
     #[test]
     fn every_metric_has_a_direction_or_is_told() {
         let machine = fixture::machine();
-        let mut all = BTreeSet::new();
         for benchmark in BENCHMARKS {
             for candidate in benchmark.cases(&machine, &Group::default()).unwrap() {
                 for metric in benchmark.metrics(&candidate.case) {
-                    let told = TOLD.contains(&metric.name);
+                    let told = is_told(&candidate.case, metric.name);
+                    assert_eq!(told, metric.role == Role::Told);
                     assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
-                    all.insert(metric.name);
                 }
             }
         }
-        let known = |name: &&&str| **name == "load" || all.contains(**name);
-        assert_eq!(TOLD.iter().filter(known).count(), TOLD.len(), "{all:?}");
-        assert!(TOLD.is_sorted());
     }
 }

@@ -3,7 +3,7 @@
 //! The ranks of a run under `mpirun` or `srun` measure them with each other; here is what their cases are. The definitions
 //! are those of the OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`.
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use super::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -26,16 +26,18 @@ pub struct Mpi {
     about: &'static str,
     keys: &'static [&'static str],
     metric: Metric,
+    words: &'static [Say],
 }
 
-const TIME: Metric = Metric { name: "time", unit: Unit::Second, better: Better::Lower };
+const TIME: Metric = Metric::new("time", Unit::Second, Better::Lower);
 
 /// Half a round trip of a message between two ranks.
 pub static LATENCY: Mpi = Mpi {
     name: "mpi.latency",
     about: "half a round trip of MPI_Send and MPI_Recv between machines, under mpirun",
     keys: &["message"],
-    metric: Metric { name: "latency", ..TIME },
+    metric: Metric::new("latency", Unit::Second, Better::Lower),
+    words: &[Say::Word("MPI latency,"), Say::Value("message")],
 };
 
 /// Bytes a second of windows of messages from one rank to another.
@@ -43,7 +45,8 @@ pub static BANDWIDTH: Mpi = Mpi {
     name: "mpi.bandwidth",
     about: "64 MPI_Isend at once and one answer between machines, under mpirun",
     keys: &["message"],
-    metric: Metric { name: "throughput", unit: Unit::BytePerSecond, better: Better::Higher },
+    metric: Metric::new("throughput", Unit::BytePerSecond, Better::Higher),
+    words: &[Say::Word("MPI bandwidth,"), Say::Value("message")],
 };
 
 /// A sum over all ranks that all of them get.
@@ -52,6 +55,7 @@ pub static ALLREDUCE: Mpi = Mpi {
     about: "MPI_Allreduce, a sum over all machines, under mpirun",
     keys: &["type", "message"],
     metric: TIME,
+    words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message")],
 };
 
 /// All ranks wait for all.
@@ -60,6 +64,7 @@ pub static BARRIER: Mpi = Mpi {
     about: "MPI_Barrier over all machines, under mpirun",
     keys: &[],
     metric: TIME,
+    words: &[Say::Word("MPI barrier")],
 };
 
 impl Mpi {
@@ -108,6 +113,10 @@ impl Benchmark for Mpi {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn words(&self) -> &'static [Say] {
+        self.words
     }
 
     fn keys(&self) -> &'static [&'static str] {

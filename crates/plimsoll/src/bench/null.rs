@@ -33,7 +33,7 @@ impl Benchmark for Null {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+        vec![Metric::new("latency", Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, _: &Machine, _: &Group) -> Result<Vec<Candidate>, String> {

@@ -75,7 +75,7 @@ pub struct Compared {
     pub headline: bool,
     /// Unit of both figures.
     pub unit: Unit,
-    /// Direction; null where neither is good and the metric is only told ([`bench::TOLD`]).
+    /// Direction; null where neither is good and the metric is only told ([`bench::Role`]).
     pub better: Option<Better>,
     /// The first side's figure: the median over its runs.
     pub a: f64,
@@ -296,9 +296,10 @@ fn metrics(pair: &Pair<'_, '_>, floors: &[Floors], fail_on: Option<f64>) -> Vec<
 /// The direction in which a metric is judged: as its benchmark gives it; as the document says, where this program does not have
 /// the metric; none where more of it is neither good nor bad.
 fn direction(case: &Case, metric: &MetricResult) -> Option<Better> {
-    let metrics = bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case)).unwrap_or_default();
-    let known = metrics.iter().find(|known| known.name == metric.name).map(|known| known.better);
-    (!bench::TOLD.contains(&metric.name.as_str())).then_some(known.unwrap_or(metric.better))
+    match bench::metric(case, &metric.name) {
+        Some(known) => (known.role == bench::Role::Judged).then_some(known.better),
+        None => Some(metric.better),
+    }
 }
 
 /// A noise between runs, and what it is known from.

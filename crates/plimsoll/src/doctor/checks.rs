@@ -318,8 +318,8 @@ mod tests {
     use super::*;
     use crate::doctor::State;
     use crate::fixture;
+    use crate::machine::fixture::table;
     use crate::machine::fixture::{Fault, Fixture};
-    use crate::machine::smbios::tests::table;
 
     fn of<'a>(all: &'a [Check], name: &str) -> &'a Check {
         all.iter().find(|c| c.name == name).unwrap()

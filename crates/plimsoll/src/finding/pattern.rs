@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{finding, headline};
-use crate::bench::{Better, TOLD};
+use crate::bench::{Better, is_told};
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::quantity::{Quantity, significant};
@@ -53,8 +53,10 @@ fn pair<'a>(random: &'a Measurement, all: &'a [Measurement]) -> Option<Pair<'a>>
 
 /// What is better when higher: the headline may be a latency.
 fn rate(measurement: &Measurement) -> Option<&MetricResult> {
-    let rates =
-        measurement.metrics.iter().filter(|m| m.better == Better::Higher && !TOLD.contains(&m.name.as_str()));
+    let rates = measurement
+        .metrics
+        .iter()
+        .filter(|m| m.better == Better::Higher && !is_told(&measurement.case, &m.name));
     (measurement.status == Status::Ok).then(|| headline(measurement))??;
     rates.into_iter().next()
 }

@@ -174,8 +174,7 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::fixture::{Fault, Fixture};
-    use crate::machine::smbios::tests::{Slot, table};
+    use crate::machine::fixture::{Fault, Fixture, Slot, table};
 
     const TABLE: &str = "sys/firmware/dmi/tables/DMI";
     const SPEED: u16 = 2666;

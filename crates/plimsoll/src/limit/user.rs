@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::bench::Better;
 
-    const PROGRAM: Metric = Metric { name: "program", unit: Unit::BytePerSecond, better: Better::Higher };
+    const PROGRAM: Metric = Metric::new("program", Unit::BytePerSecond, Better::Higher);
 
     fn file(kind: &str, value: &str) -> String {
         format!(

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::bench;
 use crate::bench::disk::engine::Kind as DiskEngine;
+use crate::bench::metric::{Also, Form};
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
@@ -57,7 +59,7 @@ impl Row {
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
-        details.extend(headline.into_iter().flat_map(|metric| under_load(measurement, metric)));
+        details.extend(headline.into_iter().flat_map(under_load));
         details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
@@ -172,7 +174,9 @@ fn seated(measurement: &Measurement) -> Option<String> {
 /// How many in flight `disk.knee` was measured at.
 fn knee(measurement: &Measurement) -> Option<String> {
     let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
-    let threads = (measurement.case.benchmark() == "disk.knee").then(|| achieved("threads"))??;
+    let case = &measurement.case;
+    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
+    let threads = (searches && case.get("latency-target").is_none()).then(|| achieved("threads"))??;
     let (depth, threads_are) = (achieved("deepest")?, if threads == 1 { "thread" } else { "threads" });
     Some(format!("at depth {depth} on {threads} {threads_are}"))
 }
@@ -243,9 +247,7 @@ fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
 }
 
 /// The latency at each bandwidth that was drawn beside it.
-fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
-    let curve =
-        metric.curve.iter().flatten().filter(|_| measurement.case.benchmark() == "memory.loaded-latency");
+fn under_load(metric: &MetricResult) -> Vec<String> {
     let one = |point: &Point| {
         let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
         match load > 0.0 {
@@ -253,7 +255,7 @@ fn under_load(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
             false => Some(together(&format!("no load {latency}"))),
         }
     };
-    curve.filter_map(one).collect()
+    metric.curve.iter().flatten().filter_map(one).collect()
 }
 
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
@@ -262,42 +264,18 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// Further metrics that say more than the headline does: benchmark, metric, words before and after the figure.
-const ALSO: &[(&str, &str, &str, &str)] = &[
-    ("cpu.linpack", "time", "in", ""),
-    ("cpu.linpack", "residual", "residual", ""),
-    ("cpu.hpl", "time", "in", ""),
-    ("cpu.hpl", "residual", "residual", ""),
-    ("cpu.gemm", "time", "in", ""),
-    ("cpu.gemm", "residual", "residual", ""),
-    ("memory.bandwidth", "bus", "with write-allocate", ""),
-    ("memory.block", "latency", "", "per block"),
-    ("memory.block", "latency_per_byte", "", "per byte"),
-    ("disk.io", "latency", "latency", ""),
-    ("disk.io", "sync", "each sync", ""),
-    ("disk.knee", "latency", "latency", ""),
-    ("network.tcp", "cpu", "CPU", "per byte"),
-    ("network.latency", "load", "beside", "of load"),
-    ("network.udp", "jitter", "jitter", ""),
-];
-
+/// What a further metric says in the row, as its benchmark words it.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
-    if metric.name == "loss" {
-        return (value > 0.0).then(|| format!("loss {}", percent(value, 3)));
-    }
-    let known =
-        |row: &&(&str, &str, &str, &str)| row.0 == measurement.case.benchmark() && row.1 == metric.name;
-    let (.., before, after) = ALSO.iter().find(known)?;
+    let Also { before, after, form } = bench::metric(&measurement.case, &metric.name)?.also?;
     let headline = measurement.metrics.first()?.summary.median;
-    if metric.name == "bus" && (value / headline - 1.0).abs() < 0.005 {
-        return None;
-    }
-    let figure = match &metric.percentiles {
-        Some(percentiles) => said(percentiles, metric.unit, &["p50", "p99"])?,
-        None => human(value, metric.unit),
+    let figure = match (form, &metric.percentiles) {
+        (Form::ShareAboveZero, _) => (value > 0.0).then(|| percent(value, 3))?,
+        (Form::UnlikeHeadline, _) if (value / headline - 1.0).abs() < 0.005 => return None,
+        (_, Some(percentiles)) => said(percentiles, metric.unit, &["p50", "p99"])?,
+        (_, None) => human(value, metric.unit),
     };
-    Some([*before, &figure, *after].join(" ").trim().to_owned())
+    Some([before, &figure, after].join(" ").trim().to_owned())
 }
 
 #[cfg(test)]

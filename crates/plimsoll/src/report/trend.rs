@@ -5,7 +5,8 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
-use crate::bench::{Better, TOLD};
+use crate::bench::{self, Better};
+use crate::case::Case;
 use crate::quantity::{Quantity, percent};
 use crate::stats::{MIN_SEGMENT, Seed, Timed, segments};
 use crate::store::{Began, Trend};
@@ -116,8 +117,9 @@ impl Change<'_> {
             human(self.after),
             percent(ratio.abs(), 2)
         );
+        let told = of.case.parse().is_ok_and(|case: Case| bench::is_told(&case, &of.metric));
         let role = match good {
-            _ if TOLD.contains(&of.metric.as_str()) => Role::Plain,
+            _ if told => Role::Plain,
             true => Role::Good,
             false => Role::Bad,
         };

@@ -75,7 +75,7 @@ mod tests {
     use crate::quantity::Unit;
     use crate::sample::Sample;
 
-    const RATE: Metric = Metric { name: "rate", unit: Unit::IoPerSecond, better: Better::Higher };
+    const RATE: Metric = Metric::new("rate", Unit::IoPerSecond, Better::Higher);
 
     fn taken(values: &[f64]) -> Taken {
         let samples = (0..values.len()).map(|i| Sample { at: i as f64, ..Sample::default() }).collect();

@@ -184,7 +184,7 @@ impl Left {
 /// A search is made within the first sample, and each of its probes takes as long as one at most.
 fn probes(case: &Case) -> f64 {
     const OF_A_SEARCH: f64 = 64.0;
-    let searches = case.benchmark() == "disk.knee" || case.word("latency-target").is_some();
+    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
     if searches { OF_A_SEARCH } else { 2.0 }
 }
 

@@ -11,7 +11,7 @@ use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
 use serde_json::Value as Json;
 
 use super::pairs::{ALL_PAIRS_OF, chosen, pairs_of, shared};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -40,6 +40,10 @@ impl Benchmark for CoreToCore {
         "time for a CPU to see what another wrote, for each pair of CPUs"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("core to core"), Say::Value("op")]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op"]
     }
@@ -49,7 +53,7 @@ impl Benchmark for CoreToCore {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+        vec![Metric::new("latency", Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -52,12 +52,17 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
         .collect())
 }
 
+/// Operations for each byte of solving a system of f64: 2/3 n³ on a matrix that is read and written once.
+pub(super) fn of_a_system(case: &Case) -> Option<f64> {
+    Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
+}
+
 /// What both report.
 pub(super) fn metrics() -> Vec<Metric> {
     vec![
-        Metric { name: "rate", unit: Unit::FlopPerSecond, better: Better::Higher },
-        Metric { name: "time", unit: Unit::Second, better: Better::Lower },
-        Metric { name: "residual", unit: Unit::One, better: Better::Lower },
+        Metric::new("rate", Unit::FlopPerSecond, Better::Higher),
+        Metric::new("time", Unit::Second, Better::Lower).said("in", ""),
+        Metric::new("residual", Unit::One, Better::Lower).told().said("residual", ""),
     ]
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 use super::dense::{self, Wanted, caches, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, default_threads};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, default_threads};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -40,12 +40,22 @@ impl Benchmark for MatrixProduct {
         "rate of multiplying square matrices, beside what the cores' units can do"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["type", "n", "isa", "place", "threads"]
     }
 
     fn by_default(&self) -> bool {
         false
+    }
+
+    /// 2 n³ operations on three matrices.
+    fn intensity(&self, case: &Case) -> Option<f64> {
+        let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
+        Some(2.0 * case.number("n")? as f64 / (3.0 * bytes))
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {

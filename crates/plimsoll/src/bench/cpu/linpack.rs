@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::dense::{self, Wanted, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater, residual};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -38,12 +38,20 @@ impl Benchmark for Linpack {
         "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["n", "nb", "isa", "place", "threads"]
     }
 
     fn by_default(&self) -> bool {
         false
+    }
+
+    fn intensity(&self, case: &Case) -> Option<f64> {
+        dense::of_a_system(case)
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {

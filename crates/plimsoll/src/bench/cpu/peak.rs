@@ -16,7 +16,7 @@ use super::how::{hidden, hows, siblings, smt};
 use super::matrix::pairs;
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, placed};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, placed};
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
@@ -46,6 +46,11 @@ impl Benchmark for Peak {
         "arithmetic rate from registers, beside what the core's units can do at the clock it held"
     }
 
+    fn words(&self) -> &'static [Say] {
+        const WIDTH: Say = Say::Case("width", width_in_words);
+        &[Say::Value("op"), Say::Value("type"), Say::Value("isa"), WIDTH, Say::Named("chains"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"]
     }
@@ -54,9 +59,9 @@ impl Benchmark for Peak {
         let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
         let integers = element.is_some_and(|element| !element.is_float());
         let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
-        let mut metrics = vec![Metric { name: "rate", unit, better: Better::Higher }];
+        let mut metrics = vec![Metric::new("rate", unit, Better::Higher)];
         if case.number("work").is_some() {
-            metrics.push(Metric { name: "time", unit: Unit::Second, better: Better::Lower });
+            metrics.push(Metric::new("time", Unit::Second, Better::Lower));
         }
         metrics
     }
@@ -149,6 +154,19 @@ struct Running {
     kinds: Vec<CoreKind>,
     /// The highest clock of a sample, in Hz.
     fastest: Option<f64>,
+}
+
+/// Instruction sets with the bits of their longest vectors.
+const FULL: &[(&str, &str)] =
+    &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
+
+/// The bits of a vector, or that there is none; not where the name of the instruction set says them.
+fn width_in_words(case: &Case) -> Option<String> {
+    let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
+    match width.starts_with(|c: char| c.is_ascii_digit()) {
+        true => (!FULL.contains(&(isa, width))).then(|| format!("{width} bits")),
+        false => Some(width.to_owned()),
+    }
 }
 
 /// Share by which a core may run faster than the maximum that it names, by the uncertainty of both.

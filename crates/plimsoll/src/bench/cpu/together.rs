@@ -4,7 +4,7 @@
 //! start it on others, and `cpu.linpack` measures the same.
 
 use super::dense::{self, counts};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -32,12 +32,20 @@ impl Benchmark for Hpl {
         "HPL over all machines of a run under mpirun, by the installed xhpl or hpcc"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["n", "nb", "p", "q"]
     }
 
     fn by_default(&self) -> bool {
         false
+    }
+
+    fn intensity(&self, case: &Case) -> Option<f64> {
+        dense::of_a_system(case)
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {

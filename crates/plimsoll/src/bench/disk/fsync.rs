@@ -20,7 +20,7 @@ use super::file::{cannot_use, in_memory, named};
 use super::human;
 use super::job::MAX_THREADS;
 use super::target::{Cache, End, TestFile, hint};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
@@ -50,14 +50,18 @@ impl Benchmark for DiskFsync {
         "append and fdatasync: what a database's commit costs"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["block", "threads"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         vec![
-            Metric { name: "latency", unit: Unit::Second, better: Better::Lower },
-            Metric { name: "rate", unit: Unit::PerSecond, better: Better::Higher },
+            Metric::new("latency", Unit::Second, Better::Lower),
+            Metric::new("rate", Unit::PerSecond, Better::Higher),
         ]
     }
 

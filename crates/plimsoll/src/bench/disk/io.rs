@@ -13,7 +13,8 @@ use super::file::in_memory;
 use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
 use super::search::{Deepest, Target};
 use super::transfers::Transfers;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::bench::metric::PATTERN;
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
@@ -57,6 +58,10 @@ impl Benchmark for DiskIo {
         "reads and writes past the page cache: latency, rate, throughput"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &[
             "op",
@@ -80,24 +85,28 @@ impl Benchmark for DiskIo {
         ]
     }
 
+    fn searches(&self, case: &Case) -> bool {
+        case.word("latency-target").is_some()
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let metric = |name, unit, better| Metric { name, unit, better };
+        let metric = Metric::new;
         let mut all = vec![
-            metric("throughput", Unit::BytePerSecond, Better::Higher),
-            metric("rate", Unit::IoPerSecond, Better::Higher),
-            metric("latency", Unit::Second, Better::Lower),
-            metric("submit", Unit::Second, Better::Lower),
+            metric("throughput", Unit::BytePerSecond, Better::Higher).drawn(),
+            metric("rate", Unit::IoPerSecond, Better::Higher).drawn(),
+            metric("latency", Unit::Second, Better::Lower).said("latency", "").drawn(),
+            metric("submit", Unit::Second, Better::Lower).told(),
             metric("cpu", Unit::Second, Better::Lower),
-            metric("depth", Unit::One, Better::Higher),
-            metric("complete", Unit::Second, Better::Lower),
-            metric("switches", Unit::One, Better::Lower),
-            metric("busy", Unit::One, Better::Higher),
-            metric("sync", Unit::Second, Better::Lower),
+            metric("depth", Unit::One, Better::Higher).told(),
+            metric("complete", Unit::Second, Better::Lower).told(),
+            metric("switches", Unit::One, Better::Lower).told(),
+            metric("busy", Unit::One, Better::Higher).told(),
+            metric("sync", Unit::Second, Better::Lower).said("each sync", ""),
             metric("read", Unit::BytePerSecond, Better::Higher),
             metric("write", Unit::BytePerSecond, Better::Higher),
             metric("read-latency", Unit::Second, Better::Lower),
             metric("write-latency", Unit::Second, Better::Lower),
-            metric("latency-stdev", Unit::Second, Better::Lower),
+            metric("latency-stdev", Unit::Second, Better::Lower).told(),
         ];
         let mean = case.mix("block").map(crate::quantity::Mix::mean);
         let small = case.number("block").map(|block| block as f64).or(mean).is_some_and(|b| b <= SMALL);

@@ -5,7 +5,8 @@ use super::io::{DiskIo, deepest};
 use super::job::Job;
 use super::sweep::Knee;
 use super::transfers::Transfers;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads};
+use crate::bench::metric::PATTERN;
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -27,6 +28,10 @@ impl Benchmark for DiskKnee {
         "depth and threads at which the rate stops growing (by --only)"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("knee,"), PATTERN, Say::Value("op"), Say::Value("block")]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"]
     }
@@ -35,15 +40,19 @@ impl Benchmark for DiskKnee {
         false
     }
 
+    fn searches(&self, _: &Case) -> bool {
+        true
+    }
+
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        let metric = |name, unit, better| Metric { name, unit, better };
+        let metric = Metric::new;
         vec![
             metric("rate", Unit::IoPerSecond, Better::Higher),
             metric("throughput", Unit::BytePerSecond, Better::Higher),
-            metric("latency", Unit::Second, Better::Lower),
+            metric("latency", Unit::Second, Better::Lower).said("latency", ""),
             metric("cpu", Unit::Second, Better::Lower),
-            metric("depth", Unit::One, Better::Lower),
-            metric("threads", Unit::One, Better::Lower),
+            metric("depth", Unit::One, Better::Lower).told(),
+            metric("threads", Unit::One, Better::Lower).told(),
         ]
     }
 

@@ -50,7 +50,7 @@ impl Benchmark for DiskNull {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+        vec![Metric::new("latency", Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -9,7 +9,8 @@ use super::field::Layout;
 use super::passes::Passes;
 use super::site;
 use super::{fits_in, pages, sizes, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, place};
+use crate::bench::metric::Form;
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, place};
 use crate::case::{Case, nearest};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -31,13 +32,24 @@ impl Benchmark for Bandwidth {
         "bytes per second of passes over arrays larger than the caches"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "size", "variant", "pages", "layout", "node", "place", "threads"]
     }
 
+    /// Of the arrays of STREAM's kernels, f64: its own counts.
+    fn intensity(&self, case: &Case) -> Option<f64> {
+        let op: StreamOp = case.word("op")?.parse().ok()?;
+        let bytes = 8 * (op.loads() + op.stores());
+        (op.flops() > 0).then(|| op.flops() as f64 / bytes as f64)
+    }
+
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        let metric = |name| Metric { name, unit: Unit::BytePerSecond, better: Better::Higher };
-        vec![metric("program"), metric("bus")]
+        let metric = |name| Metric::new(name, Unit::BytePerSecond, Better::Higher);
+        vec![metric("program"), metric("bus").said_as("with write-allocate", Form::UnlikeHeadline)]
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

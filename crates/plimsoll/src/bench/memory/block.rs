@@ -11,7 +11,8 @@ use super::batches::{Batches, Fixed};
 use super::site;
 use super::{fits_in, pages, sizes, working_set};
 use crate::bench::fixed::{self, Scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, default_threads, place};
+use crate::bench::metric::PATTERN;
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, place};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -44,6 +45,10 @@ impl Benchmark for Block {
         "blocks of a region in order or at random, each once: throughput and time per block"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Word("of"), Say::Value("size"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count", "scaling"]
     }
@@ -53,12 +58,12 @@ impl Benchmark for Block {
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let latency = |name| Metric { name, unit: Unit::Second, better: Better::Lower };
-        let throughput = Metric { name: "throughput", unit: Unit::BytePerSecond, better: Better::Higher };
+        let latency = |name, after| Metric::new(name, Unit::Second, Better::Lower).said("", after);
+        let throughput = Metric::new("throughput", Unit::BytePerSecond, Better::Higher).drawn();
         let per_byte = case.number("block").is_some_and(|block| block <= SMALL);
-        [throughput, latency("latency")]
+        [throughput, latency("latency", "per block").drawn()]
             .into_iter()
-            .chain(per_byte.then(|| latency("latency_per_byte")))
+            .chain(per_byte.then(|| latency("latency_per_byte", "per byte")))
             .collect()
     }
 

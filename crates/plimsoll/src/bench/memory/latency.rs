@@ -15,7 +15,7 @@ use super::{
     Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
     pages, pages_of, seed, sizes, team, working_set,
 };
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place, placed};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -59,12 +59,16 @@ impl Benchmark for Latency {
         "time of one dependent load, from the first cache to memory"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("latency"), Say::Value("size")]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["size", "pages", "chases", "group", "node", "place"]
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }]
+        vec![Metric::new("latency", Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

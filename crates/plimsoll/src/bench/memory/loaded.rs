@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use super::latency::Latency;
 use super::{HUGE_PAGE, broken, fits, pages, pages_of, seed, sizes, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, place};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -52,6 +52,10 @@ impl Benchmark for LoadedLatency {
         "latency of memory while other threads draw on it: the curve over bandwidth, and its knee"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("latency under"), Say::Value("op"), Say::Word("load"), Say::Value("size"), Say::Times]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "size", "pages", "delay", "threads"]
     }
@@ -62,8 +66,8 @@ impl Benchmark for LoadedLatency {
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         vec![
-            Metric { name: "latency", unit: Unit::Second, better: Better::Lower },
-            Metric { name: "program", unit: Unit::BytePerSecond, better: Better::Higher },
+            Metric::new("latency", Unit::Second, Better::Lower),
+            Metric::new("program", Unit::BytePerSecond, Better::Higher),
         ]
     }
 

@@ -17,7 +17,7 @@ use super::lap::OFF_CPU;
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
 use super::{broken, fits, pages, pages_of, seed, team_on, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -51,6 +51,10 @@ impl Benchmark for Numa {
         "latency and bandwidth from the CPUs of each NUMA node to the memory of each"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["op", "size", "pages"]
     }
@@ -61,8 +65,8 @@ impl Benchmark for Numa {
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         match case.word("op") {
-            Some("latency") => vec![Metric { name: "latency", unit: Unit::Second, better: Better::Lower }],
-            _ => vec![Metric { name: "program", unit: Unit::BytePerSecond, better: Better::Higher }],
+            Some("latency") => vec![Metric::new("latency", Unit::Second, Better::Lower)],
+            _ => vec![Metric::new("program", Unit::BytePerSecond, Better::Higher)],
         }
     }
 

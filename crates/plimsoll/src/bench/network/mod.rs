@@ -30,6 +30,7 @@ pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 
+use crate::bench::metric::Form;
 use crate::bench::{Better, Metric, place};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -40,9 +41,11 @@ use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
 use crate::warning::Warning;
 
-const fn metric(name: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric { name, unit, better }
-}
+/// What TCP and UDP both do: bytes that go one way.
+const STREAM: &str = "stream of bytes";
+
+/// The share that did not arrive.
+const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower).said_as("loss", Form::ShareAboveZero);
 
 /// This very program, also when its file has been replaced since it started.
 fn own_program() -> Result<PathBuf, CannotMeasure> {

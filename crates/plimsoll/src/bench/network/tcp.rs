@@ -15,8 +15,8 @@ use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options};
 use super::sustained::Watch;
-use super::{Placement, message_of, message_sizes, metric, random_bytes};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use super::{LOSS, Placement, STREAM, message_of, message_sizes, random_bytes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -52,6 +52,14 @@ impl Benchmark for Tcp {
         "throughput of TCP streams, as received"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("TCP"), Say::Value("message"), Say::Word("writes")]
+    }
+
+    fn common(&self) -> Option<&'static str> {
+        Some(STREAM)
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &[
             "message",
@@ -75,10 +83,10 @@ impl Benchmark for Tcp {
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         vec![
-            metric("goodput", Unit::BitPerSecond, Better::Higher),
-            metric("messages", Unit::PerSecond, Better::Higher),
-            metric("loss", Unit::One, Better::Lower),
-            metric("cpu", Unit::Second, Better::Lower),
+            Metric::new("goodput", Unit::BitPerSecond, Better::Higher),
+            Metric::new("messages", Unit::PerSecond, Better::Higher),
+            LOSS,
+            Metric::new("cpu", Unit::Second, Better::Lower).said("CPU", "per byte"),
         ]
     }
 

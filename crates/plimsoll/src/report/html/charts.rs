@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use super::stated::Stated;
+use crate::bench;
 use crate::case::{Case, Value};
 use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, EACH};
 use crate::document::Run;
@@ -49,16 +50,6 @@ const OVERLAID: &[&str] = &[
     "sync",
 ];
 
-/// Benchmarks that do the same by other means: their figures are laid over each other too.
-const TOGETHER: &[&str] = &["network.tcp", "network.udp"];
-
-/// Of a benchmark: further metrics that are drawn beside the headline.
-const BESIDE: &[(&str, &[&str])] = &[
-    ("disk.io", &["throughput", "rate", "latency"]),
-    ("memory.block", &["throughput", "latency"]),
-    ("network.latency", &["rate", "goodput"]),
-];
-
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
 const WIDE: f64 = 20.0;
 
@@ -95,12 +86,15 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
 
 /// The headline of a measurement, and what is drawn beside it.
 fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
-    let beside = BESIDE.iter().find(|(name, _)| *name == measurement.case.benchmark());
-    let beside = beside.map_or(&[][..], |(_, metrics)| metrics);
-    let wanted =
-        |(index, metric): &(usize, &MetricResult)| *index == 0 || beside.contains(&metric.name.as_str());
+    let beside = |name: &str| bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
+    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
+}
+
+/// What a benchmark does by other means than others.
+fn common(benchmark: &str) -> Option<&'static str> {
+    bench::find(benchmark)?.common()
 }
 
 /// What makes two areas of memory the same work for different numbers of threads.
@@ -157,7 +151,7 @@ fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
         let alike = |f: &Facet<'a>| {
-            f.benchmark == benchmark || [f.benchmark, benchmark].iter().all(|b| TOGETHER.contains(b))
+            f.benchmark == benchmark || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
         };
         let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
         match found.iter_mut().find(same) {

@@ -4,6 +4,7 @@
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Series};
 use super::single::believed;
+use crate::bench;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
@@ -80,24 +81,12 @@ fn roof(name: &str, role: Role, bandwidth: f64, peak: f64, to: f64) -> Series {
 fn arithmetic<'a>(measurement: &'a Measurement, metric: &MetricResult) -> Option<Placed<'a>> {
     let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
     let rate = metric.summary.median;
-    (counts && rate > 0.0).then(|| Placed { measurement, intensity: of_matrices(measurement), rate })
+    (counts && rate > 0.0).then(|| Placed { measurement, intensity: intensity(measurement), rate })
 }
 
-/// Operations for each byte that must be moved at least, if each matrix goes through memory once: of 2 n³ operations on three
-/// matrices, or 2/3 n³ on one that is read and written.
-fn of_matrices(measurement: &Measurement) -> Option<f64> {
-    let n = measurement.case.number("n")? as f64;
-    let element = match measurement.case.word("type") {
-        Some("f32" | "i32") => 4.0,
-        Some("f16" | "bf16" | "i16") => 2.0,
-        Some("i8") => 1.0,
-        _ => 8.0,
-    };
-    match measurement.case.benchmark() {
-        "cpu.gemm" => Some(2.0 * n / (3.0 * element)),
-        "cpu.linpack" | "cpu.hpl" => Some(2.0 * n / 3.0 / (2.0 * element)),
-        _ => None,
-    }
+/// Operations for each byte, as the benchmark counts them.
+fn intensity(measurement: &Measurement) -> Option<f64> {
+    bench::find(measurement.case.benchmark())?.intensity(&measurement.case)
 }
 
 struct Moved<'a> {
@@ -112,19 +101,8 @@ fn moved<'a>(measurement: &'a Measurement, metric: &MetricResult) -> Option<Move
 
 impl<'a> Moved<'a> {
     fn placed(&self) -> Placed<'a> {
-        let intensity = self.intensity().unwrap_or(FROM);
+        let intensity = intensity(self.measurement).unwrap_or(FROM);
         Placed { measurement: self.measurement, intensity: Some(intensity), rate: intensity * self.bandwidth }
-    }
-
-    /// Operations for each byte that the arrays of STREAM's kernels move, f64: its own counts.
-    fn intensity(&self) -> Option<f64> {
-        let case = &self.measurement.case;
-        match (case.benchmark(), case.word("op")?) {
-            ("memory.bandwidth", "scale") => Some(1.0 / 16.0),
-            ("memory.bandwidth", "add") => Some(1.0 / 24.0),
-            ("memory.bandwidth", "triad") => Some(2.0 / 24.0),
-            _ => None,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::bench::Candidate;
-use crate::fixture;
+use crate::machine::fixture;
 use crate::machine::network::NicKind;
 use crate::peer::Against;
 use proptest::prelude::*;

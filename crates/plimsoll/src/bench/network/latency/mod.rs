@@ -12,8 +12,8 @@ mod trips;
 pub use trips::RoundTrips;
 
 use super::setup::{Setup, streams, with_options};
-use super::{Placement, fit_a_datagram, message_sizes, metric};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, places};
+use super::{LOSS, Placement, fit_a_datagram, message_sizes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, places};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -41,6 +41,21 @@ impl Benchmark for Latency {
         "round-trip time of a message, and what is lost"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[
+            Say::Instead(
+                "protocol",
+                &[
+                    ("tcp", "TCP round trip"),
+                    ("udp", "UDP round trip"),
+                    ("icmp", "ICMP echo"),
+                    ("connect", "TCP connection, round trip"),
+                ],
+            ),
+            Say::Value("message"),
+        ]
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &[
             "protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "place", "count",
@@ -49,12 +64,14 @@ impl Benchmark for Latency {
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let load = case.get("load").map(|_| metric("load", Unit::BitPerSecond, Better::Higher));
+        let load = case.get("load").map(|_| {
+            Metric::new("load", Unit::BitPerSecond, Better::Higher).told().said("beside", "of load")
+        });
         let always = [
-            metric("rtt", Unit::Second, Better::Lower),
-            metric("rate", Unit::PerSecond, Better::Higher),
-            metric("goodput", Unit::BitPerSecond, Better::Higher),
-            metric("loss", Unit::One, Better::Lower),
+            Metric::new("rtt", Unit::Second, Better::Lower),
+            Metric::new("rate", Unit::PerSecond, Better::Higher).drawn(),
+            Metric::new("goodput", Unit::BitPerSecond, Better::Higher).drawn(),
+            LOSS,
         ];
         always.into_iter().chain(load).collect()
     }

@@ -19,8 +19,8 @@ use super::path::Path;
 use super::setup::{Setup, direction, directions, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
-use super::{Placement, fit_a_datagram, message_sizes, metric, random_bytes};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
+use super::{LOSS, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -63,20 +63,28 @@ impl Benchmark for Udp {
         "throughput and loss of UDP datagrams, as received"
     }
 
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams")]
+    }
+
+    fn common(&self) -> Option<&'static str> {
+        Some(STREAM)
+    }
+
     fn keys(&self) -> &'static [&'static str] {
         &["message", "streams", "direction", "server", "rate", "search", "bind", "volume", "count", "scaling"]
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let mut metrics = vec![
-            metric("goodput", Unit::BitPerSecond, Better::Higher),
-            metric("messages", Unit::PerSecond, Better::Higher),
-            metric("loss", Unit::One, Better::Lower),
-            metric("cpu", Unit::Second, Better::Lower),
+            Metric::new("goodput", Unit::BitPerSecond, Better::Higher),
+            Metric::new("messages", Unit::PerSecond, Better::Higher),
+            LOSS,
+            Metric::new("cpu", Unit::Second, Better::Lower),
         ];
         // Smaller datagrams have no room for the time at which they were sent.
         if case.number("message").is_none_or(|bytes| bytes >= 16) {
-            metrics.push(metric("jitter", Unit::Second, Better::Lower));
+            metrics.push(Metric::new("jitter", Unit::Second, Better::Lower).said("jitter", ""));
         }
         metrics
     }

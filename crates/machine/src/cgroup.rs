@@ -1,0 +1,334 @@
+//! What the control groups allow this process: CPU quota, memory, CPUs; and how often it was throttled.
+//!
+//! Both versions are read (Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/`), also side by side. A limit
+//! holds for everything below its group, so every group from the process's own up to the mount is asked, and the
+//! tightest answer counts. `None` is "no limit", unless `Machine::unknown` says why it was not found out.
+
+mod hierarchy;
+
+pub(crate) use hierarchy::Groups;
+pub use hierarchy::Version;
+
+use super::root::{ReadError, Root, garbled};
+use super::{CpuSet, Survey};
+use plimsoll_units::text::shown_bytes;
+use serde::{Deserialize, Serialize};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// At or above this many bytes a limit means "none" (version 1 writes the largest page-aligned i64).
+const UNLIMITED: u64 = 1 << 62;
+
+/// The control groups' limits on this process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cgroup {
+    /// Which version controls the CPU.
+    pub cpu_version: Option<Version>,
+    /// Which version controls memory.
+    pub memory_version: Option<Version>,
+    /// The process's group for CPU, as a directory.
+    pub group: Option<String>,
+    /// The tightest CPU quota.
+    pub cpu_quota: Option<CpuQuota>,
+    /// The memory limit that leaves least.
+    pub memory: Option<MemoryLimit>,
+    /// CPUs that the cpuset allows.
+    pub cpuset: Option<CpuSet>,
+    /// How often the quota stopped this process's groups, since they were made.
+    pub throttling: Option<Throttling>,
+}
+
+/// CPU time that a group may use in each period.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuQuota {
+    /// CPU time allowed per period, in microseconds.
+    pub quota_us: u64,
+    /// Length of the period, in microseconds.
+    pub period_us: u64,
+    /// The group's directory.
+    pub group: String,
+}
+
+impl CpuQuota {
+    /// As a number of CPUs.
+    pub fn cpus(&self) -> f64 {
+        self.quota_us as f64 / self.period_us as f64
+    }
+}
+
+/// A bound on a group's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// The limit, in bytes: the lesser of `memory.max` and `memory.high` in version 2.
+    pub limit_bytes: u64,
+    /// What the group uses, page cache included, in bytes.
+    pub usage_bytes: Option<u64>,
+    /// Page cache in the usage that can be dropped at once (inactive file pages), in bytes.
+    pub reclaimable_bytes: Option<u64>,
+    /// The group's directory.
+    pub group: String,
+}
+
+impl MemoryLimit {
+    /// What the group can still take, in bytes.
+    pub fn available_bytes(&self) -> u64 {
+        let taken = self.usage_bytes.unwrap_or(0).saturating_sub(self.reclaimable_bytes.unwrap_or(0));
+        self.limit_bytes.saturating_sub(taken)
+    }
+}
+
+/// How often, and how long, a CPU quota stopped a group: the sum over a process's groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throttling {
+    /// Periods in which the group wanted to run.
+    pub periods: u64,
+    /// Periods in which it was stopped.
+    pub throttled_periods: u64,
+    /// Time for which it was stopped, summed over CPUs, in microseconds.
+    pub throttled_us: u64,
+}
+
+impl Cgroup {
+    pub(super) fn discover(s: &mut Survey) -> Self {
+        let groups = |name: &str| Groups::of(s.root, name);
+        let (cpu, memory, cpuset) = (groups("cpu"), groups("memory"), groups("cpuset"));
+        let cpu = s.keep("cgroup.cpu", cpu).flatten();
+        let memory = s.keep("cgroup.memory", memory).flatten();
+        let cpuset = s.keep("cgroup.cpuset", cpuset).flatten();
+        let mut found = Self::default();
+        if let Some(groups) = &cpu {
+            found.cpu_version = Some(groups.version);
+            found.group = groups.dirs.first().map(|dir| name_of(dir));
+            found.cpu_quota = cpu_quota(s, groups);
+            found.throttling = throttling(s.root, groups);
+        }
+        if let Some(groups) = &memory {
+            found.memory_version = Some(groups.version);
+            found.memory = memory_limit(s, groups);
+        }
+        if let Some(groups) = &cpuset {
+            found.cpuset = effective_cpus(s, groups);
+        }
+        found
+    }
+}
+
+/// The directories whose throttling counters [`throttling`] adds, so that they need not be searched again.
+pub(super) fn cpu_groups(root: &Root) -> Option<Groups> {
+    Groups::of(root, "cpu").ok().flatten()
+}
+
+/// The sum of the groups' counters; `None` if no group has them.
+pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
+    let mut sum: Option<Throttling> = None;
+    for dir in &groups.dirs {
+        let Ok(text) = root.text(dir.join("cpu.stat")) else { continue };
+        let value = |key: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+        };
+        let (Some(periods), Some(throttled)) = (value("nr_periods"), value("nr_throttled")) else { continue };
+        let time_us = match groups.version {
+            Version::V2 => value("throttled_usec"),
+            Version::V1 => value("throttled_time").map(|ns| ns / 1000),
+        };
+        let so_far = sum.get_or_insert_default();
+        so_far.periods = so_far.periods.saturating_add(periods);
+        so_far.throttled_periods = so_far.throttled_periods.saturating_add(throttled);
+        so_far.throttled_us = so_far.throttled_us.saturating_add(time_us.unwrap_or(0));
+    }
+    sum
+}
+
+/// The quota that allows least.
+fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
+    let mut tightest: Option<CpuQuota> = None;
+    for dir in &groups.dirs {
+        let found = match groups.version {
+            Version::V2 => quota_v2(s.root, dir),
+            Version::V1 => quota_v1(s.root, dir),
+        };
+        let Some(quota) = s.keep("cgroup.cpu_quota", found).flatten() else { continue };
+        if tightest.as_ref().is_none_or(|t| quota.cpus() < t.cpus()) {
+            tightest = Some(quota);
+        }
+    }
+    tightest
+}
+
+/// `max 100000` or `50000 100000`; the root group has no such file.
+fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
+    let path = dir.join("cpu.max");
+    let text = match root.text(&path) {
+        Err(ReadError::Missing(_)) => return Ok(None),
+        other => other?,
+    };
+    let (quota, period) = text.split_once(' ').unwrap_or((&text, "100000"));
+    if quota == "max" {
+        return Ok(None);
+    }
+    match (quota.parse(), period.trim().parse()) {
+        (Ok(quota), Ok(period)) => quota_of(dir, quota, period).map(Some),
+        _ => None,
+    }
+    .ok_or_else(|| garbled(&path, &text, "a quota and a period"))
+}
+
+/// Two files; -1 is no quota.
+fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
+    let path = dir.join("cpu.cfs_quota_us");
+    let quota = match root.parse::<i64>(&path, "a quota in microseconds") {
+        Err(ReadError::Missing(_)) | Ok(-1) => return Ok(None),
+        other => other?,
+    };
+    let period = root.number(dir.join("cpu.cfs_period_us"))?;
+    let found = u64::try_from(quota).ok().and_then(|quota| quota_of(dir, quota, period));
+    found.map(Some).ok_or_else(|| garbled(&path, &quota.to_string(), "a quota in microseconds"))
+}
+
+/// A quota that makes sense: neither part is 0.
+fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
+    (quota_us > 0 && period_us > 0).then(|| CpuQuota { quota_us, period_us, group: name_of(dir) })
+}
+
+/// The memory limit that leaves least.
+fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
+    let mut tightest: Option<MemoryLimit> = None;
+    for dir in &groups.dirs {
+        let found = limit_of(s.root, groups.version, dir);
+        let Some(limit) = s.keep("cgroup.memory_limit", found).flatten() else { continue };
+        if tightest.as_ref().is_none_or(|t| limit.available_bytes() < t.available_bytes()) {
+            tightest = Some(limit);
+        }
+    }
+    tightest
+}
+
+fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLimit>, ReadError> {
+    let (limit, usage, cache) = match version {
+        Version::V2 => ("memory.max", "memory.current", "inactive_file "),
+        Version::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+    };
+    let mut limit_bytes = bytes_allowed(root, &dir.join(limit))?;
+    if version == Version::V2 {
+        // Above "high" the group is not killed but made to wait for reclaim, which would be measured.
+        let high = bytes_allowed(root, &dir.join("memory.high"))?;
+        limit_bytes = limit_bytes.into_iter().chain(high).min();
+    }
+    let Some(limit_bytes) = limit_bytes else { return Ok(None) };
+    let stat = root.text(dir.join("memory.stat")).unwrap_or_default();
+    Ok(Some(MemoryLimit {
+        limit_bytes,
+        usage_bytes: root.number(dir.join(usage)).ok(),
+        reclaimable_bytes: stat.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse().ok()),
+        group: name_of(dir),
+    }))
+}
+
+/// A limit file's bytes; `None` when there is no limit or no such file.
+fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
+    match root.text(path) {
+        Err(ReadError::Missing(_)) => Ok(None),
+        Ok(text) if text == "max" => Ok(None),
+        Ok(text) => {
+            let bytes: u64 = text.parse().map_err(|_| garbled(path, &text, "a limit in bytes"))?;
+            Ok(Some(bytes).filter(|&bytes| bytes < UNLIMITED))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// The CPUs of the nearest group that tells them.
+fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
+    let names: &[&str] = match groups.version {
+        Version::V2 => &["cpuset.cpus.effective"],
+        Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
+    };
+    for path in groups.dirs.iter().flat_map(|dir| names.iter().map(move |name| dir.join(name))) {
+        match s.root.parse::<CpuSet>(&path, "a CPU list") {
+            Ok(set) if !set.is_empty() => return Some(set),
+            // Version 1 starts with an empty list, and not every group has the file.
+            Ok(_) | Err(ReadError::Missing(_)) => {}
+            Err(why) => s.note("cgroup.cpuset", why),
+        }
+    }
+    None
+}
+
+/// A directory as it is shown.
+fn name_of(dir: &Path) -> String {
+    shown_bytes(dir.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fault, Fixture};
+
+    /// The groups of a tree, and what was said to be unknown.
+    fn discover(tree: &str) -> Result<(Cgroup, Vec<String>), Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        let mut survey = Survey::new(&fixture.root);
+        let found = Cgroup::discover(&mut survey);
+        Ok((found, survey.unknown.into_iter().map(|u| u.why).collect()))
+    }
+
+    const V1: &str = "proc/self/mountinfo = 1 0 0:2 / / rw - ext4 /dev/vda rw\n\
+                      proc/self/mountinfo = 3 1 0:3 /docker/abc /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      sys/fs/cgroup/cpu/cpu.cfs_period_us = 100000\n";
+
+    #[test]
+    fn a_version_1_quota_seen_from_inside_its_container() -> Result<(), Fault> {
+        let tree = format!(
+            "{V1}proc/self/cgroup = 2:cpu,cpuacct:/docker/abc/job\n\
+             sys/fs/cgroup/cpu/cpu.cfs_quota_us = 150000\n\
+             sys/fs/cgroup/cpu/job/cpu.cfs_quota_us = -1\n\
+             sys/fs/cgroup/cpu/job/cpu.cfs_period_us = 100000\n\
+             sys/fs/cgroup/cpu/cpu.stat = nr_periods 4\nsys/fs/cgroup/cpu/cpu.stat = nr_throttled 2\n\
+             sys/fs/cgroup/cpu/cpu.stat = throttled_time 5000000\n"
+        );
+        let (found, unknown) = discover(&tree)?;
+        assert_eq!(found.cpu_version, Some(Version::V1));
+        assert_eq!(found.group.as_deref(), Some("/sys/fs/cgroup/cpu/job"));
+        assert_eq!(found.cpu_quota.map(|quota| quota.cpus()), Some(1.5));
+        assert_eq!(
+            found.throttling,
+            Some(Throttling { periods: 4, throttled_periods: 2, throttled_us: 5000 })
+        );
+        assert_eq!(unknown, [""; 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_group_that_the_mount_does_not_show_is_not_climbed_to() -> Result<(), Fault> {
+        for path in ["/elsewhere", "/docker/abc/../../etc", "/../x", "relative"] {
+            let tree = format!(
+                "{V1}proc/self/cgroup = 2:cpu,cpuacct:{path}\nsys/fs/cgroup/cpu/cpu.cfs_quota_us = 50000\n\
+                 etc/cpu.cfs_quota_us = 1\n"
+            );
+            let (found, _) = discover(&tree)?;
+            assert_eq!(found.cpu_quota.map(|quota| quota.cpus()), Some(0.5), "{path}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_impossible_quota_is_unknown() -> Result<(), Fault> {
+        for quota in ["0", "-2", "many", "99999999999999999999"] {
+            let tree = format!(
+                "{V1}proc/self/cgroup = 2:cpu,cpuacct:/docker/abc\nsys/fs/cgroup/cpu/cpu.cfs_quota_us = {quota}\n"
+            );
+            let (found, unknown) = discover(&tree)?;
+            assert_eq!(found.cpu_quota, None);
+            assert!(unknown.iter().any(|why| why.contains("cpu.cfs_quota_us holds")), "{quota}: {unknown:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn without_control_groups_there_is_no_limit_and_no_complaint() -> Result<(), Fault> {
+        let tree = "proc/self/mountinfo = 1 0 0:2 / / rw - ext4 /dev/vda rw\nproc/self/cgroup = 0::/\n";
+        assert_eq!(discover(tree)?, (Cgroup::default(), vec![]));
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Which directories hold this process's control groups: `/proc/self/cgroup` says which group, the mount table where
+//! its hierarchy is mounted.
+
+use crate::mounts::{self, Mount};
+use crate::root::{ReadError, Root};
+use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
+
+/// The deepest nesting that is walked.
+const MAX_DEPTH: usize = 64;
+
+/// Version of the control group interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// One hierarchy for each controller.
+    V1,
+    /// One hierarchy for all.
+    V2,
+}
+
+/// The groups of this process for one controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Groups {
+    pub(super) version: Version,
+    /// Directories from the process's own group up to the mount point.
+    pub(super) dirs: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// The groups for `controller`; `Ok(None)` where control groups are not in use.
+    pub(super) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
+        let table = root.text("proc/self/cgroup")?;
+        let mounts = mounts::read(root)?;
+        // A controller that version 1 has taken is not available in version 2.
+        let v1 = path_in(&table, |controllers| controllers.split(',').any(|c| c == controller))
+            .zip(mounts.iter().rfind(|m| m.fs_type == "cgroup" && m.has(controller)))
+            .map(|(path, mount)| (Version::V1, path, mount));
+        let v2 = || {
+            let path = path_in(&table, str::is_empty)?;
+            let mount = mounts.iter().rfind(|m| m.fs_type == "cgroup2")?;
+            Some((Version::V2, path, mount))
+        };
+        let found = v1.or_else(v2);
+        Ok(found.map(|(version, path, mount)| Self { version, dirs: directories(root, path, mount) }))
+    }
+}
+
+/// The path of the hierarchy whose controller list is wanted; lines are `4:memory:/user.slice`, `0::/init.scope`.
+fn path_in(table: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
+    table.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        wanted(controllers).then_some(path)
+    })
+}
+
+/// The directories of the group and its parents, as far as the mount shows them.
+fn directories(root: &Root, path: &str, mount: &Mount) -> Vec<PathBuf> {
+    // A container may see its own group as the root of the mount; a path outside it (or one with `..`, from another
+    // cgroup namespace) is not visible, and then the mount point is the nearest group that is.
+    let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+    let plain = below.components().all(|c| matches!(c, Component::Normal(_)));
+    let below = if plain { below } else { Path::new("") };
+    let parents = below.ancestors().take(MAX_DEPTH).filter(|part| !part.as_os_str().is_empty());
+    let mut dirs: Vec<PathBuf> =
+        parents.map(|part| mount.point.join(part)).filter(|dir| root.exists(dir)).collect();
+    dirs.push(mount.point.clone());
+    dirs
+}

@@ -1,0 +1,289 @@
+//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+
+use super::sys_cpu;
+use crate::{CpuSet, Cpuid, Survey};
+use serde::{Deserialize, Serialize};
+
+/// The most caches that one CPU can have.
+const MAX_INDEX: usize = 16;
+
+/// How much of a last-level cache one CPU really has, where that was looked at: a guest is told of all that its host has.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveCache {
+    /// Bytes of one last-level cache within which loads stayed quick, rounded up to a power of two.
+    pub bytes: u64,
+    /// Bytes per second at which memory could be set up for that, rounded down to a power of two.
+    pub fill_rate: f64,
+}
+
+impl EffectiveCache {
+    /// Measured values are the same where they are no further apart than one step, which chance alone makes.
+    const STEP: f64 = 2.0;
+
+    /// What holds for a run, where an earlier run on this machine found `earlier`: sizes that follow from it are in the names
+    /// of cases, so what was found before holds on until this is more than a step away.
+    #[must_use]
+    pub fn settled(self, earlier: Self) -> Self {
+        let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
+        Self {
+            bytes: if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes },
+            fill_rate: match same(self.fill_rate, earlier.fill_rate) {
+                true => earlier.fill_rate,
+                false => self.fill_rate,
+            },
+        }
+    }
+}
+
+/// Caches that are alike, wherever they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u8,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Size of one of them, in bytes.
+    pub size_bytes: Option<u64>,
+    /// Line size in bytes.
+    pub line_bytes: Option<u32>,
+    /// Associativity.
+    pub ways: Option<u32>,
+    /// The distinct caches, each by the CPUs that share it.
+    pub instances: Vec<CpuSet>,
+    /// CPUs that have such a cache of which it is not known who shares it.
+    pub sharing_unknown: CpuSet,
+}
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Both.
+    Unified,
+    /// Not known.
+    Unknown,
+}
+
+impl Cache {
+    /// Whether data is cached here, as far as is known.
+    pub fn holds_data(&self) -> bool {
+        self.kind != CacheKind::Instruction
+    }
+
+    /// Whether `cpu` has such a cache.
+    pub fn serves(&self, cpu: usize) -> bool {
+        self.sharing_unknown.contains(cpu) || self.instances.iter().any(|set| set.contains(cpu))
+    }
+}
+
+/// The distinct last-level caches of `cpus`, of each CPU its cache of the highest level: bytes of all, and how many they are.
+pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> {
+    let mut total = 0_u64;
+    let mut counted: Vec<(usize, usize)> = Vec::new();
+    for cpu in cpus.iter() {
+        let (kind, cache) = caches
+            .iter()
+            .enumerate()
+            .filter(|(_, cache)| cache.holds_data() && cache.serves(cpu))
+            .max_by_key(|(_, cache)| cache.level)?;
+        let instance = cache.instances.iter().position(|set| set.contains(cpu))?;
+        if !counted.contains(&(kind, instance)) {
+            counted.push((kind, instance));
+            total = total.checked_add(cache.size_bytes?)?;
+        }
+    }
+    (total > 0).then_some((total, counted.len() as u64))
+}
+
+/// All caches of these CPUs, alike ones together, ordered by level and kind.
+pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
+    let mut caches: Vec<Cache> = Vec::new();
+    for cpu in online.iter() {
+        for index in 0..MAX_INDEX {
+            match one(s, cpu, index) {
+                Some((found, sharers)) => add(&mut caches, found, cpu, sharers),
+                None => break,
+            }
+        }
+    }
+    if caches.is_empty() {
+        s.note("cpu.caches", "/sys/devices/system/cpu/cpu*/cache is not there");
+    }
+    for cache in &caches {
+        let what = format!("cpu.caches.L{}", cache.level);
+        if cache.kind == CacheKind::Unknown {
+            s.note(&format!("{what}.kind"), "no usable \"type\" in /sys/devices/system/cpu/cpu*/cache");
+        }
+        if cache.size_bytes.is_none() {
+            s.note(&format!("{what}.size"), "no usable \"size\" in /sys/devices/system/cpu/cpu*/cache");
+        }
+        if !cache.sharing_unknown.is_empty() {
+            let why = "no usable \"shared_cpu_list\" in /sys/devices/system/cpu/cpu*/cache";
+            s.note(&format!("{what}.sharing"), why);
+        }
+    }
+    caches.sort_by_key(|cache| (cache.level, cache.kind));
+    caches
+}
+
+/// The caches by CPUID, where the kernel shows none: it does not say which CPUs share one.
+pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    for cpu in online.iter() {
+        for found in cpuid.of(cpu).map(|answers| answers.caches()).unwrap_or_default() {
+            let cache = Cache {
+                level: found.level,
+                kind: found.kind,
+                size_bytes: Some(found.bytes),
+                line_bytes: Some(found.line_bytes),
+                ways: Some(found.ways),
+                instances: Vec::new(),
+                sharing_unknown: CpuSet::default(),
+            };
+            add(&mut caches, cache, cpu, None);
+        }
+    }
+    caches
+}
+
+/// The cache `index` of `cpu`, and who shares it. `None` ends the list of this CPU's caches.
+fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet>)> {
+    let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
+    if !s.root.exists(&dir) {
+        return None;
+    }
+    let found = s.root.parse::<u8>(dir.join("level"), "a cache level");
+    let level = s.keep("cpu.caches", found)?;
+    let kind = match s.root.text(dir.join("type")).as_deref() {
+        Ok("Data") => CacheKind::Data,
+        Ok("Instruction") => CacheKind::Instruction,
+        Ok("Unified") => CacheKind::Unified,
+        _ => CacheKind::Unknown,
+    };
+    let number = |name: &str| s.root.parse::<u32>(dir.join(name), "a number").ok().filter(|&n| n > 0);
+    let cache = Cache {
+        level,
+        kind,
+        size_bytes: s.root.text(dir.join("size")).ok().and_then(|text| parse_size(&text)),
+        line_bytes: number("coherency_line_size"),
+        ways: number("ways_of_associativity"),
+        instances: Vec::new(),
+        sharing_unknown: CpuSet::default(),
+    };
+    let sharers = s.root.parse::<CpuSet>(dir.join("shared_cpu_list"), "a CPU list").ok();
+    Some((cache, sharers.filter(|set| set.contains(cpu))))
+}
+
+/// Puts a CPU's cache among the alike ones.
+fn add(caches: &mut Vec<Cache>, found: Cache, cpu: usize, sharers: Option<CpuSet>) {
+    let alike = |c: &Cache| {
+        let same_place = c.level == found.level && c.kind == found.kind;
+        same_place
+            && c.size_bytes == found.size_bytes
+            && c.line_bytes == found.line_bytes
+            && c.ways == found.ways
+    };
+    let place = caches.iter().position(alike).unwrap_or_else(|| {
+        caches.push(found);
+        caches.len() - 1
+    });
+    let Some(cache) = caches.get_mut(place) else { return };
+    match sharers {
+        // Two instances cannot have a CPU in common: lists that contradict each other are no knowledge.
+        Some(set) if cache.instances.contains(&set) => {}
+        Some(set) if !cache.instances.iter().any(|other| other.meets(&set)) => cache.instances.push(set),
+        _ => cache.sharing_unknown.insert(cpu),
+    }
+}
+
+/// A size as the kernel writes it, `32K`, in bytes. Nothing is 0 or above 1 TiB.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, unit) = match text.char_indices().last()? {
+        (end, 'K') => (&text[..end], 1_u64 << 10),
+        (end, 'M') => (&text[..end], 1 << 20),
+        (end, 'G') => (&text[..end], 1 << 30),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some(bytes).filter(|bytes| (1..=1 << 40).contains(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fault, Fixture};
+
+    /// A cache of CPUs as lines of a tree.
+    fn tree(cpus: &str, index: u8, level: u8, size: &str, shared: &str) -> String {
+        let dir = format!("sys/devices/system/cpu/cpu[{cpus}]/cache/index{index}");
+        format!(
+            "{dir}/level = {level}\n{dir}/type = Unified\n{dir}/size = {size}\n{dir}/shared_cpu_list = {shared}\n"
+        )
+    }
+
+    /// The sum of the last level of `allowed` CPUs of 0-7, in KiB.
+    fn last_level(tree: &str, allowed: &str) -> Result<Option<u64>, Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
+        Ok(super::last_level(&caches, &allowed.parse()?).map(|(bytes, _)| bytes >> 10))
+    }
+
+    #[test]
+    fn what_was_found_before_holds_on_until_it_is_more_than_a_step_away() {
+        let found = |bytes, fill_rate| EffectiveCache { bytes, fill_rate };
+        let earlier = found(128 << 20, 2e9);
+        for now in [found(64 << 20, 4e9), found(256 << 20, 1e9), earlier] {
+            assert_eq!(now.settled(earlier), earlier);
+        }
+        assert_eq!(found(512 << 20, 4e9).settled(earlier), found(512 << 20, 2e9));
+        assert_eq!(found(64 << 20, 8e9).settled(earlier), found(128 << 20, 8e9));
+        // Nothing drifts: one step and another are two from the first.
+        assert_eq!(found(32 << 20, 2e9).settled(found(64 << 20, 2e9).settled(earlier)).bytes, 32 << 20);
+        let broken = found(0, f64::NAN);
+        assert_eq!(found(64 << 20, 1e9).settled(broken), found(64 << 20, 1e9));
+    }
+
+    #[test]
+    fn only_the_caches_of_allowed_cpus_count_each_once() -> Result<(), Fault> {
+        let two = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "4-7");
+        assert_eq!(last_level(&two, "0-7")?, Some(32768));
+        assert_eq!(last_level(&two, "1-2")?, Some(16384));
+        assert_eq!(last_level(&two, "3-4")?, Some(32768));
+        assert_eq!(last_level(&two, "0-8")?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn each_cpus_own_highest_level_is_its_last() -> Result<(), Fault> {
+        // CPUs 0 to 3 share an L3, CPUs 4 to 7 have only an L2 in pairs.
+        let mixed = tree("0-3", 0, 2, "512K", "{n}")
+            + &tree("0-3", 1, 3, "8M", "0-3")
+            + &tree("4-5", 0, 2, "512K", "4-5")
+            + &tree("6-7", 0, 2, "512K", "6-7");
+        assert_eq!(last_level(&mixed, "0-7")?, Some(8192 + 512 + 512));
+        Ok(())
+    }
+
+    #[test]
+    fn sharing_that_contradicts_itself_is_not_known() -> Result<(), Fault> {
+        let odd = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "3-7");
+        assert_eq!(last_level(&odd, "0-7")?, None);
+        assert_eq!(last_level(&odd, "0-3")?, Some(16384));
+        Ok(())
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_unit_and_bounded() {
+        assert_eq!(parse_size("32K"), Some(32 << 10));
+        assert_eq!(parse_size("1M"), Some(1 << 20));
+        assert_eq!(parse_size("64"), Some(64));
+        for text in ["", "0K", "K", "-1K", "1.5M", "99999999G", "32k", "18446744073709551615G", "3é"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+}

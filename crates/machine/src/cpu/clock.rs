@@ -1,0 +1,101 @@
+//! Nominal and highest clock, governor and turbo, where sysfs (or the model name) tells them.
+//!
+//! These are what the maker or the kernel promises; the clock that a limit uses is measured during the case.
+
+use super::sys_cpu;
+use crate::root::garbled;
+use crate::{CpuSet, Survey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Clock limits and policy of the allowed CPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Nominal clock in Hz: the highest of the allowed CPUs.
+    pub base_hz: Option<u64>,
+    /// Where the nominal clock was read.
+    pub base_source: Option<String>,
+    /// Highest clock in Hz, turbo included: the highest of the allowed CPUs.
+    pub max_hz: Option<u64>,
+    /// Lowest clock in Hz that the policy allows: the lowest of the allowed CPUs.
+    pub min_hz: Option<u64>,
+    /// The clock driver: `intel_pstate`, `acpi-cpufreq`, `amd-pstate-epp` …
+    pub driver: Option<String>,
+    /// Governors in use on the allowed CPUs.
+    pub governors: BTreeSet<String>,
+}
+
+impl Clock {
+    pub(super) fn discover(s: &mut Survey, allowed: &CpuSet, model_name: Option<&str>) -> Self {
+        let each = |name: &str| -> Vec<u64> {
+            allowed.iter().filter_map(|cpu| s.root.number(sys_cpu(cpu).join(name)).ok()).collect()
+        };
+        // cpufreq writes kHz, CPPC MHz.
+        let hz = |found: Option<&u64>, unit: u64| {
+            found.and_then(|n| n.checked_mul(unit)).filter(|&hz| (1_000_000..=100_000_000_000).contains(&hz))
+        };
+        let max_hz = hz(each("cpufreq/cpuinfo_max_freq").iter().max(), 1000);
+        let min_hz = hz(each("cpufreq/scaling_min_freq").iter().min(), 1000);
+        let base = [
+            ("cpufreq/base_frequency", hz(each("cpufreq/base_frequency").iter().max(), 1000)),
+            ("acpi_cppc/nominal_freq", hz(each("acpi_cppc/nominal_freq").iter().max(), 1_000_000)),
+            ("model name", model_name.and_then(clock_in_name)),
+        ];
+        let base = base.into_iter().find_map(|(source, hz)| Some((source, hz?)));
+        let policy = |cpu: usize, name: &str| s.root.line(sys_cpu(cpu).join("cpufreq").join(name));
+        let governors = allowed.iter().filter_map(|cpu| policy(cpu, "scaling_governor").ok()).collect();
+        let first = allowed.first().unwrap_or(0);
+        let driver = policy(first, "scaling_driver").ok();
+        if max_hz.is_none() {
+            let path = sys_cpu(first).join("cpufreq/cpuinfo_max_freq");
+            let why =
+                s.root.text(&path).map_or_else(|why| why, |text| garbled(&path, &text, "a clock in kHz"));
+            s.note("cpu.clock.max_hz", why);
+        }
+        if base.is_none() {
+            s.note("cpu.clock.base_hz", "neither cpufreq, nor CPPC, nor the model name tells it");
+        }
+        Self {
+            base_hz: base.map(|(_, hz)| hz),
+            base_source: base.map(|(source, _)| source.to_owned()),
+            max_hz,
+            min_hz,
+            driver,
+            governors,
+        }
+    }
+}
+
+/// The clock at the end of names such as `Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz`, in Hz.
+fn clock_in_name(name: &str) -> Option<u64> {
+    let ghz = name.rsplit_once("@ ")?.1.strip_suffix("GHz")?;
+    let (whole, part) = ghz.split_once('.')?;
+    let digits = [whole, part].iter().all(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    if !digits || part.len() != 2 {
+        return None;
+    }
+    let hz = whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(100)?
+        .checked_add(part.parse().ok()?)?
+        .checked_mul(10_000_000)?;
+    Some(hz).filter(|&hz| (100_000_000..=20_000_000_000).contains(&hz))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_in_a_name_is_read_exactly() {
+        assert_eq!(clock_in_name("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz"), Some(2_100_000_000));
+        assert_eq!(clock_in_name("Intel(R) Core(TM) i7-8086K CPU @ 4.00GHz"), Some(4_000_000_000));
+        for name in
+            ["AMD EPYC 7543 32-Core Processor", "x @ GHz", "x @ 2.1GHz", "x @ +2.10GHz", "x @ 0.00GHz"]
+        {
+            assert_eq!(clock_in_name(name), None, "{name}");
+        }
+        assert_eq!(clock_in_name("x @ 99999999999999999999.10GHz"), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! `/proc/cpuinfo` and the Arm identification register.
+
+use crate::cpuid::Answers;
+use crate::{CpuSet, Root, Survey};
+use plimsoll_units::text::{shown, shown_within};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const CPUINFO: &str = "proc/cpuinfo";
+/// Enough for 8192 CPUs with the longest flag lists seen (about 2.5 KB each).
+const CPUINFO_CAP: u64 = 32 << 20;
+/// The most flags that are kept; x86 has about 250.
+const MAX_FLAGS: usize = 1024;
+
+/// What identifies an Arm core (Arm Architecture Reference Manual, MIDR_EL1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArmId {
+    /// Who designed the core: 0x41 is Arm, 0xc0 Ampere, 0x61 Apple …
+    pub implementer: u32,
+    /// Which core: of Arm's, 0xd0c is Neoverse N1, 0xd40 V1, 0xd49 N2, 0xd4f V2.
+    pub part: u32,
+    /// Major revision.
+    pub variant: u32,
+    /// Minor revision.
+    pub revision: u32,
+    /// The register itself, if sysfs shows it.
+    pub midr: Option<u64>,
+}
+
+/// What cpuinfo says of its first processor, and which processors it lists.
+#[derive(Debug, Default)]
+pub(super) struct CpuInfo {
+    pub(super) processors: CpuSet,
+    pub(super) model_name: Option<String>,
+    pub(super) vendor: Option<String>,
+    pub(super) family: Option<u32>,
+    pub(super) model: Option<u32>,
+    pub(super) stepping: Option<u32>,
+    pub(super) microcode: Option<String>,
+    pub(super) flags: BTreeSet<String>,
+    arm: Option<ArmId>,
+    /// The identification of each Arm processor that is listed, as its register has it.
+    midrs: Vec<(usize, u64)>,
+}
+
+/// How a kind of Arm core is named: by its register.
+pub(super) fn midr_name(midr: u64) -> String {
+    format!("midr {midr:#018x}")
+}
+
+impl ArmId {
+    /// The identification that a kind's name holds.
+    pub(super) fn named(kind: &str) -> Option<Self> {
+        u64::from_str_radix(kind.strip_prefix("midr 0x")?, 16).ok().map(Self::of)
+    }
+
+    fn of(midr: u64) -> Self {
+        let field = |shift: u32, bits: u32| (midr >> shift) as u32 & ((1 << bits) - 1);
+        Self {
+            implementer: field(24, 8),
+            variant: field(20, 4),
+            part: field(4, 12),
+            revision: field(0, 4),
+            midr: Some(midr),
+        }
+    }
+}
+
+impl CpuInfo {
+    /// What cpuinfo lists for an Arm processor, as the register would have it.
+    pub(super) fn midr_of(&self, cpu: usize) -> Option<u64> {
+        self.midrs.iter().find(|(id, _)| *id == cpu).map(|(_, midr)| *midr)
+    }
+
+    /// Takes what CPUID itself says in place of the kernel's copy of it; flags, which the kernel may hide, only where
+    /// it lists none.
+    pub(super) fn take(&mut self, answers: &Answers) {
+        if let Some(signature) = answers.signature() {
+            self.vendor = Some(signature.vendor);
+            self.family = Some(signature.family);
+            self.model = Some(signature.model);
+            self.stepping = Some(signature.stepping);
+        }
+        self.model_name = answers.name().or(self.model_name.take());
+        if self.flags.is_empty() {
+            self.flags = answers.features().map(str::to_owned).collect();
+        }
+    }
+}
+
+/// Reads cpuinfo; what an x86 should tell and does not is noted.
+pub(super) fn read(s: &mut Survey) -> CpuInfo {
+    let text = match s.root.head(Path::new(CPUINFO), CPUINFO_CAP) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(why) => {
+            for what in ["cpu.model_name", "cpu.vendor", "cpu.flags"] {
+                s.note(what, &why);
+            }
+            return CpuInfo::default();
+        }
+    };
+    let info = parse(&text);
+    if info.arm.is_none() {
+        let x86 = [
+            ("cpu.model_name", info.model_name.is_some(), "model name"),
+            ("cpu.vendor", info.vendor.is_some(), "vendor_id"),
+            ("cpu.family", info.family.is_some(), "cpu family"),
+            ("cpu.model", info.model.is_some(), "model"),
+        ];
+        for (what, known, key) in x86 {
+            if !known {
+                s.note(what, format_args!("/{CPUINFO} has no usable \"{key}\""));
+            }
+        }
+    }
+    if info.flags.is_empty() {
+        s.note("cpu.flags", format_args!("/{CPUINFO} has no \"flags\" or \"Features\""));
+    }
+    info
+}
+
+fn parse(text: &str) -> CpuInfo {
+    let pairs = || {
+        text.lines().filter_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            Some((key.trim(), value.trim()))
+        })
+    };
+    // The first value of a key is the first processor's; some kernels give machine-wide keys last.
+    let first = |wanted: &str| pairs().find(|(key, _)| *key == wanted).map(|pair| pair.1);
+    let number = |key: &str| first(key).and_then(parse_number);
+    let line = |key: &str| first(key).filter(|v| !v.is_empty()).map(shown);
+    let flags = first("flags").or_else(|| first("Features")).unwrap_or_default();
+    let arm = match (number("CPU implementer"), number("CPU part")) {
+        (Some(implementer), Some(part)) => Some(ArmId {
+            implementer,
+            part,
+            variant: number("CPU variant").unwrap_or(0),
+            revision: number("CPU revision").unwrap_or(0),
+            midr: None,
+        }),
+        _ => None,
+    };
+    CpuInfo {
+        processors: pairs()
+            .filter(|(key, _)| *key == "processor")
+            .filter_map(|(_, value)| value.parse::<usize>().ok())
+            .collect(),
+        model_name: line("model name"),
+        vendor: line("vendor_id"),
+        family: number("cpu family"),
+        model: number("model"),
+        stepping: number("stepping"),
+        microcode: line("microcode"),
+        flags: flags.split_whitespace().take(MAX_FLAGS).map(|flag| shown_within(flag, 32)).collect(),
+        arm,
+        midrs: midrs(text),
+    }
+}
+
+/// A decimal or `0x` hexadecimal number, as cpuinfo mixes them.
+fn parse_number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The identification of the Arm core `cpu`: from its register where sysfs shows it, else from cpuinfo.
+pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
+    let Some(midr) = midr(s.root, cpu) else {
+        let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
+        return listed.or_else(|| info.arm.clone());
+    };
+    Some(ArmId::of(midr))
+}
+
+/// The identification register of each Arm processor, put together from its four lines.
+fn midrs(text: &str) -> Vec<(usize, u64)> {
+    let mut found = Vec::new();
+    // A paragraph is a processor; old kernels list the four lines once, at the end, for all.
+    for paragraph in text.split("\n\n") {
+        let value = |wanted: &str| {
+            let mut pairs = paragraph.lines().filter_map(|line| line.split_once(':'));
+            pairs.find(|(key, _)| key.trim() == wanted).map(|(_, value)| value.trim())
+        };
+        let number = |key: &str| value(key).and_then(parse_number).map(u64::from);
+        let id = value("processor").and_then(|id| id.parse().ok());
+        if let (Some(id), Some(implementer), Some(part)) = (id, number("CPU implementer"), number("CPU part"))
+        {
+            let variant = number("CPU variant").unwrap_or(0) & 0xf;
+            let revision = number("CPU revision").unwrap_or(0) & 0xf;
+            let midr =
+                (implementer & 0xff) << 24 | variant << 20 | 0xf << 16 | (part & 0xfff) << 4 | revision;
+            found.push((id, midr));
+        }
+    }
+    found
+}
+
+/// The identification register of an Arm CPU, if sysfs shows it.
+pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
+    let path = super::sys_cpu(cpu).join("regs/identification/midr_el1");
+    let text = root.text(path).ok()?;
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// The architecture, by which keys cpuinfo has.
+pub(crate) fn architecture(root: &Root) -> Option<String> {
+    let head = root.head(Path::new(CPUINFO), 1 << 16).ok()?;
+    let text = String::from_utf8_lossy(&head);
+    let has = |key: &str| text.lines().any(|line| line.split(':').next().is_some_and(|k| k.trim() == key));
+    let wide = text.lines().any(|l| l.starts_with("flags") && l.split_whitespace().any(|flag| flag == "lm"));
+    match (has("vendor_id"), has("CPU implementer")) {
+        (true, _) if wide => Some("x86_64".into()),
+        // An Arm kernel of 32 bits writes the same keys; "CPU architecture: 8" is common to both.
+        (_, true) if has("Features") && text.contains("asimd") => Some("aarch64".into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,195 @@
+//! What CPUID says, kept as it was read: the evidence by which an x86 processor is identified.
+//!
+//! Leaves are those that identify (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E). What differs from CPU to CPU
+//! without saying what it is (APIC numbers) is taken out, so that alike CPUs have one table; the serial number of leaf 3
+//! is never read.
+
+mod meaning;
+mod text;
+
+#[cfg(any(test, feature = "testing"))]
+pub use meaning::with_features;
+pub use meaning::{Geometry, Signature, is_feature};
+pub use text::{BadText, parse, write};
+
+use super::{CpuSet, Survey};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The file of a saved machine that holds CPUID, below its root.
+pub const FILE: &str = "cpuid.txt";
+/// The most that is read of it, in bytes: 512 CPUs of what cpuid(1) prints.
+const FILE_CAP: u64 = 32 << 20;
+/// Names a file in the format of `cpuid -r` that tests put in the processor's place.
+const OVERRIDE: &str = "PLIMSOLL_TEST_CPUID";
+
+/// One leaf and subleaf; as text a line of `cpuid -r`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Leaf {
+    /// EAX of the question.
+    pub leaf: u32,
+    /// ECX of the question.
+    pub subleaf: u32,
+    /// The answer's EAX, EBX, ECX and EDX.
+    pub registers: [u32; 4],
+}
+
+/// What CPUs that answer alike say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// The CPUs that were asked.
+    pub cpus: CpuSet,
+    /// Their answers, in the order of leaves.
+    pub leaves: Vec<Leaf>,
+}
+
+/// CPUID of a machine: one entry where all CPUs answer alike. Not every CPU need have been asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cpuid(pub Vec<Answers>);
+
+impl Answers {
+    /// The registers of a leaf, if it was asked.
+    pub fn get(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
+        self.leaves.iter().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).map(|l| l.registers)
+    }
+}
+
+impl Cpuid {
+    /// What `cpu` says: its own answers, or everybody's where there are no others and all cores are alike.
+    pub fn of(&self, cpu: usize) -> Option<&Answers> {
+        match self.0.as_slice() {
+            [only] if !only.is_hybrid() => Some(only),
+            several => several.iter().find(|answers| answers.cpus.contains(cpu)),
+        }
+    }
+
+    /// Whether no CPU was asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The CPUs that were asked.
+    pub fn cpus(&self) -> CpuSet {
+        self.0.iter().flat_map(|answers| answers.cpus.iter()).collect()
+    }
+
+    /// The processor's own answers, or a saved machine's.
+    pub(super) fn discover(s: &mut Survey, allowed: &CpuSet) -> Self {
+        let replaced = if s.root.is_live() { std::env::var_os(OVERRIDE) } else { None };
+        let text = match replaced {
+            None if s.root.is_live() => return Self::ask(allowed),
+            Some(path) => s.root.bytes(Path::new(&path), FILE_CAP),
+            None if !s.root.exists(FILE) => return Self::default(),
+            None => s.root.bytes(Path::new(FILE), FILE_CAP),
+        };
+        let parsed = text
+            .map_err(|e| e.to_string())
+            .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{FILE}: {e}")));
+        s.keep("cpu.cpuid", parsed).unwrap_or_default()
+    }
+
+    /// Asks the processor: the first of these CPUs, and each of them where it says that cores differ.
+    fn ask(allowed: &CpuSet) -> Self {
+        let Some(first) = allowed.first() else { return Self::default() };
+        let mut found = Self::default();
+        found.add(first, on(first));
+        if found.of(first).is_some_and(Answers::is_hybrid) {
+            for cpu in allowed.iter().skip(1) {
+                found.add(cpu, on(cpu));
+            }
+        }
+        found
+    }
+
+    /// Adds a CPU's answers, to those of its like.
+    fn add(&mut self, cpu: usize, leaves: Vec<Leaf>) {
+        if leaves.is_empty() {
+            return;
+        }
+        match self.0.iter_mut().find(|answers| answers.leaves == leaves) {
+            Some(alike) => alike.cpus.insert(cpu),
+            None => self.0.push(Answers { cpus: CpuSet::single(cpu), leaves }),
+        }
+    }
+}
+
+/// The most subleaves that are asked of one leaf.
+const MOST_SUBLEAVES: u32 = 16;
+
+/// Leaves that say what the processor is, each with the number of its subleaves.
+const WANTED: [(u32, u32); 26] = [
+    (0x0, 1),
+    (0x1, 1),
+    (0x2, 1),
+    (0x4, MOST_SUBLEAVES),
+    (0x5, 1),
+    (0x6, 1),
+    (0x7, 3),
+    (0x15, 1),
+    (0x16, 1),
+    (0x1a, 1),
+    (0x1d, 2),
+    (0x1e, 2),
+    (0x24, 2),
+    (0x4000_0000, 1),
+    (0x4000_0001, 1),
+    (0x8000_0000, 1),
+    (0x8000_0001, 1),
+    (0x8000_0002, 1),
+    (0x8000_0003, 1),
+    (0x8000_0004, 1),
+    (0x8000_0006, 1),
+    (0x8000_0007, 1),
+    (0x8000_0008, 1),
+    (0x8000_001a, 1),
+    (0x8000_001d, MOST_SUBLEAVES),
+    (0x8000_0021, 1),
+];
+
+/// Whether the leaf is kept, and which bits of its registers.
+fn kept(leaf: Leaf) -> Option<Leaf> {
+    let mut registers = leaf.registers;
+    WANTED.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
+    if let (0x1, [_, ebx, ecx, _]) = (leaf.leaf, &mut registers) {
+        // EBX[31:24] is the CPU's APIC number; ECX[27], OSXSAVE, is a setting of the kernel.
+        *ebx &= 0x00ff_ffff;
+        *ecx &= !(1 << 27);
+    }
+    // A cache's last subleaf, and one that is not there, say nothing.
+    let is_end =
+        matches!(leaf.leaf, 0x4 | 0x8000_001d) && registers.first().is_some_and(|eax| eax & 0x1f == 0);
+    (!is_end).then_some(Leaf { registers, ..leaf })
+}
+
+/// What CPU `number` answers; empty where it cannot be asked.
+fn on(number: usize) -> Vec<Leaf> {
+    let asked = std::thread::scope(|scope| {
+        let ask = || plimsoll_metal::affinity::keep_on(&[number]).map(|()| here()).unwrap_or_default();
+        std::thread::Builder::new().spawn_scoped(scope, ask).map(|thread| thread.join().unwrap_or_default())
+    });
+    asked.unwrap_or_default()
+}
+
+/// What the CPU answers that the calling thread is on.
+fn here() -> Vec<Leaf> {
+    let ask = |leaf: u32, subleaf: u32| {
+        let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
+        Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
+    };
+    // Beyond the highest leaf of its range Intel's processors repeat the highest basic one. The two ranges above hold
+    // nothing unless their first leaf names a highest one in the same range.
+    let highest = |first: u32| ask(first, 0).map_or(0, |leaf| leaf.registers[0]);
+    let bounds = [0, 0x4000_0000, 0x8000_0000].map(|first: u32| (first, highest(first)));
+    let is_there = |leaf: u32| {
+        let range = leaf & 0xc000_0000;
+        bounds.iter().any(|(first, last)| *first == range && last & 0xc000_0000 == range && leaf <= *last)
+    };
+    let wanted = WANTED.iter().filter(|(leaf, _)| is_there(*leaf));
+    let asked = wanted.flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
+    asked.filter_map(kept).filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
+}
+
+#[cfg(test)]
+mod tests;

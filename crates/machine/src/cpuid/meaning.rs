@@ -1,0 +1,229 @@
+//! What the registers of CPUID mean (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E).
+
+use super::Answers;
+use crate::cpu::CacheKind;
+use plimsoll_units::text::shown;
+
+/// Vendor, family, model and stepping, extended parts included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// `GenuineIntel`, `AuthenticAMD`, …
+    pub vendor: String,
+    /// Family.
+    pub family: u32,
+    /// Model.
+    pub model: u32,
+    /// Stepping.
+    pub stepping: u32,
+}
+
+/// A cache as CPUID describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// 1 is nearest to the core.
+    pub level: u8,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Associativity.
+    pub ways: u32,
+    /// Line in bytes.
+    pub line_bytes: u32,
+}
+
+const EAX: usize = 0;
+const EBX: usize = 1;
+const ECX: usize = 2;
+const EDX: usize = 3;
+
+/// Features that tell chips apart: leaf, subleaf, register, bit, and the name that Linux has for it. Features that a
+/// hypervisor emulates or sets without the processor (x2apic, umip, erms, arch_capabilities) are no evidence.
+const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
+    (0x1, 0, ECX, 12, "fma"),
+    (0x1, 0, ECX, 19, "sse4_1"),
+    (0x1, 0, ECX, 20, "sse4_2"),
+    (0x1, 0, ECX, 22, "movbe"),
+    (0x1, 0, ECX, 25, "aes"),
+    (0x1, 0, ECX, 28, "avx"),
+    (0x1, 0, ECX, 29, "f16c"),
+    (0x1, 0, ECX, 30, "rdrand"),
+    (0x1, 0, ECX, 31, "hypervisor"),
+    (0x7, 0, EBX, 3, "bmi1"),
+    (0x7, 0, EBX, 4, "hle"),
+    (0x7, 0, EBX, 5, "avx2"),
+    (0x7, 0, EBX, 8, "bmi2"),
+    (0x7, 0, EBX, 11, "rtm"),
+    (0x7, 0, EBX, 14, "mpx"),
+    (0x7, 0, EBX, 16, "avx512f"),
+    (0x7, 0, EBX, 17, "avx512dq"),
+    (0x7, 0, EBX, 18, "rdseed"),
+    (0x7, 0, EBX, 19, "adx"),
+    (0x7, 0, EBX, 21, "avx512ifma"),
+    (0x7, 0, EBX, 23, "clflushopt"),
+    (0x7, 0, EBX, 24, "clwb"),
+    (0x7, 0, EBX, 26, "avx512pf"),
+    (0x7, 0, EBX, 27, "avx512er"),
+    (0x7, 0, EBX, 28, "avx512cd"),
+    (0x7, 0, EBX, 29, "sha_ni"),
+    (0x7, 0, EBX, 30, "avx512bw"),
+    (0x7, 0, EBX, 31, "avx512vl"),
+    (0x7, 0, ECX, 1, "avx512vbmi"),
+    (0x7, 0, ECX, 3, "pku"),
+    (0x7, 0, ECX, 5, "waitpkg"),
+    (0x7, 0, ECX, 6, "avx512_vbmi2"),
+    (0x7, 0, ECX, 8, "gfni"),
+    (0x7, 0, ECX, 9, "vaes"),
+    (0x7, 0, ECX, 10, "vpclmulqdq"),
+    (0x7, 0, ECX, 11, "avx512_vnni"),
+    (0x7, 0, ECX, 12, "avx512_bitalg"),
+    (0x7, 0, ECX, 14, "avx512_vpopcntdq"),
+    (0x7, 0, ECX, 22, "rdpid"),
+    (0x7, 0, ECX, 25, "cldemote"),
+    (0x7, 0, ECX, 27, "movdiri"),
+    (0x7, 0, ECX, 28, "movdir64b"),
+    (0x7, 0, EDX, 8, "avx512_vp2intersect"),
+    (0x7, 0, EDX, 14, "serialize"),
+    (0x7, 0, EDX, 15, "hybrid_cpu"),
+    (0x7, 0, EDX, 16, "tsxldtrk"),
+    (0x7, 0, EDX, 22, "amx_bf16"),
+    (0x7, 0, EDX, 23, "avx512_fp16"),
+    (0x7, 0, EDX, 24, "amx_tile"),
+    (0x7, 0, EDX, 25, "amx_int8"),
+    (0x7, 1, EAX, 0, "sha512"),
+    (0x7, 1, EAX, 1, "sm3"),
+    (0x7, 1, EAX, 2, "sm4"),
+    (0x7, 1, EAX, 4, "avx_vnni"),
+    (0x7, 1, EAX, 5, "avx512_bf16"),
+    (0x7, 1, EAX, 7, "cmpccxadd"),
+    (0x7, 1, EAX, 21, "amx_fp16"),
+    (0x7, 1, EAX, 23, "avx_ifma"),
+    (0x7, 1, EDX, 4, "avx_vnni_int8"),
+    (0x7, 1, EDX, 5, "avx_ne_convert"),
+    (0x7, 1, EDX, 8, "amx_complex"),
+    (0x7, 1, EDX, 10, "avx_vnni_int16"),
+    (0x7, 1, EDX, 14, "prefetchi"),
+    (0x7, 1, EDX, 19, "avx10"),
+    (0x7, 1, EDX, 21, "apx_f"),
+    (0x8000_0001, 0, ECX, 6, "sse4a"),
+    (0x8000_0001, 0, ECX, 16, "fma4"),
+    (0x8000_0008, 0, EBX, 0, "clzero"),
+];
+
+/// Whether this is the name of a feature that tells chips apart.
+pub fn is_feature(name: &str) -> bool {
+    FEATURES.iter().any(|feature| feature.4 == name)
+}
+
+impl Answers {
+    fn bit(&self, leaf: u32, subleaf: u32, register: usize, bit: u32) -> bool {
+        let value = self.get(leaf, subleaf).and_then(|registers| registers.get(register).copied());
+        value.is_some_and(|value| value >> bit & 1 == 1)
+    }
+
+    /// Features that tell chips apart, by Linux's names.
+    pub fn features(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let has = |f: &&(u32, u32, usize, u32, &'static str)| self.bit(f.0, f.1, f.2, f.3);
+        FEATURES.iter().filter(has).map(|feature| feature.4)
+    }
+
+    /// Whether the chip has cores of several kinds (leaf 7, EDX bit 15); false where it does not say.
+    pub fn is_hybrid(&self) -> bool {
+        self.bit(0x7, 0, EDX, 15)
+    }
+
+    /// Kind of core and model of its microarchitecture (leaf 0x1A, EAX), where it is not zero.
+    pub fn native_model(&self) -> Option<u32> {
+        self.get(0x1a, 0).map(|registers| registers[EAX]).filter(|&model| model != 0)
+    }
+
+    /// Whether the floating-point unit is 512 bits wide (AMD, leaf 8000_001A, EAX: bit 0 is 128 bits, bit 2 is 256, bit 3 is
+    /// 512); `None` where it does not say. KVM clears bit 3 for its guests (arch/x86/kvm/cpuid.c), so a unit without any
+    /// width is 512 bits wide.
+    pub fn is_512_wide(&self) -> Option<bool> {
+        const NARROWER: u32 = 0b0101;
+        const WIDE: u32 = 0b1000;
+        let eax = self.get(0x8000_001a, 0).map(|registers| registers[EAX]).filter(|&eax| eax != 0)?;
+        Some(eax & WIDE != 0 || eax & NARROWER == 0)
+    }
+
+    /// The highest clock that leaf 0x16 names, in Hz.
+    pub fn max_hz(&self) -> Option<u64> {
+        let [_, mhz, ..] = self.get(0x16, 0)?;
+        Some(u64::from(mhz & 0xffff) * 1_000_000).filter(|&hz| hz > 0)
+    }
+
+    /// Vendor, family, model, stepping.
+    pub fn signature(&self) -> Option<Signature> {
+        let [_, ebx, ecx, edx] = self.get(0, 0)?;
+        let vendor: Vec<u8> = [ebx, edx, ecx].into_iter().flat_map(u32::to_le_bytes).collect();
+        let [eax, ..] = self.get(1, 0)?;
+        let field = |shift: u32, bits: u32| eax >> shift & ((1 << bits) - 1);
+        let (base, low) = (field(8, 4), field(4, 4));
+        Some(Signature {
+            vendor: shown(String::from_utf8_lossy(&vendor).trim_matches('\0')),
+            family: if base == 0xf { base + field(20, 8) } else { base },
+            model: if matches!(base, 0x6 | 0xf) { low | field(16, 4) << 4 } else { low },
+            stepping: field(0, 4),
+        })
+    }
+
+    /// The processor's name, its blanks tidied.
+    pub fn name(&self) -> Option<String> {
+        let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004];
+        let words: Vec<u32> = leaves.into_iter().filter_map(|leaf| self.get(leaf, 0)).flatten().collect();
+        let bytes: Vec<u8> =
+            words.into_iter().flat_map(u32::to_le_bytes).take_while(|&byte| byte != 0).collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let name = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(shown(&name)).filter(|name| !name.is_empty())
+    }
+
+    /// The caches, as leaf 4 (Intel) or 8000_001D (AMD) has them.
+    pub fn caches(&self) -> Vec<Geometry> {
+        let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
+        let leaf = if amd { 0x8000_001d } else { 0x4 };
+        self.leaves.iter().filter(|l| l.leaf == leaf).filter_map(|l| geometry(l.registers)).collect()
+    }
+}
+
+/// A subleaf of leaf 4, which is as that of 8000_001D.
+fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
+    let field = |value: u32, shift: u32, bits: u32| value >> shift & ((1 << bits) - 1);
+    let kind = match field(eax, 0, 5) {
+        1 => CacheKind::Data,
+        2 => CacheKind::Instruction,
+        3 => CacheKind::Unified,
+        _ => return None,
+    };
+    let (ways, partitions, line) = (field(ebx, 22, 10) + 1, field(ebx, 12, 10) + 1, field(ebx, 0, 12) + 1);
+    let sets = u64::from(ecx) + 1;
+    Some(Geometry {
+        level: u8::try_from(field(eax, 5, 3)).ok()?,
+        kind,
+        bytes: u64::from(ways) * u64::from(partitions) * u64::from(line) * sets,
+        ways,
+        line_bytes: line,
+    })
+}
+
+/// A table with these features, for tests.
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::panic)]
+pub fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<super::Leaf> {
+    let mut leaves: Vec<super::Leaf> = Vec::new();
+    for name in features {
+        let Some(&(leaf, subleaf, register, bit, _)) = FEATURES.iter().find(|f| f.4 == name) else {
+            panic!("no feature {name}")
+        };
+        let place = match leaves.iter().position(|l| (l.leaf, l.subleaf) == (leaf, subleaf)) {
+            Some(place) => place,
+            None => {
+                leaves.push(super::Leaf { leaf, subleaf, registers: [0; 4] });
+                leaves.len() - 1
+            }
+        };
+        leaves[place].registers[register] |= 1 << bit;
+    }
+    leaves
+}

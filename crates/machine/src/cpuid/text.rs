@@ -1,0 +1,107 @@
+//! CPUID as text, in the format that `cpuid -r` prints: `CPU 0:`, then a line for each leaf and subleaf.
+
+use super::{Cpuid, Leaf, kept};
+use crate::cpuset::MAX_CPUS;
+use plimsoll_units::text::shown_within;
+
+/// The most lines that are kept of one CPU: more than all leaves and subleaves that are wanted.
+const MOST_LEAVES: usize = 128;
+
+/// Why a text is not CPUID's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadText {
+    /// A line that is neither a CPU's heading nor a leaf.
+    #[error(
+        "line {line} is \"{text}\"; a line is \"CPU N:\" or \"0xLEAF 0xSUBLEAF: eax=0x… ebx=0x… ecx=0x… edx=0x…\""
+    )]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What it holds, sanitised and cut.
+        text: String,
+    },
+    /// No leaf at all.
+    #[error("it holds no leaf")]
+    Empty,
+}
+
+/// Reads what `cpuid -r` prints, also with `-1`; leaves that do not say what the processor is are left out.
+///
+/// # Errors
+/// The first line that is not of the format, or that there is none.
+pub fn parse(text: &str) -> Result<Cpuid, BadText> {
+    let mut found = Cpuid::default();
+    let mut cpu = 0;
+    let mut leaves = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let bad = || BadText::Line { line: number + 1, text: shown_within(line.trim(), 60) };
+        let words = line.trim();
+        if words.is_empty() {
+            continue;
+        }
+        if let Some(heading) = words.strip_prefix("CPU").and_then(|rest| rest.strip_suffix(':')) {
+            found.add(cpu, std::mem::take(&mut leaves));
+            cpu = if heading.is_empty() { Some(0) } else { heading.trim().parse().ok() }
+                .filter(|cpu| *cpu < MAX_CPUS)
+                .ok_or_else(bad)?;
+            continue;
+        }
+        let leaf = words.parse::<Leaf>().map_err(|_| bad())?;
+        let is_new =
+            |leaf: &Leaf| !leaves.iter().any(|l: &Leaf| (l.leaf, l.subleaf) == (leaf.leaf, leaf.subleaf));
+        if let Some(leaf) = kept(leaf).filter(|leaf| leaves.len() < MOST_LEAVES && is_new(leaf)) {
+            leaves.push(leaf);
+        }
+    }
+    found.add(cpu, leaves);
+    if found.0.is_empty() { Err(BadText::Empty) } else { Ok(found) }
+}
+
+/// CPUID as `cpuid -r` prints it.
+pub fn write(cpuid: &Cpuid) -> String {
+    let mut text = String::new();
+    for cpu in cpuid.cpus().iter() {
+        text.push_str(&format!("CPU {cpu}:\n"));
+        for leaf in cpuid.of(cpu).map(|answers| answers.leaves.as_slice()).unwrap_or_default() {
+            text.push_str(&format!("   {}\n", String::from(*leaf)));
+        }
+    }
+    text
+}
+
+impl From<Leaf> for String {
+    fn from(leaf: Leaf) -> Self {
+        let [eax, ebx, ecx, edx] = leaf.registers;
+        format!(
+            "{:#010x} {:#04x}: eax={eax:#010x} ebx={ebx:#010x} ecx={ecx:#010x} edx={edx:#010x}",
+            leaf.leaf, leaf.subleaf
+        )
+    }
+}
+
+impl TryFrom<String> for Leaf {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map_err(|()| format!("\"{}\" is no leaf of CPUID", shown_within(&text, 60)))
+    }
+}
+
+impl std::str::FromStr for Leaf {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let hex = |word: Option<&str>, before: &str, after: &str| -> Result<u32, ()> {
+            let digits = word.and_then(|w| w.strip_prefix(before)?.strip_suffix(after)?.strip_prefix("0x"));
+            u32::from_str_radix(digits.ok_or(())?, 16).map_err(|_| ())
+        };
+        let mut words = text.split_whitespace();
+        let leaf = hex(words.next(), "", "")?;
+        let subleaf = hex(words.next(), "", ":")?;
+        let mut registers = [0; 4];
+        for (register, name) in registers.iter_mut().zip(["eax=", "ebx=", "ecx=", "edx="]) {
+            *register = hex(words.next(), name, "")?;
+        }
+        if words.next().is_some() { Err(()) } else { Ok(Self { leaf, subleaf, registers }) }
+    }
+}

@@ -1,0 +1,256 @@
+//! Block devices, from `/sys/block` (Linux `Documentation/ABI/stable/sysfs-block`).
+
+mod images;
+pub mod link;
+mod loops;
+pub mod openers;
+mod overlays;
+mod rings;
+mod served;
+mod sharing;
+pub mod stack;
+mod survey;
+pub mod thing;
+pub mod users;
+
+pub use link::Link;
+
+use super::Survey;
+use super::mounts::DeviceNumber;
+use super::root::{ReadError, Root};
+use plimsoll_units::text::{shown, shown_bytes};
+use serde::{Deserialize, Serialize};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The most block devices that are read.
+const MAX_DISKS: usize = 4096;
+/// sysfs gives sizes in sectors of this many bytes, whatever the device's own.
+const SECTOR_BYTES: u64 = 512;
+
+/// A whole block device (not a partition).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// The kernel's name: `nvme0n1`, `vda`.
+    pub name: String,
+    /// Device number.
+    pub number: Option<DeviceNumber>,
+    /// How it is attached.
+    pub kind: DiskKind,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+    /// Whether the device says that it has moving heads. Virtual disks often claim it without reason.
+    pub rotational: Option<bool>,
+    /// The least unit of a transfer, in bytes.
+    pub logical_sector_bytes: Option<u64>,
+    /// The least unit that is written without reading first, in bytes.
+    pub physical_sector_bytes: Option<u64>,
+    /// Maker's name for it.
+    pub model: Option<String>,
+    /// I/O scheduler in force: `none`, `mq-deadline` …
+    pub scheduler: Option<String>,
+    /// `write back` (a cache that a flush must empty) or `write through`.
+    pub write_cache: Option<String>,
+    /// Requests that the kernel queues for it, per hardware queue.
+    pub queue_requests: Option<u64>,
+    /// The largest request, in bytes.
+    pub max_request_bytes: Option<u64>,
+    /// Whether it refuses writes.
+    pub read_only: Option<bool>,
+    /// NUMA node that it is attached to.
+    pub numa_node: Option<usize>,
+    /// The link it is attached by, if that is known.
+    pub link: Option<Link>,
+}
+
+/// How a block device is attached, or what it is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskKind {
+    /// NVMe.
+    Nvme,
+    /// A hypervisor's virtio block device.
+    Virtio,
+    /// SATA (or PATA) through libata.
+    Sata,
+    /// USB mass storage.
+    Usb,
+    /// Any other SCSI device: SAS, virtio-scsi, iSCSI …
+    Scsi,
+    /// SD card or eMMC.
+    Mmc,
+    /// Xen block device.
+    Xen,
+    /// A file shown as a device.
+    Loop,
+    /// Device mapper: LVM, encryption, multipath.
+    DeviceMapper,
+    /// Software RAID.
+    Md,
+    /// Compressed memory.
+    Zram,
+    /// Memory (`ram`, `pmem`).
+    Ram,
+    /// A device on another machine (`nbd`, `rbd`, `drbd`).
+    Network,
+    /// None of these.
+    Other,
+}
+
+impl DiskKind {
+    /// Whether the device has no medium of its own but passes to others.
+    pub fn is_layer(self) -> bool {
+        matches!(self, Self::Loop | Self::DeviceMapper | Self::Md)
+    }
+
+    /// By the kernel's name and the resolved place below `/sys/devices`.
+    fn of(name: &str, place: &Path) -> Self {
+        let by_name = [
+            ("nvme", Self::Nvme),
+            ("mmcblk", Self::Mmc),
+            ("xvd", Self::Xen),
+            ("loop", Self::Loop),
+            ("dm-", Self::DeviceMapper),
+            ("md", Self::Md),
+            ("zram", Self::Zram),
+            ("ram", Self::Ram),
+            ("pmem", Self::Ram),
+            ("nbd", Self::Network),
+            ("rbd", Self::Network),
+            ("drbd", Self::Network),
+        ];
+        if let Some((_, kind)) = by_name.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+            return *kind;
+        }
+        let above = |prefix: &str| {
+            place.components().any(|c| c.as_os_str().to_str().is_some_and(|c| numbered(c, prefix)))
+        };
+        match () {
+            () if above("usb") => Self::Usb,
+            () if above("ata") => Self::Sata,
+            () if name.starts_with("vd") => Self::Virtio,
+            () if name.starts_with("sd") || name.starts_with("sr") => Self::Scsi,
+            () => Self::Other,
+        }
+    }
+}
+
+/// Whether `name` is `prefix` and a number.
+fn numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// All block devices that have a size.
+pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
+    let found = s.root.names("sys/block");
+    let names = s.keep("disks", found).unwrap_or_default();
+    let mut disks = Vec::new();
+    for name in names.iter().take(MAX_DISKS) {
+        match s.root.resolve(Path::new("sys/block").join(name)) {
+            Ok(place) => {
+                let disk = Disk::at(s.root, &place);
+                let empty = disk.size_bytes.is_none_or(|bytes| bytes == 0);
+                if !(empty
+                    && matches!(
+                        disk.kind,
+                        DiskKind::Loop | DiskKind::Ram | DiskKind::Zram | DiskKind::Network
+                    ))
+                {
+                    disks.push(disk);
+                }
+            }
+            Err(why) => s.note(&format!("disks.{name}"), why),
+        }
+    }
+    disks
+}
+
+impl Disk {
+    /// What sysfs says of the device at `place`, a resolved directory below `/sys/devices`.
+    pub(super) fn at(root: &Root, place: &Path) -> Self {
+        let name = place.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default();
+        let kind = DiskKind::of(&name, place);
+        let number = |path: &str| root.number(place.join(path)).ok();
+        let flag = |path: &str| number(path).and_then(|n| if n <= 1 { Some(n == 1) } else { None });
+        let sector = |path: &str| number(path).filter(|n| n.is_power_of_two() && (512..=1 << 20).contains(n));
+        let scheduler = root.text(place.join("queue/scheduler")).ok();
+        Self {
+            number: root.parse(place.join("dev"), "a device number").ok(),
+            size_bytes: number("size").and_then(|n| n.checked_mul(SECTOR_BYTES)),
+            rotational: flag("queue/rotational"),
+            logical_sector_bytes: sector("queue/logical_block_size"),
+            physical_sector_bytes: sector("queue/physical_block_size"),
+            model: model(root, place),
+            scheduler: scheduler.as_deref().and_then(chosen),
+            write_cache: root.line(place.join("queue/write_cache")).ok(),
+            queue_requests: number("queue/nr_requests"),
+            max_request_bytes: number("queue/max_sectors_kb").and_then(|kib| kib.checked_mul(1024)),
+            read_only: flag("ro"),
+            numa_node: numa_node(root, place),
+            link: Link::of(root, kind, place),
+            name,
+            kind,
+        }
+    }
+}
+
+/// Model, with the maker's name in front where SCSI keeps them apart (`ATA` is no maker).
+fn model(root: &Root, place: &Path) -> Option<String> {
+    let line = |name: &str| root.line(place.join("device").join(name)).ok();
+    let model = line("model").or_else(|| line("name"))?;
+    // A virtio or NVMe "vendor" is a PCI number.
+    match line("vendor").filter(|v| v != "ATA" && !v.starts_with("0x")) {
+        Some(vendor) => Some(shown(&format!("{vendor} {model}"))),
+        None => Some(model),
+    }
+}
+
+/// The bracketed scheduler of a list, or the only one.
+fn chosen(list: &str) -> Option<String> {
+    let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
+    let only = Some(list.trim()).filter(|one| !one.is_empty() && !one.contains(char::is_whitespace));
+    bracketed.or(only).filter(|name| !name.is_empty()).map(shown)
+}
+
+/// The node of the nearest device above that names one.
+fn numa_node(root: &Root, place: &Path) -> Option<usize> {
+    // Firmware that does not know writes -1, which does not parse.
+    place.ancestors().find_map(|dir| root.parse(dir.join("numa_node"), "a node").ok())
+}
+
+/// Where sysfs describes a device number: the resolved directory of the disk or partition.
+pub(super) fn place_of(root: &Root, number: DeviceNumber) -> Result<PathBuf, ReadError> {
+    root.resolve(format!("sys/dev/block/{number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_follows_from_name_and_place() {
+        let kind = |place: &str| {
+            let place = Path::new(place);
+            DiskKind::of(place.file_name().and_then(|n| n.to_str()).unwrap_or_default(), place)
+        };
+        let pci = "/sys/devices/pci0000:00/0000:00:17.0";
+        assert_eq!(kind(&format!("{pci}/ata3/host2/target2:0:0/2:0:0:0/block/sda")), DiskKind::Sata);
+        assert_eq!(
+            kind(&format!("{pci}/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb")),
+            DiskKind::Usb
+        );
+        assert_eq!(kind(&format!("{pci}/host0/target0:2:0/0:2:0:0/block/sda")), DiskKind::Scsi);
+        assert_eq!(kind(&format!("{pci}/virtio1/block/vda")), DiskKind::Virtio);
+        assert_eq!(kind(&format!("{pci}/nvme/nvme0/nvme0n1")), DiskKind::Nvme);
+        assert_eq!(kind("/sys/devices/virtual/block/dm-0"), DiskKind::DeviceMapper);
+        assert_eq!(kind("/sys/devices/virtual/block/zzz"), DiskKind::Other);
+    }
+
+    #[test]
+    fn the_scheduler_in_force_is_the_bracketed_one() {
+        assert_eq!(chosen("none [mq-deadline] kyber").as_deref(), Some("mq-deadline"));
+        assert_eq!(chosen("none").as_deref(), Some("none"));
+        assert_eq!(chosen("a b"), None);
+        assert_eq!(chosen(""), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! The link that attaches a device: PCI Express, SATA, SAS or USB, at the speed it negotiated.
+
+use super::DiskKind;
+use crate::root::Root;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A link and its speed now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Link {
+    /// PCI Express: the slowest link between the device and the root.
+    Pcie {
+        /// Transfers per second of one lane (one raw bit each).
+        transfers_per_s: u64,
+        /// Lanes in use.
+        lanes: u32,
+        /// Transfers per second of one lane that the device could do.
+        max_transfers_per_s: Option<u64>,
+        /// Lanes that the device has.
+        max_lanes: Option<u32>,
+    },
+    /// Serial ATA.
+    Sata {
+        /// Line rate in bit/s.
+        line_bit_per_s: u64,
+    },
+    /// Serial attached SCSI: the port nearest to the disk.
+    Sas {
+        /// Line rate of the slowest phy in bit/s.
+        line_bit_per_s: u64,
+        /// Phys of the port.
+        lanes: u32,
+    },
+    /// USB.
+    Usb {
+        /// Line rate in bit/s.
+        line_bit_per_s: u64,
+    },
+}
+
+impl Link {
+    /// What is left after line coding, in bit/s: before packet headers, so no transfer can be faster.
+    ///
+    /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b from 8 to 32 GT/s, 236 of 256
+    /// bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5): 8b/10b up to 12 Gbit/s, 128b/150b at 22.5.
+    /// USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
+    pub fn coded_bit_per_s(&self) -> f64 {
+        match *self {
+            Self::Pcie { transfers_per_s, lanes, .. } => {
+                let coding = match transfers_per_s {
+                    0..=5_000_000_000 => 8.0 / 10.0,
+                    5_000_000_001..=32_000_000_000 => 128.0 / 130.0,
+                    _ => 236.0 / 256.0,
+                };
+                transfers_per_s as f64 * f64::from(lanes) * coding
+            }
+            Self::Sata { line_bit_per_s } => line_bit_per_s as f64 * 0.8,
+            Self::Sas { line_bit_per_s, lanes } => {
+                let coding = if line_bit_per_s > 12_000_000_000 { 128.0 / 150.0 } else { 0.8 };
+                line_bit_per_s as f64 * f64::from(lanes) * coding
+            }
+            Self::Usb { line_bit_per_s } => match line_bit_per_s {
+                0..5_000_000_000 => line_bit_per_s as f64,
+                5_000_000_000..10_000_000_000 => line_bit_per_s as f64 * 0.8,
+                _ => line_bit_per_s as f64 * 128.0 / 132.0,
+            },
+        }
+    }
+
+    /// Whether both ways have the whole rate at once: a SATA link and USB before 3.0 turn round.
+    pub fn is_duplex(&self) -> bool {
+        match *self {
+            Self::Pcie { .. } | Self::Sas { .. } => true,
+            Self::Sata { .. } => false,
+            Self::Usb { line_bit_per_s } => line_bit_per_s >= 5_000_000_000,
+        }
+    }
+
+    /// The link of the disk at `place`. Only kinds whose link is real: a hypervisor's virtio device sits on a PCI
+    /// link that does not exist.
+    pub(super) fn of(root: &Root, kind: DiskKind, place: &Path) -> Option<Self> {
+        match kind {
+            DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
+            DiskKind::Sata => sata(root, place),
+            DiskKind::Usb => usb(root, place),
+            DiskKind::Scsi => sas(root, place),
+            _ => None,
+        }
+    }
+}
+
+/// An NVMe disk with several paths is below a virtual subsystem, beside links to its controllers.
+fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
+    let Some(subsystem) = place.parent() else { return place.into() };
+    let controllers = root.names(subsystem).unwrap_or_default();
+    let is_controller = |name: &&String| super::numbered(name, "nvme");
+    let virtual_place = place.starts_with("/sys/devices/virtual");
+    let real =
+        controllers.iter().filter(is_controller).find_map(|name| root.resolve(subsystem.join(name)).ok());
+    real.filter(|_| virtual_place).unwrap_or_else(|| place.into())
+}
+
+/// The slowest PCI Express link from `place` up to the root.
+pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
+    let mut slowest: Option<Link> = None;
+    // The first one found is the device's own, which also tells what it could do.
+    let mut own: (Option<u64>, Option<u32>) = (None, None);
+    for dir in place.ancestors() {
+        let speed = |name: &str| root.text(dir.join(name)).ok().as_deref().and_then(transfers_per_s);
+        let width =
+            |name: &str| root.parse::<u32>(dir.join(name), "a width").ok().filter(|n| (1..=32).contains(n));
+        let (Some(transfers_per_s), Some(lanes)) = (speed("current_link_speed"), width("current_link_width"))
+        else {
+            continue;
+        };
+        if slowest.is_none() {
+            own = (speed("max_link_speed"), width("max_link_width"));
+        }
+        let (max_transfers_per_s, max_lanes) = own;
+        let link = Link::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes };
+        if slowest.as_ref().is_none_or(|s| link.coded_bit_per_s() < s.coded_bit_per_s()) {
+            slowest = Some(link);
+        }
+    }
+    slowest
+}
+
+/// `8.0 GT/s PCIe`, on older kernels `8 GT/s`, `Unknown` where there is none.
+fn transfers_per_s(text: &str) -> Option<u64> {
+    match text.split_once(" GT/s")?.0 {
+        "2.5" => Some(2_500_000_000),
+        "5" | "5.0" => Some(5_000_000_000),
+        "8" | "8.0" => Some(8_000_000_000),
+        "16" | "16.0" => Some(16_000_000_000),
+        "32" | "32.0" => Some(32_000_000_000),
+        "64" | "64.0" => Some(64_000_000_000),
+        _ => None,
+    }
+}
+
+/// The link of libata's port above the disk, `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
+fn sata(root: &Root, place: &Path) -> Option<Link> {
+    let port = place.ancestors().find(|dir| name_is(dir, "ata"))?;
+    let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
+    let link = format!("link{number}");
+    let text = root.text(port.join(&link).join("ata_link").join(&link).join("sata_spd")).ok()?;
+    let line_bit_per_s = match text.as_str() {
+        "1.5 Gbps" => 1_500_000_000,
+        "3.0 Gbps" => 3_000_000_000,
+        "6.0 Gbps" => 6_000_000_000,
+        _ => return None,
+    };
+    Some(Link::Sata { line_bit_per_s })
+}
+
+/// The SAS port nearest above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` = `12.0 Gbit`.
+fn sas(root: &Root, place: &Path) -> Option<Link> {
+    let port = place.ancestors().find(|dir| {
+        dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))
+    })?;
+    let names = root.names(port).ok()?;
+    let rate = |phy: &String| {
+        let text = root.text(port.join(phy).join("sas_phy").join(phy).join("negotiated_linkrate")).ok()?;
+        match text.as_str() {
+            "1.5 Gbit" => Some(1_500_000_000),
+            "3.0 Gbit" => Some(3_000_000_000),
+            "6.0 Gbit" => Some(6_000_000_000),
+            "12.0 Gbit" => Some(12_000_000_000),
+            "22.5 Gbit" => Some(22_500_000_000),
+            _ => None,
+        }
+    };
+    let rates =
+        names.iter().filter(|name| name.starts_with("phy-")).map(rate).collect::<Option<Vec<u64>>>()?;
+    let line_bit_per_s = rates.iter().copied().min()?;
+    Some(Link::Sas { line_bit_per_s, lanes: u32::try_from(rates.len()).ok().filter(|lanes| *lanes <= 128)? })
+}
+
+/// The speed of the nearest USB device above the disk, in Mbit/s.
+fn usb(root: &Root, place: &Path) -> Option<Link> {
+    let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
+    let line_bit_per_s = Some(mbit).filter(|m| (1..=80_000).contains(m))? * 1_000_000;
+    Some(Link::Usb { line_bit_per_s })
+}
+
+fn name_is(dir: &Path, prefix: &str) -> bool {
+    dir.file_name().and_then(|n| n.to_str()).is_some_and(|n| super::numbered(n, prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(transfers_per_s: u64, lanes: u32) -> Link {
+        Link::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None }
+    }
+
+    #[test]
+    fn line_coding_is_taken_off() {
+        // Published figures: PCIe 2 x1 4 Gbit/s, PCIe 3 x4 31.5 Gbit/s, PCIe 4 x4 63.0 Gbit/s, SATA 3 4.8 Gbit/s.
+        assert_eq!(link(5_000_000_000, 1).coded_bit_per_s(), 4e9);
+        assert!((link(8_000_000_000, 4).coded_bit_per_s() / 1e9 - 31.508).abs() < 0.001);
+        assert!((link(16_000_000_000, 4).coded_bit_per_s() / 1e9 - 63.015).abs() < 0.001);
+        assert_eq!(Link::Sata { line_bit_per_s: 6_000_000_000 }.coded_bit_per_s(), 4.8e9);
+        assert_eq!(Link::Usb { line_bit_per_s: 480_000_000 }.coded_bit_per_s(), 480e6);
+    }
+
+    #[test]
+    fn a_sas_port_counts_its_phys_at_the_slowest_rate() {
+        let port = "sys/devices/pci0000:00/0000:00:02.0/host0/port-0:3";
+        let phy =
+            |n: u32, rate: &str| format!("{port}/phy-0:{n}/sas_phy/phy-0:{n}/negotiated_linkrate = {rate}\n");
+        let disk = format!("{port}/end_device-0:3/target0:0:3/0:0:3:0/block/sdd");
+        let link = |tree: &str| {
+            let fixture = crate::fixture::Fixture::unpack(tree).unwrap();
+            Link::of(&fixture.root, DiskKind::Scsi, &Path::new("/").join(&disk))
+        };
+        let wide = link(&(phy(0, "12.0 Gbit") + &phy(1, "6.0 Gbit")));
+        assert_eq!(wide, Some(Link::Sas { line_bit_per_s: 6_000_000_000, lanes: 2 }));
+        assert_eq!(wide.map(|link| link.coded_bit_per_s()), Some(9.6e9));
+        assert_eq!(link(&(phy(0, "12.0 Gbit") + &phy(1, "Unknown"))), None);
+        assert_eq!(link(&format!("{port}/device = x\n")), None);
+        let fast = Link::Sas { line_bit_per_s: 22_500_000_000, lanes: 1 };
+        assert_eq!((fast.coded_bit_per_s(), fast.is_duplex()), (19.2e9, true));
+    }
+
+    #[test]
+    fn speeds_of_old_and_new_kernels_are_read() {
+        assert_eq!(transfers_per_s("8.0 GT/s PCIe"), Some(8_000_000_000));
+        assert_eq!(transfers_per_s("2.5 GT/s"), Some(2_500_000_000));
+        assert_eq!(transfers_per_s("Unknown"), None);
+        assert_eq!(transfers_per_s("Unknown speed"), None);
+        assert_eq!(transfers_per_s("999 GT/s"), None);
+    }
+}

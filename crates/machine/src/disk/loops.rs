@@ -1,0 +1,73 @@
+//! Loop devices, and what backs each of them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use plimsoll_metal::backing::{self, Backing};
+
+use super::thing::{FileId, Thing};
+use crate::mounts::DeviceNumber;
+use crate::root::{FILE_CAP, ReadError, Root};
+
+/// A loop device that something is attached to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Looped {
+    /// The kernel's name: `loop3`.
+    pub(super) name: String,
+    /// What backs it; `None` where that cannot be found out.
+    pub(super) backing: Option<Thing>,
+    /// The path of what backs it, as it was where it was attached; not to be trusted but for showing.
+    pub(super) path: PathBuf,
+    /// It shows but a part of what backs it.
+    pub(super) partial: bool,
+}
+
+/// All loop devices in use.
+///
+/// # Errors
+/// The block devices cannot be listed.
+pub(super) fn all(root: &Root) -> Result<Vec<Looped>, ReadError> {
+    let names = root.names("sys/block")?;
+    Ok(names.into_iter().filter(|name| name.starts_with("loop")).filter_map(|n| of(root, n)).collect())
+}
+
+fn of(root: &Root, name: String) -> Option<Looped> {
+    let dir = Path::new("sys/block").join(&name).join("loop");
+    let text = root.bytes(&dir.join("backing_file"), FILE_CAP).ok()?;
+    let path = PathBuf::from(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)));
+    if path.as_os_str().is_empty() {
+        return None;
+    }
+    let answer = root.is_live().then(|| ask(root, &name)).flatten();
+    let number = |file: &str| root.number(dir.join(file)).ok();
+    let (backing, partial) = match answer {
+        Some(known) => (Some(thing(&known)), known.offset != 0 || known.limit != 0),
+        None => (by_path(root, &path), [number("offset"), number("sizelimit")] != [Some(0), Some(0)]),
+    };
+    Some(Looped { name, backing, path, partial })
+}
+
+/// Asks the driver, by the device's own node.
+fn ask(root: &Root, name: &str) -> Option<Backing> {
+    let number: DeviceNumber = root.line(Path::new("sys/block").join(name).join("dev")).ok()?.parse().ok()?;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(Path::new("/dev").join(name)).ok()?;
+    let same = file.metadata().is_ok_and(|about| DeviceNumber::from_raw(about.rdev()) == number);
+    backing::backing(&file).ok().filter(|_| same)
+}
+
+fn thing(known: &Backing) -> Thing {
+    match known.is_device {
+        0 => Thing::File(FileId { system: DeviceNumber::from_raw(known.device), inode: known.inode }),
+        number => Thing::Block(DeviceNumber::from_raw(number)),
+    }
+}
+
+/// A deleted file's path may be another file's by now.
+fn by_path(root: &Root, path: &Path) -> Option<Thing> {
+    let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+    if deleted { None } else { Thing::at(root, path) }
+}

@@ -1,0 +1,510 @@
+//! Processes that hold a device or file open, or mapped, without claiming it: the kernel grants an exclusive claim all the
+//! same.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::overlays::Blind;
+use super::rings::{self, Registered};
+use super::thing::{FileId, Thing};
+use crate::mounts::DeviceNumber;
+use crate::root::{ReadError, Root};
+use plimsoll_units::text::shown_bytes;
+
+/// The most of a process's list of mappings that is read, in bytes.
+const MAPS_CAP: u64 = 32 << 20;
+
+/// The most descriptors of a process's threads that are looked at, beyond its own: about a second's work.
+const MOST_OF_THREADS: usize = 1 << 18;
+
+/// A process that holds a file open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opener {
+    /// Its id.
+    pub process: u32,
+    /// What it calls itself.
+    pub name: String,
+}
+
+/// What is looked for among the open files of all processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// The device or file.
+    pub thing: Thing,
+    /// What it is called.
+    pub name: String,
+    /// Who only reads it does not count: managers of devices look at the members of what they manage.
+    pub writers_only: bool,
+    /// Processes that do not count: they serve the device.
+    pub exempt: Vec<u32>,
+    /// Overlays that may show the file, with a number of their own: their layers cannot be found.
+    pub shown_on: Blind,
+}
+
+impl Watched {
+    /// Whether an open file may be this one as an overlay shows it: it has the inode, or the name.
+    pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
+        match (self.thing, open) {
+            (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
+                open.inode == own.inode
+                    || name.is_some_and(|name| Path::new(&self.name).file_name() == Some(name))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What this user could see of the processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The first process that holds one of the things, and which of them, by its place in the list.
+    pub holder: Option<(Opener, usize)>,
+    /// Processes whose files this user may not look at, or which have more of them than are looked at.
+    pub unseen: usize,
+    /// The first process of which the kernel does not list the files that it has registered with io_uring.
+    pub unlisted: Option<Opener>,
+}
+
+/// The first process, other than those of this run, that holds one of the things open or mapped.
+pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
+    let run = root.is_live().then(|| Run::here(root, std::process::id()));
+    let mut seen = Seen::default();
+    for process in root.processes() {
+        if run.as_ref().is_some_and(|run| run.has(root, process)) {
+            continue;
+        }
+        let opener = || Opener { process, name: name(root, process) };
+        match held_by(root, process, watched) {
+            None => seen.unseen += 1,
+            Some(Held { place: Some(place), .. }) => {
+                seen.holder = Some((opener(), place));
+                return seen;
+            }
+            Some(Held { unlisted, .. }) if unlisted => {
+                seen.unlisted.get_or_insert_with(opener);
+            }
+            Some(_) => {}
+        }
+    }
+    seen
+}
+
+/// The processes of this run: a parent, its workers, and what these start under the same program. Another run of plimsoll is
+/// a user of its device like any other program.
+struct Run {
+    /// This process, and its parent if that is plimsoll too.
+    heads: Vec<u32>,
+    program: Option<(u32, u32, u64)>,
+}
+
+impl Run {
+    fn here(root: &Root, own: u32) -> Self {
+        let ours = program(root, own);
+        let parent = parent(root, own).filter(|parent| ours.is_some() && program(root, *parent) == ours);
+        Self { heads: std::iter::once(own).chain(parent).collect(), program: ours }
+    }
+
+    fn has(&self, root: &Root, process: u32) -> bool {
+        let is_child = || parent(root, process).is_some_and(|parent| self.heads.contains(&parent));
+        let same = || self.program.is_some() && program(root, process) == self.program;
+        self.heads.contains(&process) || (is_child() && same())
+    }
+}
+
+/// The file that a process runs.
+fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
+    let about = root.about(format!("proc/{process}/exe"))?;
+    Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
+}
+
+/// The fourth field of proc_pid_stat(5), behind the name, which may hold anything.
+fn parent(root: &Root, process: u32) -> Option<u32> {
+    let stat = root.text(format!("proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// What gives the right to look at other users' processes, as the end of a sentence (ptrace(2), access mode checking).
+pub fn remedy() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => "run it with the capability CAP_SYS_PTRACE to check them",
+        false => "run as root to check them",
+    }
+}
+
+/// What a process calls itself.
+pub fn name(root: &Root, process: u32) -> String {
+    let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
+    shown_bytes(comm.trim_ascii_end())
+}
+
+/// What a process has open, and where each leads to. `None` where that may not be looked at, or is too much.
+pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
+    Some(opened(root, process)?.files)
+}
+
+/// What a process has open.
+#[derive(Default)]
+struct Opened {
+    files: Vec<(PathBuf, Thing)>,
+    /// Files that it has registered with rings, whose paths lead nowhere from here.
+    lost: Vec<Registered>,
+    /// A ring's files are not listed.
+    unlisted: bool,
+}
+
+/// What a process has open by all its threads, which need not share their descriptors (`CLONE_FILES`, clone(2)), and of which
+/// the first may have ended. `None` where they may not be looked at, or are too many.
+fn opened(root: &Root, process: u32) -> Option<Opened> {
+    let mut all = Opened::default();
+    open_in(root, &process.to_string(), &mut all)?;
+    let number = |link: &Path| link.file_name().map(OsStr::to_owned);
+    let shared: HashMap<_, _> = all.files.iter().map(|(link, thing)| (number(link), *thing)).collect();
+    let mut looked = 0;
+    for thread in root.threads(process).into_iter().filter(|thread| *thread != process) {
+        let before = all.files.len();
+        open_in(root, &format!("{process}/task/{thread}"), &mut all)?;
+        let own = all.files.split_off(before);
+        looked += own.len();
+        if looked > MOST_OF_THREADS {
+            return None;
+        }
+        all.files.extend(own.into_iter().filter(|(link, thing)| shared.get(&number(link)) != Some(thing)));
+    }
+    Some(all)
+}
+
+/// The thread of a process whose mappings can be read: another one than the first, where that has ended.
+fn living(root: &Root, process: u32) -> u32 {
+    let has_maps = |thread: &u32| {
+        root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
+    };
+    if has_maps(&process) {
+        return process;
+    }
+    root.threads(process).into_iter().find(has_maps).unwrap_or(process)
+}
+
+/// Adds what is open by the descriptors of one thread, named by its directory below `/proc`, and what is registered with its
+/// rings. `None` where that may not be looked at.
+fn open_in(root: &Root, thread: &str, all: &mut Opened) -> Option<()> {
+    for link in links(root, thread)? {
+        if let Some(thing) = Thing::open_at(root, &link) {
+            all.files.push((link, thing));
+            continue;
+        }
+        // Threads mostly have the same rings: one that is not listed is waited for once.
+        match rings::registered(root, thread, &link, !all.unlisted) {
+            None => all.unlisted = true,
+            Some(registered) => {
+                for file in registered {
+                    match file.thing {
+                        Some(thing) => all.files.push((link.clone(), thing)),
+                        None => all.lost.push(file),
+                    }
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// The links to the open files of one thread; `None` where they may not be looked at.
+fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
+    let dir = PathBuf::from(format!("proc/{process}/fd"));
+    match root.numbers(&dir) {
+        Ok(numbers) => Some(numbers.into_iter().map(|number| dir.join(number.to_string())).collect()),
+        Err(ReadError::Denied(_)) => None,
+        // It has ended meanwhile.
+        Err(_) => Some(Vec::new()),
+    }
+}
+
+/// What a line of `/proc/PID/fdinfo` says of an open file, after its name (proc_pid_fdinfo(5)).
+pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
+    let dir = link.parent()?.parent()?;
+    let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
+    info.lines().find_map(|text| text.strip_prefix(line)).map(|text| text.trim().to_owned())
+}
+
+/// How a file was opened, by open(2)'s flags; unknown where the kernel does not say.
+pub fn access(root: &Root, link: &Path) -> Option<Access> {
+    const MODE: u32 = 3;
+    match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
+        0 => Some(Access::Read),
+        1 => Some(Access::Write),
+        _ => Some(Access::Both),
+    }
+}
+
+/// What a file was opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading alone.
+    Read,
+    /// Writing alone.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// What was found of one process.
+struct Held {
+    /// Which of the things it holds.
+    place: Option<usize>,
+    /// It may hold one by a ring whose files are not listed.
+    unlisted: bool,
+}
+
+/// Which of the things the process holds; `None` where it may not be looked at.
+fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Held> {
+    let of = |is: &dyn Fn(&Watched) -> bool| {
+        watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
+    };
+    let place = |thing: Thing| of(&|one| one.thing == thing);
+    let counts = |place: &usize, link: &Path| {
+        !watched[*place].writers_only || access(root, link) != Some(Access::Read)
+    };
+    let all = opened(root, process)?;
+    let shown = |link: &Path, thing: Thing| {
+        let path = root.link_text(link).unwrap_or_default();
+        of(&|one| one.may_show(thing, path.file_name())).filter(|_| !on_btrfs(root, link))
+    };
+    let open = all.files.iter().find_map(|(link, thing)| {
+        place(*thing).or_else(|| shown(link, *thing)).filter(|place| counts(place, link))
+    });
+    let open = open.or_else(|| of(&|one| all.lost.iter().any(|file| file.may_be(&one.name))));
+    let unlisted = all.unlisted && of(&|_| true).is_some();
+    let place = match open {
+        Some(place) => Some(place),
+        None => mapped(root, living(root, process), &place, watched)?
+            .filter(|place| !watched[*place].writers_only),
+    };
+    Some(Held { place, unlisted })
+}
+
+/// Whether an open file is on btrfs: its subvolumes have numbers that are in no mount table, like the layers of an overlay.
+fn on_btrfs(root: &Root, link: &Path) -> bool {
+    const BTRFS: u32 = 0x9123_683e;
+    root.is_live() && root.magic(link) == Some(BTRFS)
+}
+
+/// A mapping outlives the descriptor it was made with. `None` where there are more of them than are read.
+fn mapped(
+    root: &Root,
+    process: u32,
+    place: &impl Fn(Thing) -> Option<usize>,
+    watched: &[Watched],
+) -> Option<Option<usize>> {
+    let maps = match root.bytes(Path::new(&format!("proc/{process}/maps")), MAPS_CAP) {
+        Ok(maps) => maps,
+        Err(ReadError::TooLong { .. }) => return None,
+        Err(_) => return Some(None),
+    };
+    let inode = |thing: &Thing| if let Thing::File(file) = thing { Some(file.inode) } else { None };
+    let mut lines = maps.split(|byte| *byte == b'\n').filter_map(mapping);
+    let found = lines.find_map(|(range, mapped)| {
+        if let Some(found) = mapped.and_then(place) {
+            return Some(found);
+        }
+        // Which device it is only the link tells, and the number of the file system is not that of stat(2) everywhere (btrfs).
+        let like = |one: &Watched| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
+        if !watched.iter().any(like) {
+            return None;
+        }
+        place(Thing::open_at(root, Path::new(&format!("proc/{process}/map_files/{range}")))?)
+    });
+    Some(found)
+}
+
+/// `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file`: the range, and the file that is mapped (proc_pid_maps(5)), `None` for
+/// a device.
+fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
+    let line = String::from_utf8_lossy(line);
+    let mut fields = line.split_whitespace();
+    let (range, system, inode) = (fields.next()?, fields.nth(2)?, fields.next()?);
+    let (major, minor) = system.split_once(':')?;
+    let hex = |text: &str| u32::from_str_radix(text, 16).ok();
+    let system = DeviceNumber { major: hex(major)?, minor: hex(minor)? };
+    let inode: u64 = inode.parse().ok().filter(|inode| *inode != 0)?;
+    let path = fields.next().unwrap_or_default();
+    let device = path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+    Some((range.to_owned(), (!device).then_some(Thing::File(FileId { system, inode }))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fault, Fixture};
+
+    #[test]
+    fn who_holds_a_file_open_or_mapped_is_named_but_not_this_program() {
+        let root = Root::live();
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        let thing = Thing::at(&root, file.path()).expect("there");
+        let watched = |writers_only| Watched {
+            thing,
+            name: "file".to_owned(),
+            writers_only,
+            exempt: Vec::new(),
+            shown_on: Blind::default(),
+        };
+        let found = |watched: Watched| holder(&root, &[watched]).holder;
+        assert_eq!(found(watched(false)), None, "this process holds it");
+        let open = file.reopen().expect("open");
+        let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
+        let opener = Opener { process: sleep.id(), name: "sleep".to_owned() };
+        let by_both = [found(watched(false)), found(watched(true))];
+        let exempt = found(Watched { exempt: vec![sleep.id()], ..watched(false) });
+        sleep.kill().expect("end");
+        sleep.wait().expect("end");
+        assert_eq!(by_both, [Some((opener.clone(), 0)), Some((opener, 0))]);
+        assert_eq!((exempt, found(watched(false))), (None, None));
+        let open = std::fs::File::open(file.path()).expect("open");
+        let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
+        let reads = [found(watched(false)).is_some(), found(watched(true)).is_some()];
+        sleep.kill().expect("end");
+        sleep.wait().expect("end");
+        assert_eq!(reads, [true, false], "it only reads");
+    }
+
+    /// A thread may have descriptors of its own, and outlive the first one.
+    #[test]
+    fn the_threads_of_a_process_are_looked_at_too() -> Result<(), Fault> {
+        let process = "srv/disk.img = bytes\nsrv/log = x\nproc/77/comm = server\nproc/77/fd/\n\
+            proc/77/task/77/fd/\nproc/77/task/78/fd/4 -> /srv/log\nproc/78/maps = x\n";
+        let found = |more: &str| -> Result<_, Fault> {
+            let fixture = Fixture::unpack(&format!("{process}{more}"))?;
+            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let watched = Watched {
+                thing,
+                name: "d".to_owned(),
+                writers_only: false,
+                exempt: Vec::new(),
+                shown_on: Blind::default(),
+            };
+            let seen = holder(&fixture.root, &[watched]);
+            assert_eq!(seen.unseen, 0);
+            Ok((seen.holder.map(|(opener, _)| opener.process), living(&fixture.root, 77)))
+        };
+        assert_eq!(found("")?, (None, 78));
+        assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n")?, (Some(77), 78));
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_that_is_registered_with_a_ring_is_held() -> Result<(), Fault> {
+        let found = |paths: &str| -> Result<_, Fault> {
+            let fixture = Fixture::unpack(&format!(
+                "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/5 -> anon_inode:[io_uring]\n\
+                 proc/77/fdinfo/5 = flags:\\t02000002\\nUserFiles:\\t1\\n    0: {paths}\\nUserBufs:\\t0\nproc/77/maps = x\n"
+            ))?;
+            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let name = "/srv/disk.img".to_owned();
+            let watched =
+                Watched { thing, name, writers_only: true, exempt: Vec::new(), shown_on: Blind::default() };
+            Ok(holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
+        };
+        assert_eq!(found("/srv/disk.img")?, Some(77));
+        assert_eq!(found("disk.img")?, Some(77), "kernels before 6.7 give the name alone");
+        assert_eq!(found("/elsewhere/disk.img")?, Some(77), "it is seen from there alone");
+        assert_eq!(found("/srv/other.img")?, None);
+        Ok(())
+    }
+
+    /// By the second thread's descriptors alone, and by a ring that is busy.
+    #[test]
+    fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() -> Result<(), Fault> {
+        let seen = |ring: &str, exempt: Vec<u32>| -> Result<_, Fault> {
+            let fixture = Fixture::unpack(&format!(
+                "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\nproc/77/maps = x\n\
+                 proc/77/task/78/fd/5 -> anon_inode:[io_uring]\n{ring}"
+            ))?;
+            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let name = "/srv/disk.img".to_owned();
+            let shown_on = Blind::default();
+            Ok(holder(&fixture.root, &[Watched { thing, name, writers_only: true, exempt, shown_on }]))
+        };
+        let server = Opener { process: 77, name: "server".to_owned() };
+        let held = Seen { holder: Some((server.clone(), 0)), ..Seen::default() };
+        for path in ["/srv/disk.img", "disk.img", "/elsewhere/disk.img"] {
+            let ring = format!("proc/77/task/78/fdinfo/5 = UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0\n");
+            assert_eq!(seen(&ring, Vec::new())?, held, "{path}");
+            assert_eq!(seen(&ring, vec![77])?, Seen::default(), "{path}");
+        }
+        let unlisted = Seen { unlisted: Some(server), ..Seen::default() };
+        for info in ["flags:\\t02000002", "UserFiles:\\t1\\nUserBufs:\\t0"] {
+            let ring = format!("proc/77/task/78/fdinfo/5 = {info}\n");
+            assert_eq!(seen(&ring, Vec::new())?, unlisted, "{info}");
+            assert_eq!(seen(&ring, vec![77])?, Seen::default(), "{info}");
+        }
+        assert_eq!(seen("", Vec::new())?, unlisted, "it cannot be read");
+        Ok(())
+    }
+
+    #[test]
+    fn a_process_with_very_many_open_files_is_looked_at_to_the_last() -> Result<(), Fault> {
+        let fixture =
+            Fixture::unpack("srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/maps = x\n")?;
+        let path = |below: &str| fixture.root.resolve(below).map(|_| fixture.dir.path().join(below));
+        let open = path("proc/77/fd")?;
+        for number in 10_000..30_000 {
+            std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
+        }
+        let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+        let watched = [Watched {
+            thing,
+            name: "d".to_owned(),
+            writers_only: false,
+            exempt: Vec::new(),
+            shown_on: Blind::default(),
+        }];
+        assert_eq!(holder(&fixture.root, &watched), Seen::default());
+        std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
+        std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
+        std::fs::remove_file(open.join("9"))?;
+        assert_eq!(holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
+        std::fs::remove_file(open.join("99999"))?;
+        std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
+        assert_eq!(holder(&fixture.root, &watched), Seen { unseen: 1, ..Seen::default() });
+        Ok(())
+    }
+
+    #[test]
+    fn another_run_of_the_same_program_is_a_user() -> Result<(), Fault> {
+        let process = |id: u32, parent: u32, program: &str| {
+            format!("proc/{id}/stat = {id} (a) b) S {parent} 1 1\nproc/{id}/exe -> ../../bin/{program}\n")
+        };
+        let tree = [
+            "bin/plimsoll = a\nbin/sh = b\n".to_owned(),
+            process(10, 1, "sh"),
+            process(20, 10, "plimsoll"),
+            process(21, 20, "plimsoll"),
+            process(22, 20, "plimsoll"),
+            process(23, 21, "sh"),
+            process(30, 10, "plimsoll"),
+            process(31, 30, "plimsoll"),
+        ];
+        let fixture = Fixture::unpack(&tree.concat())?;
+        for own in [20, 21] {
+            let run = Run::here(&fixture.root, own);
+            let ours = [10, 20, 21, 22, 23, 30, 31].map(|process| run.has(&fixture.root, process));
+            assert_eq!(ours, [false, true, true, true, false, false, false], "{own}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_line_of_the_mappings_is_taken_apart() {
+        let of = |line: &str| mapping(line.as_bytes());
+        let file = Thing::File(FileId { system: DeviceNumber { major: 254, minor: 1 }, inode: 1234 });
+        assert_eq!(
+            of("7f52-7f53 rw-s 00000000 fe:01 1234    /data/a file"),
+            Some(("7f52-7f53".to_owned(), Some(file)))
+        );
+        assert_eq!(of("7f52-7f53 rw-s 00000000 00:05 99 /dev/sdb"), Some(("7f52-7f53".to_owned(), None)));
+        for none in ["", "7f52-7f53 rw-p 00000000 00:00 0", "7f52-7f53 rw-p 00000000 00:00 0 [heap]"] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+}

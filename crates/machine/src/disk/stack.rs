@@ -1,0 +1,294 @@
+//! What a block device is made of, down to the disks and files that hold its bytes.
+//!
+//! Each step is one that a write takes: from a partition to its disk, from device mapper, RAID and bcache to their
+//! members, from a loop device to the file or device behind it, from NBD to what its server keeps, from a disk to the same
+//! disk by another path.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::loops::Looped;
+use super::overlays::Overlays;
+use super::served::{self, Kept, Served};
+use super::thing::{FileId, Thing};
+use crate::mounts::DeviceNumber;
+use crate::root::Root;
+use plimsoll_units::text::shown_bytes;
+
+/// The most devices and files that are followed.
+const MOST: usize = 1024;
+
+/// A device or file of the stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Which it is.
+    pub thing: Thing,
+    /// The kernel's name of a device, the path of a file.
+    pub name: String,
+    /// Where sysfs describes the device.
+    pub place: Option<PathBuf>,
+    /// How it was come by.
+    pub reached: Reached,
+    /// The place in the list of what it was reached from.
+    pub from: usize,
+    /// A path by which it can be opened, where there is one.
+    pub path: Option<PathBuf>,
+    /// The path of a file in whichever mount namespace it was named.
+    pub written: Option<PathBuf>,
+    /// The process that holds it open to serve what is above.
+    pub server: Option<u32>,
+}
+
+/// The step that led to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// None: it is the device that was asked for.
+    Itself,
+    /// It is the disk of a partition.
+    Disk,
+    /// It is a member of the device above.
+    Member,
+    /// It is behind a loop device; `partial` where that shows but a part of it.
+    Loop {
+        /// But a part.
+        partial: bool,
+    },
+    /// It is what a compressed memory device swaps to.
+    Memory,
+    /// A process keeps the bytes there; perhaps only, where it is not `certain`.
+    Served {
+        /// The server is known to be the one.
+        certain: bool,
+    },
+    /// It is the same medium by another path.
+    OtherPath,
+    /// It is the same file in a layer of an overlay, or as an overlay shows it.
+    Overlaid,
+}
+
+/// A device and everything below it, from above.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// The device itself is the first.
+    pub nodes: Vec<Node>,
+    /// What could not be followed, each as the end of a sentence about the device: a reason not to write to it.
+    pub untold: Vec<String>,
+    /// What nobody here can know, each a sentence: to be said.
+    pub remarks: Vec<String>,
+}
+
+impl Stack {
+    /// Follows the device whose place is given. `fuse` says which file systems a process serves.
+    pub(super) fn below(
+        root: &Root,
+        number: DeviceNumber,
+        place: &Path,
+        loops: &[Looped],
+        fuse: &dyn Fn(DeviceNumber) -> bool,
+        overlays: &Overlays,
+    ) -> Stack {
+        let mut stack = Stack::default();
+        let itself = node(Thing::Block(number), name_of(place), Reached::Itself, 0);
+        stack.nodes.push(Node { place: Some(place.to_path_buf()), ..itself });
+        let mut next = 0;
+        while next < stack.nodes.len() {
+            if let Thing::File(FileId { system, .. }) = stack.nodes[next].thing
+                && fuse(system)
+            {
+                stack.kept(root, next, served::by_fuse(root, system));
+            }
+            stack.overlaid(root, next, overlays);
+            stack.step(root, next, loops);
+            next += 1;
+            if stack.nodes.len() > MOST {
+                stack.untold.push(format!("is made of more than {MOST} devices"));
+                break;
+            }
+        }
+        stack
+    }
+
+    /// What is known to be in it, each with what it was reached from. What a process may keep the bytes in changes with
+    /// whatever that process opens.
+    pub fn certain(&self) -> Vec<(Thing, Reached, Thing)> {
+        let mut doubtful = vec![false; self.nodes.len()];
+        let mut certain = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            doubtful[at] = node.reached == (Reached::Served { certain: false })
+                || (node.from < at && doubtful[node.from]);
+            if !doubtful[at] {
+                certain.push((node.thing, node.reached, self.nodes[node.from].thing));
+            }
+        }
+        certain
+    }
+
+    /// Whether the device of this name is in it.
+    pub fn has(&self, name: &str) -> bool {
+        self.nodes.iter().any(|node| node.place.is_some() && node.name == name)
+    }
+
+    fn step(&mut self, root: &Root, at: usize, loops: &[Looped]) {
+        let Some(place) = self.nodes[at].place.clone() else { return };
+        let name = self.nodes[at].name.clone();
+        if root.exists(place.join("partition")) {
+            let disk = place.parent().map(Path::to_path_buf);
+            return self.device(root, at, disk, Reached::Disk, "the disk it is a partition of");
+        }
+        for member in root.names(place.join("slaves")).unwrap_or_default() {
+            let found = root.resolve(place.join("slaves").join(&member)).ok();
+            self.device(root, at, found.or_else(|| class(root, &member)), Reached::Member, &member);
+        }
+        self.behind_loop(root, at, &name, loops);
+        self.swapped(root, at, &name, &place);
+        self.served(root, at, &name, &place);
+        self.other_paths(root, at, &place);
+    }
+
+    /// The other names of a file on an overlay, or in a layer of one.
+    fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
+        let Node { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
+        match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {
+            None => self.untold.push(format!(
+                "keeps its bytes in {name}, which is a file on overlayfs whose real file cannot be found"
+            )),
+            Some(aliases) => {
+                for alias in aliases {
+                    let shown = shown_bytes(alias.written.as_os_str().as_bytes());
+                    let other = node(alias.thing, shown, Reached::Overlaid, at).at(&alias.path);
+                    self.thing(root, Node { written: Some(alias.written), ..other });
+                }
+            }
+        }
+    }
+
+    fn behind_loop(&mut self, root: &Root, at: usize, name: &str, loops: &[Looped]) {
+        if !name.starts_with("loop") {
+            return;
+        }
+        let shown = |path: &Path| shown_bytes(path.as_os_str().as_bytes());
+        match loops.iter().find(|one| one.name == name) {
+            None => self.untold.push(format!("is on {name}, and what is behind that is not known")),
+            Some(Looped { backing: None, path, .. }) => {
+                self.untold.push(format!("is on {name}, whose file {} cannot be looked at", shown(path)));
+            }
+            Some(Looped { backing: Some(thing), path, partial, .. }) => {
+                let reached = Reached::Loop { partial: *partial };
+                self.thing(root, node(*thing, shown(path), reached, at).at(path));
+            }
+        }
+    }
+
+    fn swapped(&mut self, root: &Root, at: usize, name: &str, place: &Path) {
+        let device = root.line(place.join("backing_dev")).ok().filter(|path| path.starts_with('/'));
+        if let Some(path) = device.filter(|_| name.starts_with("zram")) {
+            match Thing::at(root, Path::new(&path)) {
+                Some(thing) => {
+                    self.thing(root, node(thing, path.clone(), Reached::Memory, at).at(Path::new(&path)));
+                }
+                None => self.untold.push(format!("writes back to {path}, which cannot be looked at")),
+            }
+        }
+    }
+
+    fn served(&mut self, root: &Root, at: usize, name: &str, place: &Path) {
+        let Some(served) = served::of(root, name, place) else { return };
+        let certain = served.certain;
+        self.kept(root, at, served);
+        if !certain {
+            self.remarks.push(format!(
+                "the server of {name} is unknown, perhaps on another machine: plimsoll cannot see who else uses its \
+                 storage"
+            ));
+        }
+    }
+
+    fn kept(&mut self, root: &Root, at: usize, served: Served) {
+        for Kept { thing, path, server } in served.files {
+            let target = root.link_text(&path).unwrap_or_else(|_| path.clone());
+            let shown = shown_bytes(target.as_os_str().as_bytes());
+            let reached = Reached::Served { certain: served.certain };
+            let node = node(thing, shown, reached, at).at(&Path::new("/").join(path));
+            self.thing(root, Node { server: Some(server), written: Some(target), ..node });
+        }
+        if !served.alike.is_empty() {
+            self.untold.push(format!(
+                "may have the same server on this machine as {}, so that both may hold the same bytes",
+                served.alike.join(", ")
+            ));
+        }
+    }
+
+    /// Disks with the same world-wide name are one.
+    fn other_paths(&mut self, root: &Root, at: usize, place: &Path) {
+        let wwid =
+            |place: &Path| ["wwid", "device/wwid"].iter().find_map(|file| root.line(place.join(file)).ok());
+        let size = |place: &Path| root.number(place.join("size")).ok();
+        let Some(own) = wwid(place) else { return };
+        for other in root.names("sys/block").unwrap_or_default() {
+            let Ok(found) = root.resolve(Path::new("sys/block").join(&other)) else { continue };
+            // A path of the kernel's own multipath (nvme0c0n1 of nvme0n1): nobody can open it.
+            if root.number(found.join("hidden")) == Ok(1) {
+                continue;
+            }
+            if found != place && wwid(&found).as_ref() == Some(&own) && size(&found) == size(place) {
+                self.device(root, at, Some(found), Reached::OtherPath, &other);
+            }
+        }
+    }
+
+    /// Adds the device that is described at a place.
+    fn device(&mut self, root: &Root, from: usize, place: Option<PathBuf>, reached: Reached, what: &str) {
+        let number = place.as_ref().and_then(|place| root.line(place.join("dev")).ok()?.parse().ok());
+        let (Some(place), Some(number)) = (place, number) else {
+            return self.untold.push(format!("is on {what}, which sysfs does not describe"));
+        };
+        let name = name_of(&place);
+        self.add(Node { place: Some(place), ..node(Thing::Block(number), name, reached, from) });
+    }
+
+    /// Adds what a path or a driver has named.
+    fn thing(&mut self, root: &Root, mut node: Node) {
+        if let Thing::Block(number) = node.thing {
+            let Ok(place) = super::place_of(root, number) else {
+                return self.untold.push(format!("is on {}, which sysfs does not describe", node.name));
+            };
+            node.name = name_of(&place);
+            node.place = Some(place);
+        }
+        let leads_there =
+            |path: &PathBuf| [Thing::at(root, path), Thing::open_at(root, path)].contains(&Some(node.thing));
+        node.path = node.path.filter(leads_there);
+        self.add(node);
+    }
+
+    /// What was reached as the disk of a partition may also be reached as a whole, where all of it counts.
+    fn add(&mut self, node: Node) {
+        match self.nodes.iter_mut().find(|known| known.thing == node.thing) {
+            None => self.nodes.push(node),
+            Some(known) if known.reached == Reached::Disk && node.reached != Reached::Disk => {
+                (known.reached, known.from) = (node.reached, node.from);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn node(thing: Thing, name: String, reached: Reached, from: usize) -> Node {
+    Node { thing, name, place: None, reached, from, path: None, written: None, server: None }
+}
+
+impl Node {
+    fn at(self, path: &Path) -> Node {
+        Node { path: Some(path.to_path_buf()), written: Some(path.to_path_buf()), ..self }
+    }
+}
+
+fn class(root: &Root, name: &str) -> Option<PathBuf> {
+    root.resolve(Path::new("sys/class/block").join(name)).ok()
+}
+
+/// The kernel's name of the device at a place.
+pub(super) fn name_of(place: &Path) -> String {
+    place.file_name().map(|name| shown_bytes(name.as_bytes())).unwrap_or_default()
+}

@@ -1,0 +1,319 @@
+//! What the kernel has in use, of the whole machine: mounts in all namespaces, loop devices, swap, exports; and who of
+//! these uses one device or file.
+
+use std::path::{Path, PathBuf};
+
+use super::images::{self, Images};
+use super::loops::{self, Looped};
+use super::openers;
+use super::stack::name_of;
+use super::thing::Thing;
+use crate::mounts::{self, DeviceNumber, Tables};
+use crate::root::{ReadError, Root};
+use crate::storage::Medium;
+use plimsoll_units::text::{shown, shown_bytes};
+
+/// How many holders above each other are named.
+const DEEPEST: usize = 4;
+
+/// What the whole machine has mounted, attached, swapped to and exported.
+pub(super) struct Survey<'a> {
+    pub(super) root: &'a Root,
+    pub(super) tables: Tables,
+    /// What each mount's source leads to, by table and mount.
+    sources: Vec<Vec<Option<Thing>>>,
+    pub(super) loops: Vec<Looped>,
+    swaps: Vec<(Option<Thing>, PathBuf)>,
+    /// Whatever else has a device or file in use inside the kernel.
+    others: Vec<Other>,
+    /// What is mounted from files.
+    pub(super) images: Images,
+}
+
+impl<'a> Survey<'a> {
+    /// Looks at all of it; what cannot be read goes to `said`.
+    pub(super) fn of(root: &'a Root, said: &mut Vec<String>) -> Survey<'a> {
+        let mut keep =
+            |what: &str, why: ReadError| said.push(format!("has {what} that cannot be read: {why}"));
+        let tables = mounts::everywhere(root).unwrap_or_else(|why| {
+            keep("mounts", why);
+            Tables { all: Vec::new(), unseen: 0 }
+        });
+        let loops = loops::all(root).unwrap_or_else(|why| {
+            keep("loop devices", why);
+            Vec::new()
+        });
+        let swaps = swaps(root).unwrap_or_else(|why| {
+            keep("swap areas", why);
+            Vec::new()
+        });
+        let sources = tables.all.iter().map(|table| sources(root, table)).collect();
+        let images = tables.all.iter().flat_map(|table| {
+            let all = table.mounts.iter().filter(|mount| images::is_one(mount));
+            all.map(move |mount| {
+                (mount, source(root, table, mount).map(|(path, _)| path), at(root, table, mount))
+            })
+        });
+        let images = Images::among(root, images);
+        Survey { root, tables, sources, loops, swaps, others: others(root), images }
+    }
+
+    /// Whether both are the same. A file on a file system that shows another's files has a number of its own there, and
+    /// mostly the same inode.
+    fn same(&self, one: Thing, other: Thing) -> bool {
+        match (one, other) {
+            (Thing::File(one), Thing::File(other)) if one.inode == other.inode => {
+                one.system == other.system || [one, other].iter().any(|file| self.shows_others(file.system))
+            }
+            _ => one == other,
+        }
+    }
+
+    pub(super) fn medium(&self, system: DeviceNumber) -> Option<(Medium, &str)> {
+        let mut mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
+        let mount = mounts.find(|mount| mount.device == system)?;
+        Some((Medium::of(&mount.fs_type), &mount.fs_type))
+    }
+
+    /// An overlay with layers on several file systems gives the files of each a number that is in no mount table.
+    fn shows_others(&self, system: DeviceNumber) -> bool {
+        let mut mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
+        match self.medium(system) {
+            Some((medium, _)) => matches!(medium, Medium::Stacked | Medium::Network),
+            None => system.major == 0 && mounts.any(|mount| mount.fs_type == "overlay"),
+        }
+    }
+
+    /// The users of one device or file, each as the end of a sentence, but for devices that are `left_out`.
+    pub(super) fn direct(
+        &self,
+        thing: Thing,
+        place: Option<&Path>,
+        left_out: &dyn Fn(&str) -> bool,
+    ) -> Vec<String> {
+        let mut said = Vec::new();
+        said.extend(place.map(|place| self.held(place, left_out)).unwrap_or_default());
+        said.extend(self.mounted(thing, place));
+        let swaps_to = |(area, path): &&(Option<Thing>, PathBuf)| {
+            let by_name = area.is_none() && place.is_some_and(|place| place.file_name() == path.file_name());
+            by_name || area.is_some_and(|area| self.same(area, thing))
+        };
+        said.extend(self.swaps.iter().find(swaps_to).map(|_| "is in use as swap".to_owned()));
+        for one in self.loops.iter().filter(|one| !left_out(&one.name)) {
+            match (one.backing, thing) {
+                (Some(backing), _) if self.same(backing, thing) => {
+                    said.push(format!("is what {} reads from{}", one.name, self.purpose(&one.name, DEEPEST)));
+                }
+                (None, Thing::File(_)) => {
+                    said.push(format!("may be what {} reads from, whose file cannot be looked at", one.name));
+                }
+                _ => {}
+            }
+        }
+        let by_others = self.others.iter().filter(|other| !other.by.as_deref().is_some_and(left_out));
+        said.extend(by_others.filter(|other| self.same(other.thing, thing)).map(|other| other.said.clone()));
+        said
+    }
+
+    /// Devices that are built on it.
+    fn held(&self, place: &Path, left_out: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let holders = match self.root.names(place.join("holders")) {
+            Ok(holders) => holders,
+            Err(why) => return vec![format!("has holders that cannot be read: {why}")],
+        };
+        let named = holders.iter().filter(|holder| !left_out(holder));
+        let mut said: Vec<String> = named
+            .map(|holder| format!("is part of {}{}", self.described(holder), self.purpose(holder, DEEPEST)))
+            .collect();
+        let name = name_of(place);
+        if self.root.exists(place.join("bcache")) && !name.starts_with("bcache") && holders.is_empty() {
+            said.push("is registered with bcache".to_owned());
+        }
+        said
+    }
+
+    /// `dm-0 (vg-root)` with what the device calls itself.
+    fn described(&self, holder: &str) -> String {
+        let line = |file: &str| self.root.line(Path::new("sys/class/block").join(holder).join(file)).ok();
+        match line("dm/name").or_else(|| line("md/level")) {
+            Some(known) => shown(&format!("{holder} ({known})")),
+            None => shown(holder),
+        }
+    }
+
+    /// What a device is itself used for, in brackets: the user that somebody knows.
+    fn purpose(&self, name: &str, deeper: usize) -> String {
+        let place = self.root.resolve(Path::new("sys/class/block").join(name));
+        let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
+        let number = |place: &PathBuf| self.root.line(place.join("dev")).ok()?.parse().ok();
+        let Some((place, number)) = place.ok().and_then(|place| Some((place.clone(), number(&place)?)))
+        else {
+            return String::new();
+        };
+        let thing = Thing::Block(number);
+        let mut used = self.mounted(thing, Some(&place));
+        if used.is_none() && deeper > 0 {
+            let holder = self.root.names(place.join("holders")).unwrap_or_default().into_iter().next();
+            let looped = self.loops.iter().find(|one| one.backing == Some(thing)).map(|one| one.name.clone());
+            let above = holder.map(|name| {
+                format!("is part of {}{}", self.described(&name), self.purpose(&name, deeper - 1))
+            });
+            used = above.or_else(|| {
+                looped.map(|name| format!("is what {name} reads from{}", self.purpose(&name, deeper - 1)))
+            });
+        }
+        used.map(|used| format!(" ({name} {used})")).unwrap_or_default()
+    }
+
+    /// Where it is mounted, in whichever mount namespace.
+    fn mounted(&self, thing: Thing, place: Option<&Path>) -> Option<String> {
+        let name = place.map(name_of);
+        let by_name = name.as_ref().map(|name| Path::new("/dev").join(name.replace('!', "/")));
+        for (table, sources) in self.tables.all.iter().zip(&self.sources) {
+            let its = |(mount, source): &(&mounts::Mount, &Option<Thing>)| {
+                let named = || by_name.as_ref() == Some(&mount.source);
+                thing == Thing::Block(mount.device)
+                    || source.map_or_else(named, |source| self.same(source, thing))
+            };
+            if let Some((mount, _)) = table.mounts.iter().zip(sources).find(its) {
+                return Some(at(self.root, table, mount));
+            }
+        }
+        let systems = [("sys/fs/btrfs", "devices", "btrfs"), ("sys/fs/bcachefs", "", "bcachefs")];
+        systems.into_iter().find_map(|(all, devices, kind)| {
+            let has = |system: &String| self.has_member(&Path::new(all).join(system).join(devices), place);
+            let system = self.root.names(all).unwrap_or_default().into_iter().find(has)?;
+            Some(format!("is part of the mounted {kind} {}", shown(&system)))
+        })
+    }
+
+    /// Whether a file system's directory names the device: by its name (btrfs), or by a link in `dev-N/block` (bcachefs).
+    fn has_member(&self, dir: &Path, place: Option<&Path>) -> bool {
+        let Some(place) = place else { return false };
+        let name = name_of(place);
+        let links = || self.root.names(dir).unwrap_or_default().into_iter();
+        self.root.exists(dir.join(&name))
+            || links().any(|member| {
+                self.root.resolve(dir.join(member).join("block")).is_ok_and(|block| block == place)
+            })
+    }
+}
+
+/// A device or file that the kernel has in use.
+struct Other {
+    thing: Thing,
+    /// The device that uses it, if one does.
+    by: Option<String>,
+    /// The end of a sentence about it.
+    said: String,
+}
+
+/// What the swap areas are. A kernel without swap has no such file.
+fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
+    let table = match root.text("proc/swaps") {
+        Err(ReadError::Missing(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let areas = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let paths = areas.map(|area| mounts::path(area.as_bytes()));
+    Ok(paths.map(|path| (Thing::at(root, &path), path)).collect())
+}
+
+/// Where something is mounted, as the end of a sentence.
+fn at(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> String {
+    let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
+    let whose = table.process.map(|process| {
+        format!(" in the mount namespace of process {process} ({})", openers::name(root, process))
+    });
+    format!("is mounted on {point}{}", whose.unwrap_or_default())
+}
+
+/// What the sources of a table's mounts lead to.
+fn sources(root: &Root, table: &mounts::Table) -> Vec<Option<Thing>> {
+    let all = table.mounts.iter().map(|mount| source(root, table, mount));
+    all.map(|source| source.map(|(_, thing)| thing)).collect()
+}
+
+/// What a mount's source leads to as the processes of its namespace see it, else as this program does; and the path that
+/// leads there from here.
+fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
+    let below = mount.source.strip_prefix("/").ok()?;
+    let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
+    let mut ways = within.into_iter().chain([mount.source.clone()]);
+    ways.find_map(|path| Thing::at(root, &path).map(|thing| (path, thing)))
+}
+
+/// Devices and files that the kernel itself has in use for others: compressed memory writes back to them, storage targets
+/// (configfs) and the RNBD server (Documentation/ABI/testing/sysfs-class-rnbd-server) export them, pstore keeps messages there.
+fn others(root: &Root) -> Vec<Other> {
+    let mut found = Vec::new();
+    let mut add = |file: PathBuf, by: Option<String>, said: String| {
+        let path = root.line(file).ok().filter(|path| path.starts_with('/'));
+        let thing = path.and_then(|path| Thing::at(root, Path::new(&path)));
+        found.extend(thing.map(|thing| Other { thing, by, said }));
+    };
+    for device in root.names("sys/block").unwrap_or_default() {
+        if device.starts_with("zram") {
+            let said = format!("is what {device} writes back to");
+            add(Path::new("sys/block").join(&device).join("backing_dev"), Some(device), said);
+        }
+    }
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        root.names(dir).unwrap_or_default().into_iter().map(|name| dir.join(name)).collect()
+    };
+    let config = Path::new("sys/kernel/config");
+    for system in below(&config.join("nvmet/subsystems")) {
+        for space in below(&system.join("namespaces")) {
+            add(space.join("device_path"), None, "is exported by the NVMe target".to_owned());
+        }
+    }
+    for backend in below(&config.join("target/core")).iter().flat_map(|adapter| below(adapter)) {
+        add(backend.join("udev_path"), None, "is exported by the SCSI target".to_owned());
+    }
+    for function in
+        below(&config.join("usb_gadget")).iter().flat_map(|gadget| below(&gadget.join("functions")))
+    {
+        for unit in below(&function) {
+            add(unit.join("file"), None, "is exported by the USB gadget".to_owned());
+        }
+    }
+    add(
+        "sys/module/pstore_blk/parameters/blkdev".into(),
+        None,
+        "is where pstore keeps kernel messages".to_owned(),
+    );
+    for exported in below(Path::new("sys/class/rnbd-server/ctl/devices")) {
+        // The server opens it without a claim.
+        let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
+        let said = "is exported by the RNBD server".to_owned();
+        found.extend(number.map(|number| Other { thing: Thing::Block(number), by: None, said }));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::thing::FileId;
+    use crate::fixture::{Fault, Fixture};
+
+    #[test]
+    fn a_file_of_an_overlays_layer_may_have_a_number_that_no_table_knows() -> Result<(), Fault> {
+        let file = |major, minor, inode| Thing::File(FileId { system: DeviceNumber { major, minor }, inode });
+        let layers = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        let overlay = "2 1 0:50 / /merged rw - overlay overlay rw\n";
+        let same = |mounts: &str, one, other| -> Result<bool, Fault> {
+            let fixture = Fixture::unpack("")?;
+            std::fs::create_dir_all(fixture.dir.path().join("proc/self"))?;
+            std::fs::write(fixture.dir.path().join("proc/self/mountinfo"), mounts)?;
+            Ok(Survey::of(&fixture.root, &mut Vec::new()).same(one, other))
+        };
+        let both = format!("{layers}{overlay}");
+        assert!(same(&both, file(0, 51, 7), file(8, 1, 7))?);
+        assert!(same(&both, file(8, 1, 7), file(0, 50, 7))?);
+        assert!(!same(&both, file(0, 51, 7), file(8, 1, 8))?);
+        assert!(!same(&both, file(8, 2, 7), file(8, 1, 7))?);
+        assert!(!same(layers, file(0, 51, 7), file(8, 1, 7))?, "no overlay is mounted");
+        Ok(())
+    }
+}

@@ -1,0 +1,320 @@
+//! Who uses the bytes of a block device: mounts, partitions, devices built on it, swap, loop devices, exports; and the same
+//! for everything that it is made of, since what is written to it is written there.
+//!
+//! All of it is found before anything is written to the device. What cannot be read counts as a user: a check that
+//! does not see is no consent.
+
+use std::path::{Path, PathBuf};
+
+use super::loops::Looped;
+use super::openers::{self, Watched};
+use super::overlays::{Blind, Overlays};
+use super::place_of;
+use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
+use super::stack::{Node, Reached, Stack, name_of};
+use super::survey::Survey;
+use super::thing::Thing;
+use crate::mounts::DeviceNumber;
+use crate::root::Root;
+use crate::storage::Medium;
+use plimsoll_units::text::shown_bytes;
+
+/// How many users are named.
+const MOST_NAMED: usize = 4;
+
+/// What was found out about who uses a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Its users, each as the end of a sentence (`is mounted on /data`); empty when nobody uses it.
+    pub users: Vec<String>,
+    /// What nobody can know from here, each a sentence.
+    pub remarks: Vec<String>,
+    /// The device and all that its bytes are kept in.
+    pub stack: Stack,
+    /// Devices that need be claimed with it, and files and devices whose own marks count.
+    pub below: Vec<Below>,
+    /// What no process may hold open.
+    pub watched: Vec<Watched>,
+}
+
+/// Something below the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Below {
+    /// Which it is.
+    pub thing: Thing,
+    /// What it is called.
+    pub name: String,
+    /// A path by which it can be opened; `None` where there is none.
+    pub path: Option<PathBuf>,
+    /// Nobody need have claimed it: a loop device does not claim what is behind it.
+    pub claimable: bool,
+    /// The device shows but a part of it.
+    pub partial: bool,
+}
+
+impl Use {
+    /// The users as one sentence's end, the first few by name.
+    pub fn sentence(&self) -> Option<String> {
+        let named = self.users.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", and ");
+        match self.users.len() {
+            0 => None,
+            all if all > MOST_NAMED => Some(format!("{named}, and has {} more users", all - MOST_NAMED)),
+            _ => Some(named),
+        }
+    }
+}
+
+/// Who uses the device `number`, or anything that it is made of. Processes that hold it open are not looked for here.
+pub fn examine(root: &Root, number: DeviceNumber) -> Use {
+    let place = match place_of(root, number) {
+        Ok(place) => place,
+        Err(why) => {
+            return Use { users: vec![format!("is not described by sysfs: {why}")], ..Use::default() };
+        }
+    };
+    let mut said = Vec::new();
+    let survey = Survey::of(root, &mut said);
+    let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
+    let overlays = Overlays { root, tables: &survey.tables };
+    let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
+    let blind = overlays.blind();
+    said.extend(stack.untold.iter().cloned());
+    let looked = Look { survey, stack: &stack, blind };
+    for at in 0..stack.nodes.len() {
+        said.extend(looked.users_of(at));
+    }
+    let remarks = looked.remarks();
+    let (below, watched) = (looked.below(), looked.watched());
+    Use { users: said, remarks, below, watched, stack }
+}
+
+/// Whether the device refuses writes, as sysfs says.
+pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
+    place_of(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
+}
+
+/// The number that the kernel gives anew whenever another medium is in the device or another file behind it.
+pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
+    let place = place_of(root, number).ok()?;
+    let of = |place: &Path| root.number(place.join("diskseq")).ok();
+    of(&place).or_else(|| of(place.parent()?))
+}
+
+/// A number from the device's queue, or from that of the disk that the partition is on (`discard_max_bytes`).
+pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
+    let place = place_of(root, number).ok()?;
+    let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
+    of(&place).or_else(|| of(place.parent()?))
+}
+
+/// The serial number of the device, or of the disk that the partition is on; `None` for what has none.
+pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
+    let place = place_of(root, number).ok()?;
+    let disk = if root.exists(place.join("partition")) { place.parent()?.to_path_buf() } else { place };
+    let line = |name: &str| root.line(disk.join(name)).ok();
+    let serial = line("serial").or_else(|| line("device/serial")).or_else(|| page_80(root, &disk));
+    serial.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The unit serial number page of a SCSI device (SPC-4 §7.8.13): four bytes of header, then the number.
+fn page_80(root: &Root, disk: &Path) -> Option<String> {
+    let page = root.head(&disk.join("device/vpd_pg80"), 256).ok()?;
+    let length = usize::from(*page.get(3)?);
+    let text = page.get(4..4 + length)?;
+    Some(shown_bytes(text)).filter(|text| text.is_ascii())
+}
+
+/// A survey, and the stack that it is asked about.
+struct Look<'a> {
+    survey: Survey<'a>,
+    stack: &'a Stack,
+    /// Overlays whose layers cannot be found.
+    blind: Blind,
+}
+
+impl Look<'_> {
+    /// Who uses one device or file of the stack, other than what is above it in the stack.
+    fn users_of(&self, at: usize) -> Vec<String> {
+        let node = &self.stack.nodes[at];
+        let place = node.place.as_deref();
+        let left_out = |name: &str| self.stack.has(name) || self.keeps_apart(node, name);
+        let mut said = self.partitions(node);
+        said.extend(self.survey.direct(node.thing, place, &left_out));
+        if said.is_empty() && matches!(node.thing, Thing::File(_)) {
+            said.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
+        }
+        said.extend(self.shown_to_loops(at, &left_out));
+        let lead = self.lead(node);
+        said.into_iter().map(|said| format!("{lead}{said}")).collect()
+    }
+
+    /// Whether a device built on the node has nothing in common with what is built on it in the stack.
+    fn keeps_apart(&self, node: &Node, other: &str) -> bool {
+        let root = self.survey.root;
+        let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
+            return false;
+        };
+        let other = root.resolve(Path::new("sys/class/block").join(other));
+        node.reached == Reached::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
+    }
+
+    /// Loop devices on what may be the same file, as an overlay shows it whose layers cannot be found.
+    fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
+        let watched = self.watch(&self.stack.nodes[at]);
+        let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
+        let shows = |one: &&Looped| {
+            let Some(Thing::File(file)) = one.backing else { return false };
+            !left_out(&one.name)
+                && watched.may_show(Thing::File(file), one.path.file_name())
+                && overlays.is_on_one(file, &one.path)
+        };
+        let one = self.survey.loops.iter().find(shows)?;
+        Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))
+    }
+
+    /// How the node comes to matter, as the beginning of what is said of it.
+    fn lead(&self, node: &Node) -> String {
+        let name = &node.name;
+        match node.reached {
+            Reached::Itself => String::new(),
+            Reached::Disk => format!("is a partition of {name}, which "),
+            Reached::Member => format!("is made of {name}, which "),
+            Reached::Loop { .. } => format!("reads from {name}, which "),
+            Reached::Memory => format!("writes back to {name}, which "),
+            Reached::Served { certain: true } => format!("is served from {name}, which "),
+            Reached::Served { certain: false } => format!("may be served from {name}, which "),
+            Reached::Overlaid => format!("keeps its bytes in {name} (overlayfs), which "),
+            Reached::OtherPath => format!("is the same disk as {name}, which "),
+        }
+    }
+
+    /// The partitions of a node that have bytes in common with the device.
+    fn partitions(&self, node: &Node) -> Vec<String> {
+        let Some(place) = node.place.as_deref() else { return Vec::new() };
+        let root = self.survey.root;
+        let names = match root.names(place) {
+            Ok(names) => names,
+            Err(why) => return vec![format!("has partitions that cannot be read: {why}")],
+        };
+        let all =
+            names.iter().map(|name| place.join(name)).filter(|place| root.exists(place.join("partition")));
+        let places = || self.stack.nodes.iter().filter_map(|node| node.place.as_deref());
+        let in_stack = |place: &Path| places().any(|known| known == place);
+        let mut said = Vec::new();
+        let mut named = Vec::new();
+        for partition in all.filter(|place| !in_stack(place)) {
+            let name = name_of(&partition);
+            let siblings = || places().filter(|known| known.parent() == Some(place));
+            let overlaps = || siblings().any(|known| partitions_overlap(root, known, &partition));
+            if node.reached == Reached::Disk && !overlaps() {
+                continue;
+            }
+            let number = root.line(partition.join("dev")).ok().and_then(|dev| dev.parse().ok());
+            let users =
+                number.map(|number| self.survey.direct(Thing::Block(number), Some(&partition), &|_| false));
+            let users = users.unwrap_or_else(|| vec!["cannot be looked at".to_owned()]);
+            let harmless = matches!(node.reached, Reached::Member | Reached::OtherPath) && users.is_empty();
+            if !harmless {
+                said.extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
+                named.push(name);
+            }
+        }
+        if !named.is_empty() {
+            said.insert(0, format!("has partitions: {}", named.join(", ")));
+        }
+        said
+    }
+
+    /// What has to be claimed and read of what is below.
+    fn below(&self) -> Vec<Below> {
+        let root = self.survey.root;
+        let mut partial = vec![false; self.stack.nodes.len()];
+        let mut all = Vec::new();
+        for (at, node) in self.stack.nodes.iter().enumerate().skip(1) {
+            let above = self.stack.nodes[node.from].place.as_deref();
+            let (claimable, part) = match node.reached {
+                Reached::Loop { partial } => (true, partial),
+                Reached::Served { .. } => (false, true),
+                Reached::OtherPath => (true, false),
+                Reached::Member if above.is_some_and(|above| !marks_its_members(root, above)) => {
+                    (false, true)
+                }
+                _ => continue,
+            };
+            partial[at] = part || partial[node.from];
+            let by_name = || {
+                matches!(node.thing, Thing::Block(_))
+                    .then(|| Path::new("/dev").join(node.name.replace('!', "/")))
+            };
+            let path = node
+                .path
+                .clone()
+                .or_else(|| by_name().filter(|path| Thing::at(root, path) == Some(node.thing)));
+            let name = node.name.clone();
+            all.push(Below { thing: node.thing, name, path, claimable, partial: partial[at] });
+        }
+        all
+    }
+
+    /// What no process may hold open. Managers hold the members of what they manage, and look at them.
+    fn watched(&self) -> Vec<Watched> {
+        self.stack.nodes.iter().map(|node| self.watch(node)).collect()
+    }
+
+    fn watch(&self, node: &Node) -> Watched {
+        Watched {
+            thing: node.thing,
+            name: match node.reached {
+                Reached::Itself => String::new(),
+                _ => node.name.clone(),
+            },
+            writers_only: matches!(node.reached, Reached::Member | Reached::OtherPath | Reached::Memory),
+            exempt: node.server.into_iter().collect(),
+            shown_on: self.blind.clone(),
+        }
+    }
+
+    /// What nobody can know from here.
+    fn remarks(&self) -> Vec<String> {
+        let mut said = self.stack.remarks.clone();
+        for node in &self.stack.nodes {
+            if let Thing::File(file) = node.thing
+                && let Some((Medium::Stacked | Medium::Network, kind)) = self.survey.medium(file.system)
+            {
+                said.push(format!(
+                    "{} is on a file system of type {kind}: who else uses what is behind that cannot be seen from here",
+                    node.name
+                ));
+            }
+            let place =
+                node.place.as_deref().map(|place| place.to_string_lossy().into_owned()).unwrap_or_default();
+            let remote = ["rbd", "rnbd", "drbd", "etherd"].iter().any(|kind| node.name.starts_with(kind));
+            let fabric = ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|part| place.contains(part));
+            if remote || fabric {
+                said.push(format!(
+                    "{} is shared over a network: who uses it on other machines cannot be seen from here",
+                    node.name
+                ));
+            }
+        }
+        let unseen = self.survey.tables.unseen;
+        if unseen > 0 {
+            said.push(format!("plimsoll cannot see the mounts of {unseen} processes; {}", openers::remedy()));
+        }
+        // The first namespace has this number in every kernel (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+        let first = self
+            .survey
+            .root
+            .link_text("proc/self/ns/pid")
+            .is_ok_and(|ns| ns.as_os_str() == "pid:[4026531836]");
+        if self.survey.root.is_live() && !first {
+            said.push(
+                "processes outside of this container cannot be seen: they may use the device".to_owned(),
+            );
+        }
+        said
+    }
+}
+
+#[cfg(test)]
+mod tests;

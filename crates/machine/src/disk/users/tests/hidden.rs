@@ -1,0 +1,96 @@
+//! Files whose users the kernel tells only by a text: where an erofs was mounted from, where the layers of an overlay are.
+
+use super::*;
+
+/// What an overlay shows has numbers of its own, and a copied-up file even the inode of the layer below.
+#[test]
+fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
+    let with = |layers: &str, more: &str| {
+        let overlay = format!("proc/self/mountinfo = 5 1 0:50 / /om rw - overlay overlay rw,{layers}\n");
+        Fixture::unpack(&format!("{DISKS}{MOUNTS}{overlay}{ON_FILE}srv/layer/x = 1\n{more}"))
+    };
+    let blind = |layers: &str| -> Result<usize, Fault> {
+        let fixture = with(layers, "")?;
+        let found = examine(&fixture.root, LOOP);
+        Ok(found.watched.iter().map(|watched| watched.shown_on.overlays.len()).max().unwrap_or_default())
+    };
+    assert_eq!(blind("lowerdir=/srv/layer,upperdir=/srv/layer")?, 0);
+    for layers in
+        ["lowerdir=layer", "lowerdir=/srv/layer:layer", "lowerdir=/gone", "upperdir=up,lowerdir=/srv/layer"]
+    {
+        assert_eq!(blind(layers)?, 1, "{layers}");
+    }
+    // In a saved tree, all files are of one system: only names and inodes are compared.
+    let fixture = with("lowerdir=layer", "")?;
+    let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
+    let Thing::File(own) = watched.thing else { return Err("no file".into()) };
+    let on = |major, minor, inode| {
+        Thing::File(crate::disk::thing::FileId { system: DeviceNumber { major, minor }, inode })
+    };
+    let file = |minor, inode| on(0, minor, inode);
+    let name = |name: &'static str| Some(std::ffi::OsStr::new(name));
+    assert!(watched.may_show(file(50, own.inode), None));
+    assert!(watched.may_show(file(50, own.inode + 1), name("disk.img")));
+    assert!(!watched.may_show(file(50, own.inode + 1), name("other.img")));
+    // With layers on several file systems it shows numbers that are in no mount table.
+    assert!(watched.may_show(file(51, own.inode + 1), name("disk.img")));
+    assert!(watched.may_show(file(51, own.inode), None));
+    assert!(!watched.may_show(file(51, own.inode + 1), name("other.img")));
+    assert!(!watched.may_show(on(8, 51, own.inode), name("disk.img")));
+    let mounted = "proc/self/mountinfo = 6 1 0:51 / /tmp rw - tmpfs tmpfs rw\n";
+    for (fixture, minor) in [(with("lowerdir=layer", mounted)?, 51), (with("lowerdir=/srv/layer", "")?, 50)] {
+        let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
+        let Thing::File(own) = watched.thing else { return Err("no file".into()) };
+        assert!(!watched.may_show(file(minor, own.inode), name("disk.img")));
+    }
+    Ok(())
+}
+
+/// The beginning of an erofs that names so many files more.
+fn erofs(others: u16) -> String {
+    let mut bytes = vec![0; 1024 + 128];
+    bytes[1024..1028].copy_from_slice(b"\xe2\xe1\xf5\xe0");
+    bytes[1024 + 86..1024 + 88].copy_from_slice(&others.to_le_bytes());
+    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+/// The kernel tells only the path that was given: the file may be called otherwise by now.
+#[test]
+fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() -> Result<(), Fault> {
+    let mount = |source: &str, more: &str| {
+        format!(
+            "proc/self/mountinfo = 1 0 0:2 / / rw - tmpfs none rw\n\
+             proc/self/mountinfo = 5 1 0:50 / /image rw - erofs {source} ro,acl{more}\n{ON_FILE}"
+        )
+    };
+    let may = "reads from /srv/disk.img, which may be a file from which an erofs is mounted on /image";
+    let image = erofs(0);
+    let is = |file: &str, content: &str| format!("srv/{file} = {content}\n");
+    let no_image = is("disk.img", "bytes");
+    let whole = format!("{}{}", mount("/srv/image", ""), is("image", &image));
+    assert_eq!(told(&whole, LOOP)?, "", "another file is mounted, and it is whole");
+    let blobs = format!("{}{}", mount("/srv/image", ""), is("image", &erofs(1)));
+    assert!(told(&blobs, LOOP)?.starts_with(may), "the image is in several files");
+    for source in ["/srv/gone", "disk.img", "./gone", "none", "/srv/other.img"] {
+        assert!(told(&mount(source, ""), LOOP)?.starts_with(may), "{source}");
+    }
+    // Renamed, and another image is at the path.
+    let at = |offset: usize| format!("{}{image}", "\\x00".repeat(offset));
+    let swapped = |more: &str, offset: usize, own: &str| {
+        let disks = DISKS.replace(&no_image, &is("disk.img", own));
+        let tree = format!("{disks}{}{}", mount("/srv/image", more), is("image", &at(offset)));
+        let fixture = Fixture::unpack(&tree)?;
+        Ok::<_, Fault>(examine(&fixture.root, LOOP).users.join("; "))
+    };
+    assert!(swapped("", 0, &image)?.starts_with(may));
+    assert!(swapped(",fsoffset=4096", 4096, &at(4096))?.starts_with(may));
+    assert_eq!(swapped(",fsoffset=4096", 4096, "bytes")?, "");
+    let hidden = format!("{MOUNTS}{ON_FILE}sys/fs/erofs/erofs-37/x = 1\n");
+    assert!(told(&hidden, LOOP)?.contains("in a mount namespace that cannot be seen"));
+    let listed = format!(
+        "{whole}sys/fs/erofs/erofs-37/x = 1\nsys/fs/erofs/loop4/x = 1\nsys/fs/erofs/features/x = 1\n"
+    );
+    assert_eq!(told(&listed, LOOP)?, "");
+    assert_eq!(told(&mount("/srv/gone", ""), DISK)?, "", "a device is claimed by what is mounted from it");
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! What tests take, also those of other crates (feature `testing`): parts of machines, and saved machines,
+//! `tests/fixtures/machines/NAME.tree`, which are unpacked into a temporary directory.
+//!
+//! Lines are `path = content` (the same path again appends a line), `path -> link target`, `path/` for a directory,
+//! `#` for a comment. `[0-3,8]` in a path repeats the line with each number; `{n}`, `{n+40}`, `{n-40}`, `{n%20}` and
+//! `{n/4}` then stand for that number. In contents `\n`, `\t`, `\\` and `\xNN` are escapes.
+
+use super::network::{Nic, NicKind};
+use super::smbios::{END, MEMORY_DEVICE};
+use super::{CpuSet, Machine, Root, cpu::Logical, root::MOUNTS_CAP};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A failure of the fixture itself, in words.
+pub type Fault = Box<dyn std::error::Error>;
+
+/// A saved machine, unpacked; removed when dropped.
+pub struct Fixture {
+    /// Where it lies.
+    pub dir: TempDir,
+    /// The same, to read from.
+    pub root: Root,
+}
+
+impl Fixture {
+    /// Unpacks the saved machine `name`.
+    ///
+    /// # Errors
+    /// There is no such tree, or it cannot be unpacked.
+    pub fn open(name: &str) -> Result<Self, Fault> {
+        Self::unpack(&fs::read_to_string(tree_file(name))?)
+    }
+
+    /// Unpacks a tree's text.
+    ///
+    /// # Errors
+    /// A line is no line of a tree, or nothing can be written.
+    pub fn unpack(tree: &str) -> Result<Self, Fault> {
+        // Hundreds of small files: in memory where possible, since a disk under test makes each one slow.
+        let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())?;
+        for entry in entries(tree)? {
+            entry.write(dir.path())?;
+        }
+        let root = Root::at(dir.path());
+        Ok(Self { dir, root })
+    }
+
+    /// What is discovered in it.
+    pub fn machine(&self) -> Machine {
+        Machine::discover(&self.root)
+    }
+
+    /// Replaces a file's content, whatever it was.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, path: &str, content: &[u8]) -> Result<(), Fault> {
+        assert!(content.len() as u64 <= 2 * MOUNTS_CAP);
+        let path = self.dir.path().join(path);
+        fs::create_dir_all(path.parent().ok_or("no parent")?)?;
+        Ok(fs::write(path, content)?)
+    }
+}
+
+/// Two cores of two hardware threads: CPUs 0 and 2, 1 and 3.
+pub fn two_cores() -> Vec<Logical> {
+    let logical = |id: usize| Logical {
+        id,
+        core: Some(id as u32 % 2),
+        package: Some(0),
+        siblings: [id % 2, id % 2 + 2].into_iter().collect(),
+        online: true,
+        capacity: None,
+    };
+    (0..4).map(logical).collect()
+}
+
+/// An interface of 10 Gbit/s.
+pub fn nic(kind: NicKind) -> Nic {
+    Nic {
+        name: "eth0".to_owned(),
+        speed_bit_per_s: Some(10_000_000_000),
+        mtu_bytes: Some(9000),
+        state: None,
+        driver: None,
+        kind,
+        mac: None,
+        numa_node: None,
+        link: None,
+    }
+}
+
+/// Names of slot and bank; GiB and speed of the module, `None` for an empty slot.
+pub type Slot<'a> = (&'a str, &'a str, Option<(u16, u16)>);
+
+/// A table of SMBIOS with such modules as a server's firmware writes it.
+pub fn table(slots: &[Slot<'_>]) -> Vec<u8> {
+    let mut table = vec![1, 4, 0, 0];
+    table.extend(b"a system\0\0");
+    for (slot, bank, module) in slots {
+        let mut fields = vec![0_u8; 0x5c];
+        fields[..4].copy_from_slice(&[MEMORY_DEVICE, 0x5c, 7, 0]);
+        let (gib, speed) = module.unwrap_or((0, 0));
+        fields[0x08..0x0a].copy_from_slice(&72_u16.to_le_bytes());
+        fields[0x0a..0x0c].copy_from_slice(&64_u16.to_le_bytes());
+        let word = if gib >= 32 { 0x7fff } else { gib << 10 };
+        fields[0x0c..0x0e].copy_from_slice(&word.to_le_bytes());
+        fields[0x1c..0x20].copy_from_slice(&(u32::from(gib) << 10).to_le_bytes());
+        fields[0x10..0x12].copy_from_slice(&[1, 2]);
+        fields[0x20..0x22].copy_from_slice(&speed.to_le_bytes());
+        table.extend(fields);
+        table.extend(format!("{slot}\0{bank}\0\0").bytes());
+    }
+    table.extend([END, 4, 0, 0, 0, 0]);
+    table
+}
+
+/// Where saved machines are.
+pub fn tree_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/machines").join(format!("{name}.tree"))
+}
+
+/// One file, link or directory of a tree.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Below the root.
+    pub path: String,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Line(Vec<u8>),
+    Link(String),
+    Directory,
+}
+
+/// All entries, repetitions expanded.
+///
+/// # Errors
+/// A line is no line of a tree.
+pub fn entries(tree: &str) -> Result<Vec<Entry>, Fault> {
+    let mut all = Vec::new();
+    for line in tree.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        match line.split_once('[').and_then(|(before, rest)| Some((before, rest.split_once(']')?))) {
+            Some((before, (list, after))) if !before.contains([' ', '=']) => {
+                for n in list.parse::<CpuSet>()?.iter() {
+                    all.push(entry(&numbered(&format!("{before}{n}{after}"), n)?)?);
+                }
+            }
+            _ => all.push(entry(line)?),
+        }
+    }
+    Ok(all)
+}
+
+/// A line with the number put in.
+fn numbered(line: &str, n: usize) -> Result<String, Fault> {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("{n") {
+        let (change, after) = after.split_once('}').ok_or("a { without }")?;
+        let operand = || change.get(1..).unwrap_or_default().parse::<usize>();
+        let value = match change.chars().next() {
+            None => n,
+            Some('+') => n + operand()?,
+            Some('-') => n - operand()?,
+            Some('%') => n % operand()?,
+            Some('/') => n / operand()?,
+            Some(_) => return Err(format!("what is {{n{change}}}?").into()),
+        };
+        out.push_str(before);
+        out.push_str(&value.to_string());
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn entry(line: &str) -> Result<Entry, Fault> {
+    if let Some((path, target)) = line.split_once(" -> ") {
+        return Ok(Entry { path: path.into(), what: What::Link(target.into()) });
+    }
+    if let Some((path, content)) = line.split_once(" =") {
+        return Ok(Entry {
+            path: path.into(),
+            what: What::Line(unescape(content.strip_prefix(' ').unwrap_or(content))?),
+        });
+    }
+    match line.strip_suffix('/') {
+        Some(path) => Ok(Entry { path: path.into(), what: What::Directory }),
+        None => Err(format!("not a line of a tree: {line}").into()),
+    }
+}
+
+fn unescape(text: &str) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push(b'\n'),
+                Some('t') => out.push(b'\t'),
+                Some('\\') => out.push(b'\\'),
+                Some('x') => {
+                    let digits: String = chars.by_ref().take(2).collect();
+                    out.push(u8::from_str_radix(&digits, 16)?);
+                }
+                other => return Err(format!("what is \\{other:?}?").into()),
+            },
+            c => out.extend(c.to_string().bytes()),
+        }
+    }
+    Ok(out)
+}
+
+impl Entry {
+    /// Whether this is (a line of) a file.
+    pub fn is_file(&self) -> bool {
+        matches!(self.what, What::Line(_))
+    }
+
+    fn write(&self, root: &Path) -> Result<(), Fault> {
+        let path = root.join(&self.path);
+        let parent = path.parent().ok_or("no parent")?;
+        if !parent.exists() {
+            fs::create_dir_all(parent)?;
+        }
+        match &self.what {
+            What::Directory => fs::create_dir_all(path)?,
+            What::Link(target) => symlink(target, path)?,
+            What::Line(line) => {
+                let mut file = fs::OpenOptions::new().append(true).create(true).open(path)?;
+                file.write_all(line)?;
+                file.write_all(b"\n")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Memory, swap, huge pages and NUMA nodes.
+//!
+//! Sources: `/proc/meminfo` (proc_meminfo(5)), `/sys/kernel/mm/{hugepages,transparent_hugepage}`,
+//! `/sys/devices/system/node`.
+
+use super::root::{ReadError, garbled};
+use super::smbios::{self, Module};
+use super::{CpuSet, Root, Survey};
+use plimsoll_units::text::shown;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const MEMINFO: &str = "proc/meminfo";
+const POOLS: &str = "sys/kernel/mm/hugepages";
+/// The most NUMA nodes that are read (`CONFIG_NODES_SHIFT` is at most 10).
+const MAX_NODES: usize = 1024;
+
+/// Memory as the kernel sees it; a control group can allow less.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Usable memory, in bytes.
+    pub total_bytes: Option<u64>,
+    /// What can be taken without swapping, by the kernel's estimate, in bytes.
+    pub available_bytes: Option<u64>,
+    /// Swap space, in bytes.
+    pub swap_total_bytes: Option<u64>,
+    /// Unused swap space, in bytes.
+    pub swap_free_bytes: Option<u64>,
+    /// Pools of huge pages, by page size.
+    pub huge_pages: Vec<HugePages>,
+    /// Transparent huge pages: the setting in force (`always`, `madvise`, `never`).
+    pub transparent_huge_pages: Option<String>,
+    /// What the kernel does when no transparent huge page is free (`always`, `defer`, `madvise` …).
+    pub transparent_huge_pages_defrag: Option<String>,
+    /// Size of a transparent huge page, in bytes.
+    pub transparent_huge_page_bytes: Option<u64>,
+    /// NUMA nodes; one without memory or without CPUs is possible.
+    pub nodes: Vec<Node>,
+    /// Slots with a memory module, as the firmware describes them.
+    pub modules: Option<Vec<Module>>,
+}
+
+/// A pool of huge pages of one size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HugePages {
+    /// Size of a page, in bytes.
+    pub size_bytes: u64,
+    /// Pages in the pool.
+    pub total: Option<u64>,
+    /// Pages not taken.
+    pub free: Option<u64>,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// The kernel's number.
+    pub id: usize,
+    /// Its online CPUs.
+    pub cpus: CpuSet,
+    /// Its memory, in bytes. Less than its share while a kernel still initialises memory in the background.
+    pub total_bytes: Option<u64>,
+    /// Its memory that is unused or holds pages of files, which give way, in bytes.
+    pub free_bytes: Option<u64>,
+    /// Pools of huge pages of this node's memory, smallest page first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub huge_pages: Vec<HugePages>,
+    /// Distance to each node by number; 10 is itself (ACPI specification, SLIT).
+    pub distances: BTreeMap<usize, u32>,
+}
+
+impl Memory {
+    /// The node that `cpu` belongs to.
+    pub fn node_of(&self, cpu: usize) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.cpus.contains(cpu))
+    }
+
+    pub(super) fn discover(s: &mut Survey) -> Self {
+        let meminfo = s.root.text(MEMINFO);
+        let mut bytes = |what: &str, key: &str| {
+            let found = meminfo.clone().and_then(|text| meminfo_bytes(MEMINFO, &text, key));
+            s.keep(what, found)
+        };
+        let total_bytes = bytes("memory.total", "MemTotal");
+        let available_bytes = bytes("memory.available", "MemAvailable");
+        let swap_total_bytes = bytes("memory.swap", "SwapTotal");
+        let swap_free_bytes = bytes("memory.swap", "SwapFree");
+        const THP: &str = "sys/kernel/mm/transparent_hugepage";
+        let setting = |name: &str| {
+            let path = Path::new(THP).join(name);
+            s.root.text(&path).and_then(|text| chosen(&path, &text))
+        };
+        let (enabled, defrag) = (setting("enabled"), setting("defrag"));
+        Self {
+            total_bytes,
+            available_bytes,
+            swap_total_bytes,
+            swap_free_bytes,
+            huge_pages: {
+                let found = s.root.names(POOLS);
+                let names = s.keep("memory.huge_pages", found).unwrap_or_default();
+                huge_pages(s.root, Path::new(POOLS), &names)
+            },
+            transparent_huge_pages: s.keep("memory.transparent_huge_pages", enabled),
+            transparent_huge_pages_defrag: defrag.ok(),
+            transparent_huge_page_bytes: s.root.number(Path::new(THP).join("hpage_pmd_size")).ok(),
+            nodes: nodes(s),
+            modules: smbios::modules(s),
+        }
+    }
+}
+
+/// The bracketed word of a setting such as `always [madvise] never`.
+fn chosen(path: &Path, text: &str) -> Result<String, ReadError> {
+    let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
+    word.map(shown).ok_or_else(|| garbled(path, text, "a list with one choice in brackets"))
+}
+
+/// The value of `key` in a meminfo, in bytes. Lines are `MemTotal:  24684092 kB`, those of a node
+/// `Node 0 MemTotal:  24684092 kB`; kB means 1024 bytes.
+fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
+    let line = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.split_whitespace().last()? == key).then_some(value)
+    });
+    let missing = || garbled(path, line.unwrap_or_default(), "a size in kB");
+    let kib = line.and_then(|value| value.trim().strip_suffix("kB")).ok_or_else(missing)?;
+    let bytes = kib.trim().parse::<u64>().ok().and_then(|kib| kib.checked_mul(1024));
+    bytes.ok_or_else(missing)
+}
+
+/// The pools of these names in a directory.
+fn huge_pages(root: &Root, dir: &Path, names: &[String]) -> Vec<HugePages> {
+    let mut pools: Vec<HugePages> = names
+        .iter()
+        .filter_map(|name| {
+            let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
+            let dir = dir.join(name);
+            Some(HugePages {
+                size_bytes: kib.checked_mul(1024)?,
+                total: root.number(dir.join("nr_hugepages")).ok(),
+                free: root.number(dir.join("free_hugepages")).ok(),
+            })
+        })
+        .collect();
+    pools.sort_by_key(|pool| pool.size_bytes);
+    pools
+}
+
+fn nodes(s: &mut Survey) -> Vec<Node> {
+    const NODES: &str = "sys/devices/system/node";
+    let found = s.root.names(NODES);
+    let names = s.keep("memory.nodes", found).unwrap_or_default();
+    let mut ids: Vec<usize> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+        .filter(|&id| id < MAX_NODES)
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let nodes = ids.iter().map(|&id| node(s, id, &ids, &Path::new(NODES).join(format!("node{id}"))));
+    nodes.collect()
+}
+
+fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
+    let what = |part: &str| format!("memory.nodes.{id}.{part}");
+    let cpus = s.root.parse::<CpuSet>(dir.join("cpulist"), "a CPU list");
+    let meminfo = dir.join("meminfo");
+    let text = s.root.text(&meminfo);
+    let bytes = |key: &str| text.clone().and_then(|t| meminfo_bytes(&meminfo.to_string_lossy(), &t, key));
+    let of_files = ["Active(file)", "Inactive(file)"].map(|key| bytes(key).unwrap_or(0)).into_iter().sum();
+    let (total, free) = (bytes("MemTotal"), bytes("MemFree").map(|free: u64| free.saturating_add(of_files)));
+    let distance = dir.join("distance");
+    let distances = s.root.text(&distance).and_then(|text| {
+        // One number for each online node, in their order.
+        let row: Option<Vec<u32>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
+        match row {
+            Some(row) if row.len() == ids.len() => Ok(ids.iter().copied().zip(row).collect()),
+            _ => Err(garbled(&distance, &text, "one distance for each node")),
+        }
+    });
+    let pools = dir.join("hugepages");
+    // A kernel that has no such pages has no such directory.
+    let names = s.root.names(&pools).unwrap_or_default();
+    Node {
+        id,
+        huge_pages: huge_pages(s.root, &pools, &names),
+        cpus: s.keep(&what("cpus"), cpus).unwrap_or_default(),
+        total_bytes: s.keep(&what("total"), total),
+        free_bytes: free.ok(),
+        distances: s.keep(&what("distances"), distances).unwrap_or_default(),
+    }
+}

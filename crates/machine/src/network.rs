@@ -1,0 +1,140 @@
+//! Network interfaces, from `/sys/class/net` (Linux `Documentation/ABI/testing/sysfs-class-net`).
+
+use super::Survey;
+use super::disk::{Link, link};
+use super::root::Root;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+const NET: &str = "sys/class/net";
+/// The most interfaces that are read: container hosts have thousands of virtual ones.
+const MAX_NICS: usize = 1024;
+/// `speed` where the driver does not know: -1 as an `u32`, which some kernels write without the sign.
+const SPEED_UNKNOWN: i64 = u32::MAX as i64;
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Nic {
+    /// The kernel's name.
+    pub name: String,
+    /// Line rate in bit/s.
+    pub speed_bit_per_s: Option<u64>,
+    /// The largest packet, in bytes.
+    pub mtu_bytes: Option<u64>,
+    /// `up`, `down`, `unknown` (of interfaces that are always up) … as RFC 2863.
+    pub state: Option<String>,
+    /// Driver of the device.
+    pub driver: Option<String>,
+    /// What it is.
+    pub kind: NicKind,
+    /// Hardware address.
+    pub mac: Option<String>,
+    /// NUMA node that it is attached to.
+    pub numa_node: Option<usize>,
+    /// The PCI Express link it is attached by.
+    pub link: Option<Link>,
+}
+
+/// What an interface is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NicKind {
+    /// The machine itself.
+    Loopback,
+    /// Hardware, as far as this machine can see.
+    Physical,
+    /// A device that a hypervisor provides.
+    Paravirtual,
+    /// Software: bridge, bond, VLAN, veth, tunnel …
+    Virtual,
+}
+
+/// All interfaces.
+pub(super) fn discover(s: &mut Survey) -> Vec<Nic> {
+    let found = s.root.names(NET);
+    let names = s.keep("network", found).unwrap_or_default();
+    // Files such as bonding_masters lie beside the interfaces.
+    let interfaces = names.iter().filter(|name| s.root.exists(Path::new(NET).join(name).join("mtu")));
+    let interfaces: Vec<&String> = interfaces.take(MAX_NICS).collect();
+    interfaces.iter().map(|name| Nic::discover(s, name)).collect()
+}
+
+impl Nic {
+    fn discover(s: &mut Survey, name: &str) -> Self {
+        let dir = Path::new(NET).join(name);
+        let place = s.root.resolve(&dir).unwrap_or_else(|_| dir.clone());
+        let driver = s.root.link_name(dir.join("device/driver")).ok();
+        let kind = NicKind::of(s.root, &dir, driver.as_deref());
+        let speed = speed(s.root, &dir);
+        let state = s.root.line(dir.join("operstate")).ok();
+        let what = format!("network.{name}.speed");
+        let speed_bit_per_s = match kind {
+            // Software has no line; what it writes (veth: 10 Gbit/s) is made up.
+            NicKind::Loopback | NicKind::Virtual => speed.ok(),
+            _ if state.as_deref() == Some("down") => s.keep(&what, speed.map_err(|_| "the link is down")),
+            _ => s.keep(&what, speed),
+        };
+        Self {
+            name: plimsoll_units::text::shown_within(name, 32),
+            speed_bit_per_s,
+            mtu_bytes: s.root.number(dir.join("mtu")).ok(),
+            state,
+            driver,
+            mac: s.root.line(dir.join("address")).ok(),
+            numa_node: s.root.parse(dir.join("device/numa_node"), "a node").ok(),
+            link: if kind == NicKind::Physical { link::pcie(s.root, &place) } else { None },
+            kind,
+        }
+    }
+}
+
+impl Nic {
+    /// Whether it has a line; software makes its speed up.
+    pub fn has_line(&self) -> bool {
+        match self.kind {
+            NicKind::Physical | NicKind::Paravirtual => true,
+            NicKind::Loopback | NicKind::Virtual => false,
+        }
+    }
+}
+
+impl NicKind {
+    fn of(root: &Root, dir: &Path, driver: Option<&str>) -> Self {
+        /// `ARPHRD_LOOPBACK` (linux/if_arp.h).
+        const LOOPBACK: u64 = 772;
+        const PARAVIRTUAL: [&str; 8] =
+            ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "ena", "gve", "mana", "xen-netfront"];
+        if root.number(dir.join("type")) == Ok(LOOPBACK) {
+            return Self::Loopback;
+        }
+        match driver {
+            Some(driver) if PARAVIRTUAL.contains(&driver) => Self::Paravirtual,
+            _ if root.exists(dir.join("device")) => Self::Physical,
+            _ => Self::Virtual,
+        }
+    }
+}
+
+/// The line rate; the kernel writes Mbit/s, -1 where it is not known, and refuses to answer while the link is down.
+fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
+    let mbit: i64 = root.parse(dir.join("speed"), "a speed in Mbit/s").map_err(|e| e.to_string())?;
+    match u64::try_from(mbit) {
+        Ok(mbit) if (1..=10_000_000).contains(&mbit) => Ok(mbit * 1_000_000),
+        _ if mbit == -1 || mbit == 0 || mbit == SPEED_UNKNOWN => {
+            Err("the driver does not tell the speed".into())
+        }
+        _ => Err(format!("the driver tells an impossible speed, {mbit} Mbit/s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_has_no_line() {
+        let line = |kind| crate::fixture::nic(kind).has_line();
+        assert!(line(NicKind::Physical) && line(NicKind::Paravirtual));
+        assert!(!line(NicKind::Virtual) && !line(NicKind::Loopback));
+    }
+}

@@ -1,0 +1,308 @@
+//! Reading small text files below a root: `/` on the machine itself, a saved tree in tests.
+//!
+//! Nothing here trusts what it reads: only regular files, at most a fixed number of bytes, and every failure is a
+//! value that says which file and why.
+
+use plimsoll_units::text::{shown, shown_bytes, shown_within};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+/// The most that is read of one file, in bytes.
+pub const FILE_CAP: u64 = 1 << 20;
+/// The most that is read of a mount table, in bytes: container hosts have tens of thousands of mounts.
+pub const MOUNTS_CAP: u64 = 16 << 20;
+/// The most names that are taken from one directory.
+const NAMES_CAP: usize = 16_384;
+
+/// Where discovery reads: the directory that holds `sys` and `proc`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    path: PathBuf,
+}
+
+/// Why a file gave nothing. The path is the one on the machine, sanitised.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The file or a directory above it does not exist.
+    #[error("{0} is not there")]
+    Missing(String),
+    /// The file may not be read by this user.
+    #[error("{0} may not be read by this user")]
+    Denied(String),
+    /// Not a regular file.
+    #[error("{0} is not a regular file")]
+    NotAFile(String),
+    /// Longer than anything that is believable.
+    #[error("{path} is longer than {cap} bytes")]
+    TooLong {
+        /// Which file.
+        path: String,
+        /// The bound, in bytes.
+        cap: u64,
+    },
+    /// Another error of the system.
+    #[error("{path}: {cause}")]
+    Failed {
+        /// Which file.
+        path: String,
+        /// The system's words.
+        cause: String,
+    },
+    /// Read, but not what belongs there.
+    #[error("{path} holds \"{text}\", not {wanted}")]
+    Garbled {
+        /// Which file.
+        path: String,
+        /// What it holds, sanitised and cut.
+        text: String,
+        /// What belongs there.
+        wanted: &'static str,
+    },
+}
+
+impl Root {
+    /// The machine itself.
+    pub fn live() -> Self {
+        Self { path: PathBuf::from("/") }
+    }
+
+    /// A saved tree below `path`.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        // Links are resolved against the canonical root; a root that is not there just holds no file.
+        Self { path: path.canonicalize().unwrap_or(path) }
+    }
+
+    /// Whether this is the machine itself, so that system calls tell about the same machine as the files.
+    pub fn is_live(&self) -> bool {
+        self.path == Path::new("/")
+    }
+
+    /// Where `path` (with or without a leading slash) is really found. `..` cannot leave the root.
+    fn locate(&self, path: &Path) -> PathBuf {
+        let mut real = self.path.clone();
+        let mut depth = 0_usize;
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => {
+                    real.push(name);
+                    depth += 1;
+                }
+                Component::ParentDir if depth > 0 => {
+                    real.pop();
+                    depth -= 1;
+                }
+                _ => {}
+            }
+        }
+        real
+    }
+
+    /// The whole text of a file without the trailing white space; bytes that are not UTF-8 become U+FFFD.
+    pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
+        let bytes = self.bytes(path.as_ref(), FILE_CAP)?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+    }
+
+    /// All bytes of a file that has at most `cap` of them.
+    pub fn bytes(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
+        let bytes = self.head(path, cap.saturating_add(1))?;
+        if bytes.len() as u64 > cap {
+            return Err(ReadError::TooLong { path: name_of(path), cap });
+        }
+        Ok(bytes)
+    }
+
+    /// The first `cap` bytes of a file.
+    pub fn head(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
+        self.part(path, 0, cap)
+    }
+
+    /// At most `cap` bytes of a file, from the one at `start`.
+    pub fn part(&self, path: &Path, start: u64, cap: u64) -> Result<Vec<u8>, ReadError> {
+        let failed = |error: std::io::Error| failure(path, &error);
+        // Not blocking, so that a FIFO in a strange tree cannot hold us.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let mut file: File =
+            OpenOptions::new().read(true).custom_flags(flags).open(self.locate(path)).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(ReadError::NotAFile(name_of(path)));
+        }
+        // Not all of /proc and /sys can be sought in.
+        if start > 0 {
+            file.seek(SeekFrom::Start(start)).map_err(failed)?;
+        }
+        let mut bytes = Vec::new();
+        file.take(cap).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// A file's text as a `T`; `wanted` says in the error what belongs there.
+    pub fn parse<T: FromStr>(&self, path: impl AsRef<Path>, wanted: &'static str) -> Result<T, ReadError> {
+        let path = path.as_ref();
+        let text = self.text(path)?;
+        text.trim().parse().map_err(|_| garbled(path, &text, wanted))
+    }
+
+    /// A file's text as a count.
+    pub fn number(&self, path: impl AsRef<Path>) -> Result<u64, ReadError> {
+        self.parse(path, "a number")
+    }
+
+    /// A file's one line, sanitised; an empty one is garbled.
+    pub fn line(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
+        let path = path.as_ref();
+        let text = self.text(path)?;
+        // Strings of a device tree end in NUL.
+        let line = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        if line.is_empty() { Err(garbled(path, line, "a text")) } else { Ok(shown(line)) }
+    }
+
+    /// The names in a directory that are UTF-8, sorted, at most 16,384.
+    pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, ReadError> {
+        let path = path.as_ref();
+        let entries = fs::read_dir(self.locate(path)).map_err(|e| failure(path, &e))?;
+        let mut names: Vec<String> =
+            entries.take(NAMES_CAP).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The ids of all processes, in order.
+    pub fn processes(&self) -> Vec<u32> {
+        self.numbers("proc").unwrap_or_default()
+    }
+
+    /// The names in a directory that are numbers, in order, all of them.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn numbers(&self, path: impl AsRef<Path>) -> Result<Vec<u32>, ReadError> {
+        let path = path.as_ref();
+        let entries = fs::read_dir(self.locate(path)).map_err(|e| failure(path, &e))?;
+        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut numbers: Vec<u32> = numbers.collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The same place with all links followed, as a path below the root (with a leading slash).
+    pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
+        let path = path.as_ref();
+        let real = self.locate(path).canonicalize().map_err(|e| failure(path, &e))?;
+        match real.strip_prefix(&self.path) {
+            Ok(below) => Ok(Path::new("/").join(below)),
+            Err(_) => {
+                Err(ReadError::Failed { path: name_of(path), cause: "a link that leaves the tree".into() })
+            }
+        }
+    }
+
+    /// The last component of where a link leads: a driver's or a bus's name.
+    pub fn link_name(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
+        let target = self.resolve(path)?;
+        Ok(target.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default())
+    }
+
+    /// The ids of a process's threads, in order; the process's own where they cannot be listed.
+    pub fn threads(&self, process: u32) -> Vec<u32> {
+        let entries = fs::read_dir(self.locate(Path::new(&format!("proc/{process}/task"))));
+        let ids =
+            entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut ids: Vec<u32> = ids.collect();
+        ids.sort_unstable();
+        if ids.is_empty() { vec![process] } else { ids }
+    }
+
+    /// What the kernel says of a path, links followed; neither a server, which may be gone, nor an automounter is asked.
+    pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        rustix::fs::statx(CWD, self.locate(path.as_ref()), flags, StatxFlags::BASIC_STATS).ok()
+    }
+
+    /// The magic number of the file system that a path leads to, links followed (statfs(2)).
+    pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
+        let magic = rustix::fs::statfs(self.locate(path.as_ref())).ok()?.f_type;
+        // Not all architectures have it signed, or of the same width.
+        u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
+    }
+
+    /// What is written in a link, which need not lead anywhere.
+    pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
+        let path = path.as_ref();
+        fs::read_link(self.locate(path)).map_err(|e| failure(path, &e))
+    }
+
+    /// Whether something is there, links followed.
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.locate(path.as_ref()).exists()
+    }
+}
+
+/// What is wrong with the content of a file.
+pub(super) fn garbled(path: impl AsRef<Path>, text: &str, wanted: &'static str) -> ReadError {
+    ReadError::Garbled { path: name_of(path.as_ref()), text: shown_within(text.trim(), 40), wanted }
+}
+
+/// A path as messages show it: absolute on the machine, sanitised.
+fn name_of(path: &Path) -> String {
+    shown_bytes(Path::new("/").join(path).as_os_str().as_bytes())
+}
+
+/// The system's error as a value.
+fn failure(path: &Path, error: &std::io::Error) -> ReadError {
+    let path = name_of(path);
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Missing(path),
+        ErrorKind::PermissionDenied => ReadError::Denied(path),
+        ErrorKind::IsADirectory => ReadError::NotAFile(path),
+        _ => ReadError::Failed { path, cause: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_with_its_faults_named() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        fs::write(dir.path().join("n"), "42\n")?;
+        fs::write(dir.path().join("bad"), "4\x1b2")?;
+        fs::write(dir.path().join("empty"), "")?;
+        fs::write(dir.path().join("long"), vec![b'x'; FILE_CAP as usize + 1])?;
+        fs::create_dir(dir.path().join("d"))?;
+        let root = Root::at(dir.path());
+        assert_eq!(root.number("n"), Ok(42));
+        assert_eq!(root.number("/../../n"), Ok(42));
+        let said = |path: &str| root.number(path).map_err(|e| e.to_string());
+        assert_eq!(said("bad"), Err(r#"/bad holds "4\u{1b}2", not a number"#.into()));
+        assert_eq!(said("empty"), Err(r#"/empty holds "", not a number"#.into()));
+        assert_eq!(said("none"), Err("/none is not there".into()));
+        assert_eq!(said("n/below"), Err("/n/below is not there".into()));
+        assert_eq!(said("d"), Err("/d is not a regular file".into()));
+        assert_eq!(said("long"), Err("/long is longer than 1048576 bytes".into()));
+        Ok(())
+    }
+
+    #[test]
+    fn links_are_followed_inside_the_tree_only() -> Result<(), Box<dyn std::error::Error>> {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir()?;
+        fs::create_dir_all(dir.path().join("a/b"))?;
+        symlink("../a/b", dir.path().join("a/in"))?;
+        symlink("/usr", dir.path().join("out"))?;
+        symlink("loop", dir.path().join("loop"))?;
+        let root = Root::at(dir.path());
+        assert_eq!(root.resolve("a/in"), Ok(PathBuf::from("/a/b")));
+        assert_eq!(root.link_name("a/in"), Ok("b".into()));
+        assert!(root.resolve("out").is_err_and(|e| e.to_string().contains("leaves the tree")));
+        assert!(root.resolve("loop").is_err());
+        Ok(())
+    }
+}

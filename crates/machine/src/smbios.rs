@@ -1,0 +1,274 @@
+//! Memory modules, as the firmware's tables describe them.
+//!
+//! Source: `/sys/firmware/dmi/tables/DMI`, structures of type 17 (SMBIOS specification DSP0134, 3.7, section 7.18), which
+//! only root may read. Hypervisors leave them out or make them up. Everything in it is outside text: what makes no sense
+//! is left out.
+
+use super::Survey;
+use super::root::{ReadError, garbled};
+use plimsoll_units::text::shown;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+pub(super) const TABLE: &str = "sys/firmware/dmi/tables/DMI";
+/// Real tables have some tens of KiB.
+const TABLE_CAP: u64 = 1 << 20;
+/// The most modules that are kept: more than any machine has slots for.
+const MOST: usize = 1024;
+
+pub(crate) const MEMORY_DEVICE: u8 = 17;
+pub(crate) const END: u8 = 127;
+
+/// A slot with a memory module in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// What the firmware calls the slot.
+    pub slot: String,
+    /// The channel, by a name that no other channel of the machine has; where the slot's name tells it.
+    pub channel: Option<String>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Bits that it gives in a transfer, without those for error correction.
+    pub width_bits: Option<u32>,
+    /// Millions of transfers a second that it is set to.
+    pub megatransfers: Option<u32>,
+}
+
+/// The modules; `None` where the firmware's tables cannot be read or have none.
+pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
+    let found = s.root.bytes(Path::new(TABLE), TABLE_CAP).and_then(|table| {
+        let modules = parse(&table);
+        let text = format!("{} bytes", table.len());
+        if modules.is_empty() { Err(none(&text)) } else { Ok(modules) }
+    });
+    s.keep("memory.modules", found)
+}
+
+fn none(text: &str) -> ReadError {
+    garbled(Path::new(TABLE), text, "a memory device with a module in it")
+}
+
+/// One structure of the table: its formatted area from the type on, and its strings.
+struct Structure<'a> {
+    fields: &'a [u8],
+    strings: &'a [u8],
+}
+
+impl<'a> Structure<'a> {
+    /// The first structure of `table`, and what follows it.
+    fn split(table: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let length = usize::from(*table.get(1)?);
+        // The header alone has four bytes.
+        let fields = table.get(..length).filter(|fields| fields.len() >= 4)?;
+        let rest = table.get(length..)?;
+        // Strings end with a zero each, and all of them with one more; without strings there are two zeros.
+        let end = rest.windows(2).position(|pair| pair == [0, 0])?;
+        Some((Self { fields, strings: rest.get(..end)? }, rest.get(end + 2..)?))
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.fields.get(at).copied()
+    }
+
+    fn word(&self, at: usize) -> Option<u16> {
+        Some(u16::from_le_bytes(self.fields.get(at..at + 2)?.try_into().ok()?))
+    }
+
+    fn double(&self, at: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(self.fields.get(at..at + 4)?.try_into().ok()?))
+    }
+
+    /// The string whose number, from 1, stands at `at`; empty where there is none.
+    fn string(&self, at: usize) -> String {
+        let number = self.byte(at).map_or(0, usize::from);
+        let text = number.checked_sub(1).and_then(|index| self.strings.split(|byte| *byte == 0).nth(index));
+        shown(String::from_utf8_lossy(text.unwrap_or_default()).trim())
+    }
+}
+
+/// The slots that have a module in them.
+pub(super) fn parse(table: &[u8]) -> Vec<Module> {
+    let mut modules = Vec::new();
+    let mut rest = table;
+    while let Some((structure, behind)) = Structure::split(rest) {
+        match structure.byte(0) {
+            Some(END) => break,
+            Some(MEMORY_DEVICE) if modules.len() < MOST => modules.extend(module(&structure)),
+            _ => {}
+        }
+        rest = behind;
+    }
+    modules
+}
+
+/// The table's memory devices alone, and of their texts only the names of slots and banks: the rest are serial numbers,
+/// part numbers and makers.
+pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
+    const SLOT: usize = 0x10;
+    const BANK: usize = 0x11;
+    let mut kept = Vec::new();
+    let mut rest = table;
+    while let Some((structure, behind)) = Structure::split(rest) {
+        match structure.byte(0) {
+            Some(END) => break,
+            Some(MEMORY_DEVICE) => {
+                let named: Vec<usize> =
+                    [SLOT, BANK].into_iter().filter_map(|at| structure.byte(at)).map(usize::from).collect();
+                kept.extend_from_slice(structure.fields);
+                for (text, number) in structure.strings.split(|byte| *byte == 0).zip(1..) {
+                    kept.extend_from_slice(if named.contains(&number) { text } else { b"-" });
+                    kept.push(0);
+                }
+                kept.push(0);
+            }
+            _ => {}
+        }
+        rest = behind;
+    }
+    kept
+}
+
+/// `None` for an empty slot, and for one of unknown size.
+fn module(structure: &Structure<'_>) -> Option<Module> {
+    const EXTENDED: u16 = 0x7fff;
+    const KIB: u16 = 0x8000;
+    let size_bytes = match structure.word(0x0c)? {
+        0 | 0xffff => return None,
+        EXTENDED => u64::from(structure.double(0x1c)? & 0x7fff_ffff) << 20,
+        kib if kib & KIB != 0 => u64::from(kib & !KIB) << 10,
+        mib => u64::from(mib) << 20,
+    };
+    // 0 and 0xffff are unknown; where the extended field holds the number, the word is 0xffff.
+    let known = |word: Option<u16>| word.filter(|word| !matches!(word, 0 | 0xffff)).map(u32::from);
+    let speed = known(structure.word(0x20)).or_else(|| {
+        let extended = structure.double(0x58).filter(|_| structure.word(0x20) == Some(0xffff));
+        extended.map(|speed| speed & 0x7fff_ffff)
+    });
+    let (slot, bank) = (structure.string(0x10), structure.string(0x11));
+    Some(Module {
+        channel: channel(&slot, &bank),
+        slot,
+        size_bytes,
+        width_bits: known(structure.word(0x0a)).filter(|bits| (8..=1024).contains(bits)),
+        megatransfers: speed.filter(|speed| (100..=100_000).contains(speed)),
+    })
+    .filter(|module| module.size_bytes > 0)
+}
+
+/// The channel that the names tell: what stands before and after the word channel (`P0 CHANNEL A`, `NODE 1 CHANNEL 0`,
+/// `ChannelB-DIMM0`), or a letter after the name of the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`).
+///
+/// A letter alone is no channel: `DIMM_A1` … `DIMM_A12` are the slots of the first socket for one maker, and slots of
+/// channel A for another.
+fn channel(slot: &str, bank: &str) -> Option<String> {
+    // A bank's number is another for each slot of a channel.
+    let bank = if bank.to_uppercase().starts_with("BANK") { "" } else { bank };
+    let all = format!("{bank} {slot}").to_uppercase();
+    if let Some((before, after)) = all.split_once("CHANNEL") {
+        let after = after.trim_start_matches([' ', '_', '-', ':']);
+        let name: String = after.chars().take_while(char::is_ascii_alphanumeric).collect();
+        return (!name.is_empty()).then(|| format!("{before}CHANNEL {name}").trim().to_owned());
+    }
+    let slot = slot.to_uppercase();
+    let mut parts = slot.split(|c: char| !c.is_ascii_alphanumeric());
+    let socket = parts.find(|part| {
+        let number = part.strip_prefix("CPU").or_else(|| part.strip_prefix('P')).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })?;
+    let last = slot.split(|c: char| !c.is_ascii_alphanumeric()).next_back()?;
+    let letter = match last.strip_prefix("DIMM").unwrap_or(last).as_bytes() {
+        [letter @ b'A'..=b'Z', digits @ ..]
+            if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) =>
+        {
+            letter
+        }
+        _ => return None,
+    };
+    slot.contains("DIMM").then(|| format!("{socket} CHANNEL {}", char::from(*letter)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::table;
+    use proptest::prelude::*;
+
+    #[test]
+    fn modules_are_read_and_empty_slots_are_not() {
+        let slots = [
+            ("DIMM 0", "P0 CHANNEL A", Some((64, 4800))),
+            ("DIMM 1", "P0 CHANNEL A", None),
+            ("DIMM 0", "P0 CHANNEL B", Some((16, 4800))),
+        ];
+        let modules = parse(&table(&slots));
+        let sizes: Vec<u64> = modules.iter().map(|module| module.size_bytes >> 30).collect();
+        assert_eq!(sizes, [64, 16]);
+        let first = &modules[0];
+        assert_eq!((first.slot.as_str(), first.channel.as_deref()), ("DIMM 0", Some("P0 CHANNEL A")));
+        assert_eq!((first.width_bits, first.megatransfers), (Some(64), Some(4800)));
+    }
+
+    #[test]
+    fn unknown_and_extended_numbers_are_told_apart() {
+        let one = |change: fn(&mut Vec<u8>)| {
+            let mut table = table(&[("DIMM 0", "BANK 0", Some((8, 3200)))]);
+            let mut device = table.split_off(14);
+            change(&mut device);
+            table.extend(device);
+            parse(&table)
+        };
+        assert_eq!(one(|_| {})[0].size_bytes, 8 << 30);
+        assert_eq!(
+            one(|d| d[0x0c..0x0e].copy_from_slice(&0x8200_u16.to_le_bytes()))[0].size_bytes,
+            512 << 10
+        );
+        assert!(one(|d| d[0x0c..0x0e].copy_from_slice(&[0xff, 0xff])).is_empty(), "unknown size");
+        assert_eq!(one(|d| d[0x20..0x22].copy_from_slice(&[0, 0]))[0].megatransfers, None);
+        let fast = one(|d| {
+            d[0x20..0x22].copy_from_slice(&[0xff, 0xff]);
+            d[0x58..0x5c].copy_from_slice(&70_000_u32.to_le_bytes());
+        });
+        assert_eq!(fast[0].megatransfers, Some(70_000));
+        assert_eq!(one(|d| d[0x0a..0x0c].copy_from_slice(&[0, 0]))[0].width_bits, None);
+    }
+
+    #[test]
+    fn a_channel_is_taken_only_from_names_that_tell_it() {
+        let of = |slot, bank| channel(slot, bank);
+        assert_eq!(of("DIMM 1", "P1 CHANNEL C").as_deref(), Some("P1 CHANNEL C"));
+        assert_eq!(of("NODE 1 CHANNEL 0 DIMM 1", "NODE 1").as_deref(), Some("NODE 1 NODE 1 CHANNEL 0"));
+        assert_eq!(of("ChannelB-DIMM0", "BANK 2").as_deref(), Some("CHANNEL B"));
+        assert_eq!(of("Controller1-ChannelA-DIMM0", "BANK 2").as_deref(), Some("CONTROLLER1-CHANNEL A"));
+        assert_eq!(of("P1-DIMMA2", "P0_Node0_Channel0_Dimm1").as_deref(), Some("P0_NODE0_CHANNEL 0"));
+        assert_eq!(of("P2-DIMMA2", "Bank 3").as_deref(), Some("P2 CHANNEL A"));
+        assert_eq!(of("CPU0_DIMM_C1", "").as_deref(), Some("CPU0 CHANNEL C"));
+        assert_eq!(of("DIMM_P0_B0", "BANK 1").as_deref(), Some("P0 CHANNEL B"));
+        for (slot, bank) in
+            [("A1", "Not Specified"), ("DIMM_A1", ""), ("PROC 1 DIMM 3", "Not Specified"), ("CHANNEL", "")]
+        {
+            assert_eq!(of(slot, bank), None, "{slot}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_table_makes_it_fail(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            for module in parse(&bytes) {
+                prop_assert!(module.size_bytes > 0);
+            }
+        }
+
+        #[test]
+        fn a_damaged_table_gives_no_more_modules_than_it_has(cut in 0_usize..400, at in 0_usize..400, byte: u8) {
+            let mut whole = table(&[("A", "CHANNEL 0", Some((8, 3200))), ("B", "CHANNEL 1", Some((8, 3200)))]);
+            if let Some(place) = whole.get_mut(at) {
+                *place = byte;
+            }
+            let modules = parse(whole.get(..cut.min(whole.len())).unwrap_or_default());
+            prop_assert!(modules.len() <= 2 + 0x5c, "{}", modules.len());
+            for module in modules {
+                prop_assert!(module.megatransfers.is_none_or(|speed| (100..=100_000).contains(&speed)));
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What happened between two snapshots.
+
+use super::{CpuTime, Snapshot, share};
+use crate::CpuSet;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What happened between two snapshots. Shares run from 0 to 1; `None` is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Time between the snapshots, in seconds.
+    pub elapsed_s: f64,
+    /// Share of the CPUs' time that a hypervisor gave to others.
+    pub steal_share: Option<f64>,
+    /// Share of the CPUs' time in which they ran anything.
+    pub busy_share: Option<f64>,
+    /// Share of the time in which some thread of the machine waited for a CPU.
+    pub cpu_pressure: Option<f64>,
+    /// Share of the time in which some thread of the machine waited for memory.
+    pub memory_pressure: Option<f64>,
+    /// Share of the time in which some thread of the machine waited for I/O.
+    pub io_pressure: Option<f64>,
+    /// Time for which the CPU quota stopped this process's groups, summed over CPUs, in seconds.
+    pub throttled_s: Option<f64>,
+    /// Pages moved to or from swap, by the whole machine.
+    pub pages_swapped: Option<u64>,
+}
+
+impl Snapshot {
+    /// What happened from this snapshot to a later one, on `cpus`.
+    pub fn until(&self, later: &Self, cpus: &CpuSet) -> Change {
+        let elapsed = later.at.saturating_duration_since(self.at);
+        let time = self.time_until(later, cpus);
+        let stall = |n: usize| {
+            let (before, after) = (self.stalls.get(n).copied()??, later.stalls.get(n).copied()??);
+            stalled(after.total_us.saturating_sub(before.total_us), elapsed)
+        };
+        let throttled = self.throttling.zip(later.throttling);
+        Change {
+            elapsed_s: elapsed.as_secs_f64(),
+            steal_share: share(time.steal, time.total),
+            busy_share: share(time.total.saturating_sub(time.idle).saturating_sub(time.steal), time.total),
+            cpu_pressure: stall(0),
+            memory_pressure: stall(1),
+            io_pressure: stall(2),
+            throttled_s: throttled
+                .map(|(before, after)| after.throttled_us.saturating_sub(before.throttled_us) as f64 / 1e6),
+            pages_swapped: self.pages_swapped.zip(later.pages_swapped).map(|(b, a)| a.saturating_sub(b)),
+        }
+    }
+
+    /// The time that passed on `cpus`. Counters may step back a little (iowait does); that counts as nothing.
+    fn time_until(&self, later: &Self, cpus: &CpuSet) -> CpuTime {
+        let mut sum = CpuTime::default();
+        for cpu in cpus.iter() {
+            let (Some(before), Some(after)) = (self.times.get(&cpu), later.times.get(&cpu)) else { continue };
+            sum.total = sum.total.saturating_add(after.total.saturating_sub(before.total));
+            sum.idle = sum.idle.saturating_add(after.idle.saturating_sub(before.idle));
+            sum.steal = sum.steal.saturating_add(after.steal.saturating_sub(before.steal));
+        }
+        sum
+    }
+}
+
+/// A stall of so many microseconds as a share of the time that passed.
+fn stalled(stalled_us: u64, elapsed: Duration) -> Option<f64> {
+    share(stalled_us, u64::try_from(elapsed.as_micros()).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{Fault, Fixture};
+    use crate::{CpuSet, Watch};
+
+    #[test]
+    fn shares_are_of_the_time_that_passed_on_these_cpus() -> Result<(), Fault> {
+        let fixture = Fixture::open("graviton2-container")?;
+        let watch = Watch::new(&fixture.root);
+        let before = watch.snapshot();
+        // CPU 0: 100 ticks more, 20 of them stolen and 30 idle; CPU 1: 100 idle; CPU 2 steps back.
+        fixture.write(
+            "proc/stat",
+            b"cpu  0 0 0 0 0 0 0 0 0 0\n\
+              cpu0 22109 0 6933 157263 1119 0 66 30 0 0\n\
+              cpu1 22059 0 6933 157343 1109 0 66 10 0 0\n\
+              cpu2 22059 0 6933 157243 1000 0 66 10 0 0\n",
+        )?;
+        fixture.write("sys/fs/cgroup/cpu.stat", b"nr_periods 20\nnr_throttled 5\nthrottled_usec 400000\n")?;
+        fixture.write("proc/vmstat", b"pswpin 3\npswpout 4\n")?;
+        let after = watch.snapshot();
+        let on = |cpus: &str| cpus.parse::<CpuSet>().map(|cpus| before.until(&after, &cpus));
+        let first = on("0")?;
+        assert_eq!((first.steal_share, first.busy_share), (Some(0.2), Some(0.5)));
+        assert_eq!(on("0-1")?.steal_share, Some(0.1));
+        assert_eq!(on("2")?.steal_share, None);
+        assert_eq!(on("7")?.steal_share, None);
+        assert_eq!(first.throttled_s, Some(0.25));
+        assert_eq!(first.pages_swapped, Some(7));
+        assert!(first.elapsed_s >= 0.0);
+        assert_eq!(first.cpu_pressure, Some(0.0));
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_known() -> Result<(), Fault> {
+        let fixture = Fixture::unpack("")?;
+        let watch = Watch::new(&fixture.root);
+        let change = watch.snapshot().until(&watch.snapshot(), &CpuSet::single(0));
+        assert_eq!((change.steal_share, change.io_pressure), (None, None));
+        assert_eq!((change.throttled_s, change.pages_swapped), (None, None));
+        Ok(())
+    }
+}

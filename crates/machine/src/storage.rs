@@ -1,0 +1,303 @@
+//! What is behind a path: the file system it is on, and the disks below that, through partitions, loop devices,
+//! device mapper and software RAID.
+
+use super::disk::{Disk, DiskKind, place_of};
+use super::mounts::{self, DeviceNumber, Mount};
+use super::root::{ReadError, Root};
+use super::{Survey, Unknown};
+use plimsoll_units::text::{shown, shown_bytes};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The deepest stack of devices that is followed.
+const MAX_DEPTH: usize = 12;
+/// The most devices below one path.
+const MAX_DEVICES: usize = 256;
+
+/// A path's file system and disks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Storage {
+    /// The path that was asked for, links resolved.
+    pub path: String,
+    /// The file system it is on; `None` for a block device itself.
+    pub file_system: Option<FileSystem>,
+    /// The block device that holds the file system (or is the path), perhaps a partition.
+    pub device: Option<String>,
+    /// Its number.
+    pub number: Option<DeviceNumber>,
+    /// The devices between the file system and the disks, from above.
+    pub layers: Vec<Layer>,
+    /// The disks at the bottom, each once. Empty on memory, network and stacked file systems.
+    pub disks: Vec<Disk>,
+    /// What could not be found out, and why.
+    pub unknown: Vec<Unknown>,
+}
+
+/// A device that is made of other devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// The kernel's name: `dm-0`, `md127`, `loop3`.
+    pub name: String,
+    /// What it is.
+    pub kind: DiskKind,
+    /// Of device mapper its type (`LVM`, `CRYPT`, `mpath`) and name, of RAID its level, of a loop device its file.
+    pub detail: Option<String>,
+}
+
+/// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSystem {
+    /// Type: `ext4`, `xfs`, `tmpfs`, `nfs4` …
+    pub fs_type: String,
+    /// Where it is mounted.
+    pub mount_point: String,
+    /// What is mounted.
+    pub source: String,
+    /// Mount options, then those of the file system.
+    pub options: Vec<String>,
+    /// Where its data is.
+    pub medium: Medium,
+}
+
+/// Where a file system keeps its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    /// On block devices.
+    Device,
+    /// In memory.
+    Memory,
+    /// On another machine.
+    Network,
+    /// On other file systems (overlay, FUSE, a hypervisor's shared directory).
+    Stacked,
+}
+
+impl Medium {
+    /// By the type of the file system, as the mount table has it.
+    pub(super) fn of(fs_type: &str) -> Self {
+        match fs_type {
+            "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
+            "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "beegfs" | "glusterfs"
+            | "afs" => Self::Network,
+            "overlay" | "aufs" | "9p" | "virtiofs" | "ecryptfs" => Self::Stacked,
+            // fuseblk (such as NTFS) is on a device; other FUSE file systems can be on anything.
+            fuse if fuse == "fuse" || fuse.starts_with("fuse.") => Self::Stacked,
+            _ => Self::Device,
+        }
+    }
+}
+
+impl Storage {
+    /// Whether the path is on this kind of medium.
+    pub fn is_on(&self, medium: Medium) -> bool {
+        self.file_system.as_ref().is_some_and(|fs| fs.medium == medium)
+    }
+}
+
+/// Finds what is behind `path`. On the machine itself links in the path are resolved and the kernel is asked for
+/// the device; in a saved tree the path is taken as it stands and the mount table decides.
+pub fn storage_behind(root: &Root, path: &Path) -> Storage {
+    let mut survey = Survey::new(root);
+    let mut storage = Storage { path: show(path), ..Storage::default() };
+    match Place::of(root, path) {
+        Ok(place) => storage.look(&mut survey, &place),
+        Err(why) => survey.note("storage.path", why),
+    }
+    storage.unknown = survey.unknown;
+    storage
+}
+
+/// A path that exists, and what the kernel says of it.
+struct Place {
+    path: PathBuf,
+    /// The device of the path's file system; `None` in a saved tree.
+    of_file_system: Option<DeviceNumber>,
+    /// The device that the path itself is.
+    itself: Option<DeviceNumber>,
+}
+
+impl Place {
+    fn of(root: &Root, path: &Path) -> Result<Self, ReadError> {
+        if !root.is_live() {
+            return Ok(Self { path: path.into(), of_file_system: None, itself: None });
+        }
+        let path = root.resolve(std::path::absolute(path).unwrap_or_else(|_| path.into()))?;
+        let failed = |e: std::io::Error| ReadError::Failed { path: show(&path), cause: e.to_string() };
+        let status = fs::metadata(&path).map_err(failed)?;
+        let itself = status.file_type().is_block_device().then(|| DeviceNumber::from_raw(status.rdev()));
+        Ok(Self { of_file_system: Some(DeviceNumber::from_raw(status.dev())), itself, path })
+    }
+}
+
+impl Storage {
+    fn look(&mut self, s: &mut Survey, place: &Place) {
+        self.path = show(&place.path);
+        if let Some(device) = place.itself {
+            return self.follow(s, place_of(s.root, device));
+        }
+        let mounts = mounts::read(s.root);
+        let Some(mounts) = s.keep("storage.file_system", mounts) else {
+            // The kernel's word is enough for the device.
+            if let Some(device) = place.of_file_system.filter(|d| d.major != 0) {
+                self.follow(s, place_of(s.root, device));
+            }
+            return;
+        };
+        let Some(mount) = mounts::mount_of(&mounts, &place.path) else {
+            s.note("storage.file_system", "no mount in /proc/self/mountinfo holds the path");
+            return;
+        };
+        let medium = Medium::of(&mount.fs_type);
+        self.file_system = Some(FileSystem {
+            fs_type: mount.fs_type.clone(),
+            mount_point: show(&mount.point),
+            source: show(&mount.source),
+            options: mount.options.clone(),
+            medium,
+        });
+        if medium == Medium::Device {
+            self.follow(s, device_of(s.root, place, mount));
+        } else {
+            s.note("storage.device", format_args!("{} is not on a block device of its own", mount.fs_type));
+        }
+    }
+
+    /// Enters a device and what is below it.
+    fn follow(&mut self, s: &mut Survey, top: Result<PathBuf, ReadError>) {
+        let Some(top) = s.keep("storage.device", top) else { return };
+        self.device = top.file_name().map(|name| show(Path::new(name)));
+        self.number = s.root.parse(top.join("dev"), "a device number").ok();
+        let members = self.members(s, &top);
+        self.descend(s, members);
+        if self.disks.is_empty() {
+            s.note("storage.disks", "no disk was found below the device");
+        }
+    }
+
+    /// All devices of the file system: btrfs can be on several, and names one as its source.
+    fn members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
+        const BTRFS: &str = "sys/fs/btrfs";
+        let name = top.file_name().unwrap_or_default();
+        let is_btrfs = self.file_system.as_ref().is_some_and(|fs| fs.fs_type == "btrfs");
+        let systems = if is_btrfs { s.root.names(BTRFS).unwrap_or_default() } else { Vec::new() };
+        let mut devices = systems.iter().map(|system| Path::new(BTRFS).join(system).join("devices"));
+        let devices = devices.find(|dir| s.root.exists(dir.join(name)));
+        let names = devices.as_ref().and_then(|dir| s.root.names(dir).ok()).unwrap_or_default();
+        let all =
+            names.iter().filter_map(|name| s.root.resolve(Path::new("sys/class/block").join(name)).ok());
+        let all: Vec<PathBuf> = all.take(MAX_DEVICES).collect();
+        if all.is_empty() { vec![top.into()] } else { all }
+    }
+
+    /// Goes down to the disks, breadth first, so that the layers come out from above.
+    fn descend(&mut self, s: &mut Survey, mut level: Vec<PathBuf>) {
+        let mut seen = level.clone();
+        for _ in 0..MAX_DEPTH {
+            let found: Vec<PathBuf> = level.iter().flat_map(|place| self.step(s, place)).collect();
+            level.clear();
+            for place in found {
+                if seen.len() == MAX_DEVICES {
+                    s.note("storage.disks", format_args!("more than {MAX_DEVICES} devices below the path"));
+                    return;
+                }
+                if !seen.contains(&place) {
+                    seen.push(place.clone());
+                    level.push(place);
+                }
+            }
+            if level.is_empty() {
+                return;
+            }
+        }
+        s.note("storage.disks", format_args!("devices are stacked more than {MAX_DEPTH} deep"));
+    }
+
+    /// Enters what is at `place`: the devices below it, or, of a disk, itself.
+    fn step(&mut self, s: &mut Survey, place: &Path) -> Vec<PathBuf> {
+        if s.root.exists(place.join("partition")) {
+            // A partition's directory is inside its disk's.
+            return place.parent().map(Path::to_path_buf).into_iter().collect();
+        }
+        let disk = Disk::at(s.root, place);
+        if !disk.kind.is_layer() {
+            self.disks.push(disk);
+            return Vec::new();
+        }
+        let (detail, below) = match disk.kind {
+            DiskKind::Loop => behind_loop(s, place),
+            _ => slaves(s, place),
+        };
+        self.layers.push(Layer { name: disk.name, kind: disk.kind, detail });
+        below
+    }
+}
+
+/// The file of a loop device, and the device that it is on.
+fn behind_loop(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
+    let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
+    let Some(bytes) = s.keep("storage.loop", found) else { return (None, Vec::new()) };
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let file = Path::new(OsStr::from_bytes(bytes));
+    let below = Place::of(s.root, file).and_then(|file_place| {
+        let mounts = mounts::read(s.root)?;
+        let missing = || ReadError::Missing(show(file));
+        device_of(s.root, &file_place, mounts::mount_of(&mounts, &file_place.path).ok_or_else(missing)?)
+    });
+    (Some(shown_bytes(bytes)), s.keep("storage.loop", below).into_iter().collect())
+}
+
+/// The devices that a device-mapper or RAID device is made of, and its own name.
+fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
+    let line = |name: &str| s.root.line(place.join(name)).ok();
+    // The UUID begins with the type, "LVM-…"; the rest identifies the volume and is nobody's business.
+    let uuid = line("dm/uuid");
+    let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map(|(kind, _)| kind);
+    let detail = match (kind, line("dm/name")) {
+        (Some(kind), Some(name)) => Some(shown(&format!("{kind} {name}"))),
+        (_, name) => name.or_else(|| line("md/level")),
+    };
+    let dir = place.join("slaves");
+    let found = s.root.names(&dir);
+    let names = s.keep("storage.disks", found).unwrap_or_default();
+    let mut below = Vec::new();
+    for name in names {
+        let found = s.root.resolve(dir.join(name));
+        below.extend(s.keep("storage.disks", found));
+    }
+    if below.is_empty() {
+        s.note("storage.disks", format_args!("{} names no device below it", show(&dir)));
+    }
+    (detail, below)
+}
+
+/// Where sysfs describes the device of a file system. Some (btrfs, ZFS, bcachefs) have a number of their own that
+/// is no device's: then the mount's source is looked up by name.
+fn device_of(root: &Root, place: &Place, mount: &Mount) -> Result<PathBuf, ReadError> {
+    let number = place.of_file_system.unwrap_or(mount.device);
+    if number.major != 0 {
+        return place_of(root, number);
+    }
+    let name = mount.source.strip_prefix("/dev").map_err(|_| {
+        let cause = format!("{} on {} names no device", mount.fs_type, show(&mount.source));
+        ReadError::Failed { path: show(&mount.point), cause }
+    })?;
+    if let Some(mapped) = name.to_str().and_then(|name| name.strip_prefix("mapper/")) {
+        let devices = root.names("sys/class/block")?;
+        let named = |dev: &&String| {
+            root.text(Path::new("sys/class/block").join(dev).join("dm/name")).as_deref() == Ok(mapped)
+        };
+        if let Some(device) = devices.iter().find(named) {
+            return root.resolve(Path::new("sys/class/block").join(device));
+        }
+    }
+    root.resolve(Path::new("sys/class/block").join(name))
+}
+
+fn show(path: &Path) -> String {
+    shown_bytes(path.as_os_str().as_bytes())
+}

@@ -1,0 +1,307 @@
+use super::fixture::{Fault, Fixture, entries, tree_file};
+use super::*;
+use proptest::prelude::*;
+
+/// Paths whose storage the fixtures are asked for.
+const PATHS: [(&str, &[&str]); 6] = [
+    ("firecracker-zen4", &["/home/user", "/dev/shm/x"]),
+    ("xeon-gold-6230-2s", &["/var/tmp", "/boot", "/home/user"]),
+    ("epyc-7543-nps4", &["/"]),
+    ("graviton2-container", &["/data/bench", "/root"]),
+    (
+        "stacked-storage",
+        &[
+            "/",
+            "/srv/a",
+            "/srv/image mount/a",
+            "/bt",
+            "/mapped",
+            "/tmp",
+            "/nfs",
+            "/fuse",
+            "/pool",
+            "/multi",
+            "/lost",
+            "/circle",
+            "/gone",
+            "relative",
+        ],
+    ),
+    ("garbage", &["/", "/x/y"]),
+];
+
+fn paths_of(name: &str) -> &'static [&'static str] {
+    PATHS.iter().find(|(fixture, _)| *fixture == name).map_or(&[], |(_, paths)| paths)
+}
+
+/// Compares with the snapshot beside the tree.
+fn snapshot(name: &str, value: &impl Serialize) {
+    insta::with_settings!({
+        snapshot_path => "../tests/fixtures/machines",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, { insta::assert_json_snapshot!(name, value) });
+}
+
+/// The machine and the storage behind its paths, both compared with their snapshots.
+fn checked(name: &str) -> Result<Machine, Fault> {
+    let fixture = Fixture::open(name)?;
+    let machine = fixture.machine();
+    snapshot(name, &machine);
+    let storage: Vec<Storage> =
+        paths_of(name).iter().map(|path| storage_behind(&fixture.root, Path::new(path))).collect();
+    snapshot(&format!("{name}.storage"), &storage);
+    assert_eq!(serde_json::from_str::<Machine>(&serde_json::to_string(&machine)?)?, machine);
+    Ok(machine)
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+#[test]
+fn this_machine_is_discovered_and_survives_json() -> Result<(), Fault> {
+    let root = Root::live();
+    let mut machine = Machine::discover(&root);
+    machine.look_behind(&root, Path::new("."));
+    assert!(!machine.cpu.allowed.is_empty());
+    assert!(machine.memory.total_bytes > Some(0));
+    assert!(machine.storage.as_ref().is_some_and(|s| s.file_system.is_some()));
+    let json = serde_json::to_string_pretty(&machine)?;
+    assert_eq!(serde_json::from_str::<Machine>(&json)?, machine);
+    Ok(())
+}
+
+#[test]
+fn a_firecracker_vm() -> Result<(), Fault> {
+    let machine = checked("firecracker-zen4")?;
+    let cpu = &machine.cpu;
+    assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(1), Some(2), 2));
+    assert_eq!((cpu.family, cpu.model, cpu.stepping), (Some(25), Some(17), Some(1)));
+    assert_eq!(cpu.last_level_bytes(), Some(32 * MIB));
+    assert_eq!(machine.virtualisation.hypervisor.as_deref(), Some("Firecracker"));
+    assert_eq!((machine.cgroup.cpu_quota, machine.cgroup.memory), (None, None));
+    Ok(())
+}
+
+#[test]
+fn a_two_socket_xeon_in_a_job() -> Result<(), Fault> {
+    let machine = checked("xeon-gold-6230-2s")?;
+    let cpu = &machine.cpu;
+    assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(2), Some(40), 80));
+    // Ten cores of the first socket: only its cache counts, and twenty CPUs are ten cores.
+    assert_eq!(cpu.last_level_bytes(), Some(28160 * KIB));
+    assert_eq!(cpu.cores_of(&cpu.allowed), Some(10));
+    assert_eq!((cpu.clock.base_hz, cpu.clock.max_hz), (Some(2_100_000_000), Some(3_900_000_000)));
+    assert_eq!(machine.memory.node_of(45).map(|node| node.id), Some(0));
+    let limit = machine.cgroup.memory.as_ref().ok_or("no limit")?;
+    assert!(limit.group.ends_with("/job_42"));
+    assert_eq!(limit.available_bytes(), 64 * GIB - GIB / 2);
+    assert_eq!(machine.memory_available_bytes(), Some(64 * GIB - GIB / 2));
+    assert_eq!(machine.cpu_capacity(), 20.0);
+    assert_eq!(machine.virtualisation.is_virtual, Some(false));
+    Ok(())
+}
+
+#[test]
+fn an_epyc_with_eight_last_level_caches_under_a_quota() -> Result<(), Fault> {
+    let machine = checked("epyc-7543-nps4")?;
+    let cpu = &machine.cpu;
+    assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(1), Some(32), 64));
+    assert_eq!(cpu.last_level_bytes(), Some(256 * MIB));
+    assert_eq!(cpu.cache_of(63, 3).map(|l3| l3.instances.len()), Some(8));
+    assert_eq!(machine.memory.nodes.len(), 4);
+    // The quota of the outer slice is the tighter one; memory.high of the inner slice leaves less than its parent.
+    assert_eq!(machine.cpu_capacity(), 16.0);
+    let limit = machine.cgroup.memory.as_ref().ok_or("no limit")?;
+    assert_eq!((limit.limit_bytes, limit.available_bytes()), (100 * GIB, 99 * GIB));
+    assert_eq!(machine.cgroup.throttling.map(|t| (t.throttled_periods, t.throttled_us)), Some((10, 70_000)));
+    Ok(())
+}
+
+#[test]
+fn a_graviton_in_a_container() -> Result<(), Fault> {
+    let machine = checked("graviton2-container")?;
+    let arm = machine.cpu.arm.as_ref().ok_or("no Arm id")?;
+    assert_eq!((arm.implementer, arm.part), (0x41, 0xd0c));
+    assert_eq!((arm.variant, arm.revision), (3, 1));
+    assert_eq!(machine.cpu_capacity(), 2.5);
+    assert_eq!(machine.memory_available_bytes(), Some(4 * GIB - 500 * MIB));
+    assert_eq!(machine.virtualisation.container.as_deref(), Some("docker"));
+    assert_eq!(machine.virtualisation.hypervisor.as_deref(), Some("KVM (Amazon Nitro)"));
+    Ok(())
+}
+
+#[test]
+fn stacked_storage_is_followed_to_the_disks() -> Result<(), Fault> {
+    checked("stacked-storage")?;
+    let fixture = Fixture::open("stacked-storage")?;
+    let disks = |path: &str| -> Vec<String> {
+        storage_behind(&fixture.root, Path::new(path)).disks.into_iter().map(|disk| disk.name).collect()
+    };
+    assert_eq!(disks("/home"), ["sda"]);
+    for path in ["/srv", "/srv/image mount", "/mapped"] {
+        assert_eq!(disks(path), ["sda", "sdb"], "{path}");
+    }
+    assert_eq!(disks("/bt"), ["nvme0n1", "sdb"]);
+    for path in ["/tmp", "/nfs", "/fuse", "/pool", "/lost", "/circle", "/gone", "relative"] {
+        let storage = storage_behind(&fixture.root, Path::new(path));
+        assert!(storage.disks.is_empty() && !storage.unknown.is_empty(), "{path}");
+    }
+    Ok(())
+}
+
+#[test]
+fn garbage_is_unknown_with_reasons() -> Result<(), Fault> {
+    let machine = checked("garbage")?;
+    assert_eq!(machine.cpu.last_level_bytes(), None);
+    assert_eq!((machine.cpu.cores, machine.cpu.sockets), (None, None));
+    assert_eq!(machine.memory_available_bytes(), None);
+    assert!(machine.unknown.len() > 20);
+    Ok(())
+}
+
+#[test]
+fn an_empty_tree_is_a_machine_of_unknowns() -> Result<(), Fault> {
+    let fixture = Fixture::unpack("")?;
+    let machine = fixture.machine();
+    assert!(machine.cpu.allowed.is_empty() && machine.disks.is_empty());
+    insta::assert_json_snapshot!(machine.unknown);
+    Ok(())
+}
+
+#[test]
+fn a_file_past_the_cap_is_not_read() -> Result<(), Fault> {
+    let fixture = Fixture::open("firecracker-zen4")?;
+    let huge = vec![b'1'; root::FILE_CAP as usize + 1];
+    for path in
+        ["proc/meminfo", "proc/sys/kernel/hostname", "sys/devices/system/cpu/online", "proc/self/cgroup"]
+    {
+        fixture.write(path, &huge)?;
+    }
+    fixture.write("proc/self/mountinfo", &vec![b' '; root::MOUNTS_CAP as usize + 1])?;
+    let machine = fixture.machine();
+    assert_eq!(machine.memory.total_bytes, None);
+    assert_eq!(machine.host, None);
+    let why = |what: &str| machine.unknown.iter().find(|u| u.what == what).map(|u| u.why.clone());
+    assert_eq!(why("memory.total"), Some("/proc/meminfo is longer than 1048576 bytes".into()));
+    Ok(())
+}
+
+#[test]
+fn the_id_is_of_the_hardware_only() -> Result<(), Fault> {
+    let fixture = Fixture::open("firecracker-zen4")?;
+    let id = fixture.machine().id;
+    fixture.write("proc/sys/kernel/hostname", b"other\n")?;
+    fixture.write("proc/sys/kernel/osrelease", b"7.0\n")?;
+    fixture.write("proc/loadavg", b"9 9 9\n")?;
+    fixture.write("proc/self/status", b"Cpus_allowed_list:\t1\n")?;
+    assert_eq!(fixture.machine().id, id);
+    fixture.write("sys/devices/system/cpu/cpu0/cache/index3/size", b"16384K\n")?;
+    assert_ne!(fixture.machine().id, id);
+    Ok(())
+}
+
+/// Whether any text of a JSON value holds a control character.
+fn holds_control(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::String(text) => text.contains(char::is_control),
+        serde_json::Value::Array(all) => all.iter().any(holds_control),
+        serde_json::Value::Object(map) => {
+            map.iter().any(|(k, v)| k.contains(char::is_control) || holds_control(v))
+        }
+        _ => false,
+    }
+}
+
+/// Contents that have broken parsers.
+fn nasty() -> impl Strategy<Value = Vec<u8>> {
+    let known = [
+        "",
+        "\n",
+        "-1",
+        "0",
+        "1",
+        "18446744073709551615",
+        "18446744073709551616",
+        "9223372036854771712",
+        "max",
+        "max max",
+        "0-8191",
+        "0-8192",
+        "0-",
+        ",",
+        "[",
+        "[]",
+        "]x[",
+        "NaN",
+        "inf",
+        "1e308",
+        ":",
+        "::",
+        "0::/..",
+        "a:b:c:d",
+        "K",
+        "0K",
+        "9999999999999G",
+        "0x",
+        "0xffffffffffffffffffff",
+        "some avg10=100.01 total=1",
+        "cpu0",
+        "\\777\\000",
+        "- - - -",
+        "1 1 0:1 / / rw - btrfs /dev/.. rw",
+        "1 1 0:1 / / rw - btrfs /dev/mapper/ rw",
+        "1 1 254:0 / / rw - ext4",
+        "@ 9999999999999999.99GHz",
+        "Node 0 MemTotal:",
+        "MemTotal: -5 kB",
+        "Cpus_allowed_list: 8191",
+        "é\u{202e}",
+    ];
+    prop_oneof![
+        prop::sample::select(known.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..80),
+        "[0-9a-z:/ ,.\\n\\-]{0,60}".prop_map(String::into_bytes),
+    ]
+}
+
+/// The files of a fixture, each once.
+fn files(name: &str) -> Result<Vec<String>, Fault> {
+    let tree = std::fs::read_to_string(tree_file(name))?;
+    let mut files: Vec<String> =
+        entries(&tree)?.into_iter().filter(|e| e.is_file()).map(|e| e.path).collect();
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// Puts the contents in random files of a saved machine and looks at it in every way.
+fn survives(name: &str, damage: &[(prop::sample::Index, Vec<u8>)]) -> Result<(), Fault> {
+    let fixture = Fixture::open(name)?;
+    let files = files(name)?;
+    for (index, content) in damage {
+        fixture.write(&files[index.index(files.len())], content)?;
+    }
+    let mut machine = fixture.machine();
+    for path in paths_of(name) {
+        machine.look_behind(&fixture.root, Path::new(path));
+        let value = serde_json::to_value(&machine)?;
+        assert!(!holds_control(&value));
+        // Everything that was discovered is a value that JSON can hold: no NaN, which would come back as null.
+        assert_eq!(serde_json::from_value::<Machine>(value)?, machine);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn garbage_in_any_file_never_panics(
+        name in prop::sample::select(vec!["firecracker-zen4", "graviton2-container", "stacked-storage", "garbage"]),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), nasty()), 1..40),
+    ) {
+        survives(name, &damage).map_err(|fault| TestCaseError::fail(fault.to_string()))?;
+    }
+}

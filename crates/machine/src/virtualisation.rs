@@ -1,0 +1,290 @@
+//! Whether this is a virtual machine or a container, and by what evidence.
+//!
+//! No single file tells it, so everything that hints is collected; the guess names the most specific.
+
+use super::{Cpu, Root, Survey, mounts};
+use plimsoll_units::text::{shown, shown_bytes};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The maker that Amazon's firmware names.
+const EC2: &str = "Amazon EC2";
+
+/// Hypervisor and container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Virtualisation {
+    /// Whether there is a hypervisor, if anything tells.
+    pub is_virtual: Option<bool>,
+    /// The most specific guess: `Firecracker`, `KVM`, `Xen`, `VMware`, `Hyper-V` …
+    pub hypervisor: Option<String>,
+    /// Kind of container this runs in: `docker`, `podman`, `kubernetes`, `lxc` …
+    pub container: Option<String>,
+    /// Maker of the system, by its firmware (DMI).
+    pub system_vendor: Option<String>,
+    /// Product name of the system, by its firmware: on clouds often the instance type.
+    pub product: Option<String>,
+    /// Type of an Amazon EC2 instance whose firmware does not tell it: as cloud-init keeps it of the provider's metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// What the guesses rest on.
+    pub evidence: Vec<String>,
+}
+
+/// A text that firmware or kernel may show, and who shows it; the first rows are the most specific.
+const BY_FIRMWARE: [(&str, &str); 15] = [
+    ("FIRECK", "Firecracker"),
+    ("CLOUDH", "Cloud Hypervisor"),
+    ("Google Compute Engine", "KVM (Google)"),
+    ("VMware", "VMware"),
+    ("VirtualBox", "VirtualBox"),
+    ("Virtual Machine", "Hyper-V"),
+    ("Parallels", "Parallels"),
+    ("OpenStack", "KVM (OpenStack)"),
+    ("Alibaba Cloud ECS", "KVM (Alibaba)"),
+    ("vServer", "KVM"),
+    ("Apple Virtualization", "Apple Virtualization"),
+    ("KVM", "KVM"),
+    ("QEMU", "QEMU"),
+    ("BOCHS", "QEMU"),
+    ("Xen", "Xen"),
+];
+
+/// Whether devices are there that hypervisors offer. A few real machines have such ones too, as cards.
+fn has_devices_of_a_hypervisor(root: &Root) -> bool {
+    let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
+    devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()))
+}
+
+/// Whether a maker has put the system together: its firmware names a product, or its device tree a board.
+fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
+    const GENERAL_BOARD: &str = "linux,dummy-virt";
+    let board = root.line("proc/device-tree/model").is_ok_and(|model| !model.contains(GENERAL_BOARD));
+    let product = found.system_vendor.is_some() && found.product.is_some();
+    board || product
+}
+
+/// A clock that only one hypervisor offers.
+const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
+
+impl Virtualisation {
+    pub(super) fn discover(s: &mut Survey, cpu: &Cpu) -> Self {
+        let root = s.root;
+        let dmi = |name: &str| root.line(Path::new("sys/class/dmi/id").join(name)).ok();
+        let mut found =
+            Self { system_vendor: dmi("sys_vendor"), product: dmi("product_name"), ..Self::default() };
+        found.look_at_firmware(root);
+        found.look_at_metadata(root);
+        found.look_at_kernel(root, cpu);
+        found.look_for_container(root);
+        let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
+        // Without any device of a hypervisor, the silence of an x86 processor tells that there is none. Elsewhere a maker's
+        // firmware or a board's device tree must say so.
+        let x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
+        let is_real = (x86 || is_made_by_somebody(root, &found)) && !has_devices_of_a_hypervisor(root);
+        let is_told = is_virtual || is_real;
+        found.is_virtual = is_told.then_some(is_virtual);
+        if found.is_virtual.is_none() {
+            s.note("virtualisation", "nothing in /sys or /proc/cpuinfo tells");
+        } else if is_virtual && found.hypervisor.is_none() {
+            s.note("virtualisation.hypervisor", "the processor says that there is one, nothing says which");
+        }
+        if found.product.is_none() {
+            let why =
+                root.line("sys/class/dmi/id/product_name").err().map_or_else(String::new, |e| e.to_string());
+            s.note("virtualisation.product", why);
+        }
+        found
+    }
+
+    /// The type of this Amazon EC2 instance, if it is one and anything tells.
+    pub fn ec2_type(&self) -> Option<&str> {
+        let by_firmware = self.product.as_deref().filter(|_| self.system_vendor.as_deref() == Some(EC2));
+        by_firmware.or(self.instance.as_deref()).map(str::trim)
+    }
+
+    /// The instance type that cloud-init keeps, where the firmware (Xen's) has none.
+    fn look_at_metadata(&mut self, root: &Root) {
+        const KEPT: &str = "run/cloud-init/instance-data.json";
+        if self.system_vendor.as_deref() == Some(EC2) {
+            return;
+        }
+        let kept =
+            root.text(KEPT).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+        let Some(kept) = kept else { return };
+        let is_ec2 = ["cloud_name", "cloud-name"].iter().any(|key| kept["v1"][key] == "aws");
+        let metadata = &kept["ds"]["meta_data"];
+        let named = ["instance-type", "instance_type"].iter().find_map(|key| metadata[key].as_str());
+        if let Some(named) = named.filter(|_| is_ec2) {
+            self.instance = Some(shown(named));
+            self.evidence.push(shown(&format!("/{KEPT}: an Amazon EC2 {named}")));
+        }
+    }
+
+    /// Takes a guess if there is no better one, and keeps what it rests on.
+    fn guess(&mut self, hypervisor: Option<&str>, evidence: String) {
+        if self.hypervisor.is_none() {
+            self.hypervisor = hypervisor.map(str::to_owned);
+        }
+        self.evidence.push(shown(&evidence));
+    }
+
+    fn look_at_firmware(&mut self, root: &Root) {
+        for table in ["APIC", "FACP", "DSDT"] {
+            let path = Path::new("sys/firmware/acpi/tables").join(table);
+            // The maker's id is bytes 10 to 15 of each table (ACPI specification, system description header).
+            let Some(oem) = root.head(&path, 16).ok().and_then(|head| head.get(10..16).map(shown_bytes))
+            else {
+                continue;
+            };
+            if let Some((_, name)) = BY_FIRMWARE.iter().find(|(text, _)| oem.starts_with(text)) {
+                self.guess(Some(name), format!("ACPI tables are by {}", oem.trim()));
+                break;
+            }
+        }
+        for name in ["sys_vendor", "product_name", "board_vendor", "bios_vendor"] {
+            let Ok(text) = root.line(Path::new("sys/class/dmi/id").join(name)) else { continue };
+            if let Some((_, hypervisor)) = BY_FIRMWARE.iter().find(|(hint, _)| text.contains(hint)) {
+                self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
+            }
+        }
+        // Amazon's name stands on bare metal too, but there the product is one of the .metal instances.
+        if self.system_vendor.as_deref() == Some(EC2)
+            && let Some(product) = self.product.clone().filter(|product| !product.contains(".metal"))
+        {
+            self.guess(Some("KVM (Amazon Nitro)"), format!("DMI is of an Amazon EC2 {product}"));
+        }
+        if let Ok(kind) = root.line("sys/hypervisor/type") {
+            let name = if kind == "xen" { "Xen" } else { kind.as_str() };
+            self.guess(Some(name), format!("/sys/hypervisor/type is {kind}"));
+        }
+        if let Ok(tree) = root.line("proc/device-tree/hypervisor/compatible") {
+            let name = ["kvm", "xen", "vmware"].into_iter().find(|name| tree.contains(name));
+            self.guess(name, format!("the device tree names the hypervisor {tree}"));
+        }
+    }
+
+    fn look_at_kernel(&mut self, root: &Root, cpu: &Cpu) {
+        let clocks = root.text("sys/devices/system/clocksource/clocksource0/available_clocksource");
+        let clocks = clocks.unwrap_or_default();
+        for (clock, hypervisor) in BY_CLOCK {
+            if clocks.split_whitespace().any(|c| c.starts_with(clock)) {
+                self.guess(Some(hypervisor), format!("the kernel offers the clock {clock}"));
+            }
+        }
+        if cpu.has("hypervisor") {
+            self.guess(None, "the processor has the flag hypervisor".into());
+        }
+    }
+
+    fn look_for_container(&mut self, root: &Root) {
+        let mut found = |kind: Option<&str>, evidence: String| {
+            if self.container.is_none() {
+                self.container = kind.map(shown);
+            }
+            self.evidence.push(shown(&evidence));
+        };
+        let bare = root_is_a_disk(root);
+        for (file, kind) in [(".dockerenv", "docker"), ("run/.containerenv", "podman")] {
+            match (root.exists(file), bare) {
+                (true, false) => found(Some(kind), format!("/{file} is there")),
+                // Machines made from a container's image keep its files.
+                (true, true) => found(None, format!("/{file} is there, but / is a disk's own file system")),
+                _ => {}
+            }
+        }
+        if let Ok(kind) = root.line("run/systemd/container") {
+            found(Some(&kind), format!("/run/systemd/container is {kind}"));
+        }
+        let groups = root.text("proc/self/cgroup").unwrap_or_default();
+        let hints = [
+            ("kubepods", "kubernetes"),
+            ("docker", "docker"),
+            ("libpod", "podman"),
+            ("lxc", "lxc"),
+            ("garden", "garden"),
+        ];
+        if let Some((hint, kind)) = hints.iter().find(|(hint, _)| groups.contains(hint)) {
+            found(Some(kind), format!("/proc/self/cgroup names {hint}"));
+        }
+    }
+}
+
+/// Whether the whole of a file system that is on a block device is mounted on `/`, as containers seldom have it.
+fn root_is_a_disk(root: &Root) -> bool {
+    let all = mounts::read(root).unwrap_or_default();
+    let top = mounts::mount_of(&all, Path::new("/"));
+    top.is_some_and(|mount| mount.device.major != 0 && mount.root == Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fault, Fixture};
+
+    fn discover(tree: &str) -> Result<Virtualisation, Fault> {
+        let fixture = Fixture::unpack(tree)?;
+        let mut survey = Survey::new(&fixture.root);
+        let cpu = Cpu::discover(&mut survey);
+        Ok(Virtualisation::discover(&mut survey, &cpu))
+    }
+
+    /// What is guessed with a vendor and a product in the firmware's table.
+    fn by_dmi(vendor: &str, product: &str) -> Result<Option<String>, Fault> {
+        let dmi = "sys/class/dmi/id";
+        Ok(discover(&format!("{dmi}/sys_vendor = {vendor}\n{dmi}/product_name = {product}\n"))?.hypervisor)
+    }
+
+    #[test]
+    fn hypervisors_are_known_by_firmware() -> Result<(), Fault> {
+        let table = [
+            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", Some("QEMU")),
+            ("VMware, Inc.", "VMware Virtual Platform", Some("VMware")),
+            ("Microsoft Corporation", "Virtual Machine", Some("Hyper-V")),
+            ("Microsoft Corporation", "Surface Pro", None),
+            ("Xen", "HVM domU", Some("Xen")),
+            ("Google", "Google Compute Engine", Some("KVM (Google)")),
+            ("Amazon EC2", "m7i.xlarge", Some("KVM (Amazon Nitro)")),
+            ("Amazon EC2", "m7i.metal-24xl", None),
+            ("Dell Inc.", "PowerEdge R650", None),
+        ];
+        for (vendor, product, hypervisor) in table {
+            assert_eq!(by_dmi(vendor, product)?.as_deref(), hypervisor, "{vendor} {product}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn silence_on_x86_is_no_sign_and_elsewhere_nothing() -> Result<(), Fault> {
+        let x86 = "proc/cpuinfo = vendor_id\\t: GenuineIntel\nproc/cpuinfo = flags\\t: fpu sse2";
+        assert_eq!(discover(x86)?.is_virtual, Some(false));
+        let flagged = discover(&format!("{x86} hypervisor\n"))?;
+        assert_eq!((flagged.is_virtual, flagged.hypervisor), (Some(true), None));
+        let hidden = discover(&format!("{x86}\nsys/bus/virtio/devices/virtio0/\n"))?;
+        assert_eq!(hidden.is_virtual, None, "a hypervisor that leaves its flag out, or a card");
+        let arm = "proc/cpuinfo = CPU part\\t: 0xd0c\n";
+        assert_eq!(discover(arm)?.is_virtual, None);
+        let server =
+            format!("{arm}sys/class/dmi/id/sys_vendor = HPE\nsys/class/dmi/id/product_name = RL300\n");
+        assert_eq!(discover(&server)?.is_virtual, Some(false));
+        assert_eq!(discover(&format!("{server}sys/bus/virtio/devices/virtio0/\n"))?.is_virtual, None);
+        let board = |model: &str| discover(&format!("{arm}proc/device-tree/model = {model}\n"));
+        assert_eq!(board("Raspberry Pi 5 Model B Rev 1.0")?.is_virtual, Some(false));
+        assert_eq!(board("linux,dummy-virt")?.is_virtual, None);
+        Ok(())
+    }
+
+    #[test]
+    fn containers_are_known_by_what_they_leave() -> Result<(), Fault> {
+        let container = |tree: &str| discover(tree).map(|found| found.container);
+        let overlay = "proc/self/mountinfo = 1 0 0:50 / / rw - overlay overlay rw\n.dockerenv =\n";
+        assert_eq!(container(overlay)?.as_deref(), Some("docker"));
+        let image = "proc/self/mountinfo = 1 0 254:0 / / rw - ext4 /dev/vda rw\n.dockerenv =\n";
+        assert_eq!(container(image)?, None);
+        assert!(discover(image)?.evidence.iter().any(|line| line.contains("but / is a disk")));
+        assert_eq!(container("run/systemd/container = lxc\n")?.as_deref(), Some("lxc"));
+        let pod = "proc/self/cgroup = 4:memory:/kubepods/burstable/pod1/2\n";
+        assert_eq!(container(pod)?.as_deref(), Some("kubernetes"));
+        assert_eq!(container("")?, None);
+        Ok(())
+    }
+}

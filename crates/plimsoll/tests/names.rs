@@ -1,0 +1,247 @@
+//! What belongs to one benchmark stands in its folder: generic code knows benchmarks and metrics by what they say of
+//! themselves, not by name.
+//!
+//! Counts the literals in the sources that are the name of a benchmark (or a case id of it) or of a metric outside the
+//! folder of its subsystem, and compares with [`OUTSIDE`]. The counts there may only shrink: a row is lowered, or
+//! removed, in the change that makes it smaller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use plimsoll::bench::BENCHMARKS;
+use plimsoll::case::KEYS;
+use plimsoll::machine::{Machine, Root};
+use plimsoll::plan::Group;
+
+/// File below `src` → names of benchmarks in it, names of metrics in it. A word that means something else there counts too
+/// (`complete` of a run), as do the words of published reports.
+const OUTSIDE: &[(&str, usize, usize)] = &[
+    ("app/cluster/hpl.rs", 1, 4),
+    ("app/cluster/ranks.rs", 4, 0),
+    ("app/prepared.rs", 1, 0),
+    ("cluster/between.rs", 1, 0),
+    ("doctor/mod.rs", 0, 5),
+    ("doctor/proof.rs", 0, 1),
+    ("finding/bottleneck.rs", 1, 0),
+    ("finding/concurrency.rs", 2, 1),
+    ("finding/explained.rs", 1, 0),
+    ("finding/knee.rs", 1, 4),
+    ("finding/pattern.rs", 1, 0),
+    ("finding/queue.rs", 1, 2),
+    ("finding/shared_core.rs", 1, 0),
+    ("finding/siblings.rs", 1, 1),
+    ("limit/block.rs", 0, 4),
+    ("limit/dense.rs", 2, 0),
+    ("limit/disk.rs", 0, 3),
+    ("limit/memory.rs", 0, 6),
+    ("limit/mod.rs", 20, 0),
+    ("limit/network.rs", 0, 2),
+    ("limit/network/held.rs", 0, 1),
+    ("limit/round_trip.rs", 1, 3),
+    ("measurement/like.rs", 3, 3),
+    ("peer/tools/bw_mem.rs", 2, 1),
+    ("peer/tools/fio.rs", 8, 6),
+    ("peer/tools/hpcc.rs", 1, 1),
+    ("peer/tools/hpl.rs", 2, 1),
+    ("peer/tools/ioping.rs", 1, 1),
+    ("peer/tools/iozone.rs", 1, 1),
+    ("peer/tools/iperf.rs", 5, 1),
+    ("peer/tools/iperf3.rs", 5, 1),
+    ("peer/tools/java.rs", 9, 3),
+    ("peer/tools/lat_mem_rd.rs", 2, 1),
+    ("peer/tools/likwid.rs", 4, 1),
+    ("peer/tools/mbw.rs", 1, 1),
+    ("peer/tools/mod.rs", 1, 0),
+    ("peer/tools/netperf.rs", 4, 2),
+    ("peer/tools/osu.rs", 4, 5),
+    ("peer/tools/ping.rs", 1, 1),
+    ("peer/tools/pmbw.rs", 12, 7),
+    ("peer/tools/sockperf.rs", 2, 1),
+    ("peer/tools/stream.rs", 1, 1),
+    ("peer/tools/sysbench.rs", 2, 0),
+    ("plan/file.rs", 0, 1),
+    ("published/flags.rs", 0, 26),
+    ("published/mod.rs", 0, 1),
+    ("published/tables.rs", 0, 1),
+    ("published/tables/specs.rs", 0, 23),
+    ("report/html/reports/programs.rs", 0, 1),
+    ("report/html/reports/together.rs", 0, 2),
+    ("report/html/roofline.rs", 1, 0),
+    ("report/html/single.rs", 0, 7),
+    ("report/published/cells.rs", 0, 3),
+    ("report/published/sheet.rs", 0, 1),
+    ("report/row.rs", 1, 2),
+    ("store/mod.rs", 0, 2),
+    ("store/query.rs", 0, 1),
+    ("store/repair.rs", 0, 1),
+];
+
+/// The string literals of code, without comments and without a file's own tests.
+fn literals(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let from = &rest[at..];
+        if from.starts_with("//") {
+            rest = from.split_once('\n').map_or("", |(_, after)| after);
+        } else if let Some(after) = from.strip_prefix('"') {
+            let hashes = rest[..at].len() - rest[..at].trim_end_matches('#').len();
+            let raw = rest[..at].trim_end_matches('#').ends_with('r');
+            let end = if raw { raw_end(after, hashes) } else { plain_end(after) };
+            found.push(after[..end].to_owned());
+            rest = after.get(end + 1..).unwrap_or("");
+        } else {
+            let skipped = if from.starts_with("'\"'") || from.starts_with("'/'") { 3 } else { 1 };
+            rest = &from[skipped..];
+        }
+    }
+    found
+}
+
+fn raw_end(after: &str, hashes: usize) -> usize {
+    after.find(&format!("\"{}", "#".repeat(hashes))).unwrap_or(after.len())
+}
+
+fn plain_end(after: &str) -> usize {
+    let mut escaped = false;
+    let end = after.find(|c| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    end.unwrap_or(after.len())
+}
+
+/// The modules of a file that are for tests alone.
+fn test_modules(text: &str) -> Vec<String> {
+    let marked = text.split("#[cfg(test)]\n").skip(1);
+    let names = marked.filter_map(|after| after.lines().next()?.strip_suffix(';')?.split_once("mod "));
+    names.map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Every source below `dir` that is no test, by its path below `root`.
+fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
+    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            sources(root, &path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            found.insert(name, fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// The sources without those that a `#[cfg(test)]` leaves out.
+fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let tests: Vec<String> = all
+        .iter()
+        .flat_map(|(name, text)| {
+            let stem = name.trim_end_matches(".rs");
+            let folder = match stem.strip_suffix("mod").or(stem.strip_suffix("lib")) {
+                Some(folder) => folder.to_owned(),
+                None => format!("{stem}/"),
+            };
+            test_modules(text).into_iter().map(move |module| format!("{folder}{module}"))
+        })
+        .collect();
+    let is_test = |name: &str| {
+        tests.iter().any(|t| name.strip_prefix(t).is_some_and(|rest| rest.starts_with(['.', '/'])))
+    };
+    all.into_iter().filter(|(name, _)| !is_test(name)).collect()
+}
+
+/// Metrics whose names are those of operations.
+const OPERATIONS: &[&str] = &["read", "write"];
+
+/// The names of all metrics, without those that operations, parameters and subsystems have too.
+fn metrics() -> BTreeSet<&'static str> {
+    let machine = Machine::discover(&Root::at("/nonexistent"));
+    let cases = |b: &&dyn plimsoll::bench::Benchmark| b.cases(&machine, &Group::default()).unwrap();
+    let of_cases = BENCHMARKS.iter().flat_map(|b| {
+        cases(b).into_iter().flat_map(|candidate| b.metrics(&candidate.case)).map(|metric| metric.name)
+    });
+    let subsystems: Vec<&str> = BENCHMARKS.iter().filter_map(|b| b.name().split('.').next()).collect();
+    let taken = |name: &str| {
+        KEYS.iter().any(|key| key.name == name) || subsystems.contains(&name) || OPERATIONS.contains(&name)
+    };
+    of_cases.filter(|name| !taken(name)).collect()
+}
+
+/// Whether a file is in the folder of the subsystem that a name begins with.
+fn at_home(file: &str, name: &str) -> bool {
+    let subsystem = name.split(['.', '/']).next().unwrap_or_default();
+    file.strip_prefix("bench/")
+        .and_then(|rest| rest.strip_prefix(subsystem))
+        .is_some_and(|rest| rest.starts_with(['/', '.']))
+}
+
+/// How many literals of a file are names of benchmarks, and of metrics, that are not at home in it.
+fn counted(file: &str, text: &str, metrics: &BTreeSet<&str>) -> (usize, usize) {
+    let literals = literals(text);
+    let is_case = |text: &&String| {
+        let name = text.split('/').next().unwrap_or_default();
+        // "null" is a word of other languages too.
+        name.contains('.') && BENCHMARKS.iter().any(|b| b.name() == name) && !at_home(file, name)
+    };
+    let measured = if file.starts_with("bench/") {
+        0
+    } else {
+        literals.iter().filter(|t| metrics.contains(t.as_str())).count()
+    };
+    (literals.iter().filter(is_case).count(), measured)
+}
+
+#[test]
+fn names_of_benchmarks_and_metrics_stand_in_their_folder() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut all = BTreeMap::new();
+    sources(&root, &root, &mut all);
+    let metrics = metrics();
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (file, text) in product(all) {
+        let now = counted(&file, &text, &metrics);
+        let row = OUTSIDE.iter().find(|(name, ..)| *name == file);
+        let allowed = row.map_or((0, 0), |&(_, benchmarks, metrics)| (benchmarks, metrics));
+        seen.insert(file.clone());
+        if now.0 > allowed.0 || now.1 > allowed.1 {
+            wrong.push(format!(
+                "{file} names {} benchmarks and {} metrics, {} and {} are allowed: move what it knows of them to their folder",
+                now.0, now.1, allowed.0, allowed.1
+            ));
+        } else if now != allowed {
+            wrong.push(format!(
+                "{file} names fewer than it may: lower its row to (\"{file}\", {}, {}) or remove it",
+                now.0, now.1
+            ));
+        }
+    }
+    wrong.extend(
+        OUTSIDE
+            .iter()
+            .filter(|(file, ..)| !seen.contains(*file))
+            .map(|(file, ..)| format!("{file} is gone: remove its row")),
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_name_outside_its_folder_is_found() {
+    let metrics = BTreeSet::from(["latency"]);
+    let count = |file: &str, text: &str| counted(file, text, &metrics);
+    let text = "// \"cpu.peak\"\nlet a = '\"'; f(\"cpu.peak\", \"latency\", r#\"disk.io/op=\"read\"\"#, \"at latency\");";
+    assert_eq!(count("report/row.rs", text), (2, 1));
+    assert_eq!(count("bench/cpu/peak.rs", text), (1, 0));
+    assert_eq!(count("bench/cpus.rs", "\"cpu.peak\""), (1, 0));
+    assert_eq!(count("a.rs", "#[cfg(test)]\nmod tests {\n\"cpu.peak\"}"), (0, 0));
+    assert_eq!(test_modules("#[cfg(test)]\npub(crate) mod testing;\nmod other;\n"), ["testing"]);
+    let all = ["a/mod.rs", "a/testing.rs", "a/testing/b.rs", "a/other.rs"]
+        .map(|name| (name.to_owned(), String::new()));
+    let mut all = BTreeMap::from(all);
+    all.insert("a/mod.rs".to_owned(), "#[cfg(test)]\nmod testing;\n".to_owned());
+    assert_eq!(product(all).keys().collect::<Vec<_>>(), ["a/mod.rs", "a/other.rs"]);
+}

@@ -1,0 +1,102 @@
+//! All changes of a series seen together: each is put where it fits best between its neighbours, and dropped if it is
+//! faint beside the noise around it.
+//!
+//! A permutation spreads the noise of a restless stretch over the calm ones, so that a chance step within it looks
+//! large. Here each side's deviation is that of its own surroundings (Welch, "The generalization of Student's problem
+//! when several different population variances are involved", Biometrika 34, 1947).
+
+use super::MIN_SEGMENT;
+use super::noise::variance_of_long_means;
+use crate::samples::median;
+
+/// Points on each side that tell the noise there, those of the next segments where the own has fewer.
+const SURROUNDINGS: usize = 50;
+/// What is asked of a step beyond the largest deviation that so many normal points are expected to show.
+const BEYOND: f64 = 1.0;
+
+/// Moves the changes to where they fit best, and drops the faint ones.
+pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
+    relocate(values, changes);
+    while let Some(index) = faintest(values, changes) {
+        changes.remove(index);
+        relocate(values, changes);
+    }
+}
+
+/// Moves each change to where the points between its neighbours are best told apart as nearer to the median before or
+/// to the median after: it was found among others that are known now, and a wild point counts there no more than any.
+fn relocate(values: &[f64], changes: &mut [usize]) {
+    for index in 0..changes.len() {
+        let from = index.checked_sub(1).map_or(0, |before| changes[before]);
+        let to = changes.get(index + 1).copied().unwrap_or(values.len());
+        let (before, after) = values[from..to].split_at(changes[index] - from);
+        let medians = [median_of(before), median_of(after)];
+        if let Some(at) = boundary(&values[from..to], medians) {
+            changes[index] = from + at;
+        }
+    }
+}
+
+/// The split with the smallest sum of distances to the median of the own side. None where there are too few points.
+fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
+    let mut sum = 0.0;
+    let sums = values.iter().map(|x| {
+        sum += (x - before).abs() - (x - after).abs();
+        sum
+    });
+    let splits = sums.enumerate().map(|(index, sum)| (index + 1, sum));
+    let allowed =
+        splits.filter(|(at, _)| (MIN_SEGMENT..=values.len().saturating_sub(MIN_SEGMENT)).contains(at));
+    allowed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+}
+
+/// The least change, if it is too faint: fewer deviations than √(2 ln n) (Donoho & Johnstone 1994) + [`BEYOND`].
+fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
+    let least = (2.0 * (values.len() as f64).ln()).sqrt() + BEYOND;
+    let levels = Levels::new(values, changes);
+    let sizes = changes.iter().enumerate().map(|(index, _)| (index, levels.deviations(index)));
+    let (index, size) = sizes.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (size < least).then_some(index)
+}
+
+/// The segments' medians, and what each value is off its own.
+struct Levels {
+    /// Where segments begin, and the end.
+    bounds: Vec<usize>,
+    medians: Vec<f64>,
+    residuals: Vec<f64>,
+}
+
+impl Levels {
+    fn new(values: &[f64], changes: &[usize]) -> Self {
+        let bounds = [&[0], changes, &[values.len()]].concat();
+        let segments = || bounds.windows(2).map(|pair| &values[pair[0]..pair[1]]);
+        let medians: Vec<f64> = segments().map(median_of).collect();
+        let off =
+            segments().zip(&medians).flat_map(|(segment, median)| segment.iter().map(move |x| x - median));
+        Self { residuals: off.collect(), medians, bounds }
+    }
+
+    /// How many of its own deviations a change is large; infinite where there is no noise.
+    fn deviations(&self, change: usize) -> f64 {
+        let (from, at, to) = (self.bounds[change], self.bounds[change + 1], self.bounds[change + 2]);
+        let before = &self.residuals[from.min(at.saturating_sub(SURROUNDINGS))..at];
+        let after = &self.residuals[at..to.max((at + SURROUNDINGS).min(self.residuals.len()))];
+        let (mut noise_before, mut noise_after) =
+            (variance_of_long_means(before), variance_of_long_means(after));
+        // A few points at an end of the series say little of their noise: it is not less than that of the other side.
+        if before.len() < SURROUNDINGS {
+            noise_before = noise_before.max(noise_after);
+        }
+        if after.len() < SURROUNDINGS {
+            noise_after = noise_after.max(noise_before);
+        }
+        let variance = noise_before / (at - from) as f64 + noise_after / (to - at) as f64;
+        let size = (self.medians[change + 1] - self.medians[change]).abs();
+        if size > 0.0 { size / variance.sqrt() } else { 0.0 }
+    }
+}
+
+fn median_of(values: &[f64]) -> f64 {
+    median(values.to_vec()).unwrap_or(0.0)
+}

@@ -1,0 +1,43 @@
+//! Statistics over samples: pure functions of the samples and a seed, so that a stored run can be summarised again
+//! to the same digits on any machine.
+//!
+//! [`Samples`] proves that there is at least one finite point; what needs more says so by returning an `Option`.
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+mod bucket;
+mod changepoint;
+mod convergence;
+mod equivalence;
+mod esd;
+mod excluded;
+mod holm;
+mod outlier;
+mod samples;
+mod scaling;
+mod seed;
+mod steady;
+mod summary;
+#[cfg(test)]
+mod testing;
+mod times;
+mod trend;
+mod usl;
+
+pub use bootstrap::{RESAMPLES, median_interval};
+pub use bucket::{Bucket, Stretch, bucket, burst, sustained};
+pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, Timed, segments};
+pub use convergence::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome, StopRule};
+pub use equivalence::{MIN_PAIRS, Ratio, Verdict};
+pub use esd::without_outliers;
+pub use excluded::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
+pub use holm::holm;
+pub use outlier::{lag1_autocorrelation, outlier_count};
+pub use samples::{NotSamples, Samples, median};
+pub use scaling::{Rate, Scaling, scaling};
+pub use seed::Seed;
+pub use steady::{MOST_ROUNDS, Steadiness, WINDOW};
+pub use summary::Summary;
+pub use times::Times;
+pub use trend::Trend;
+pub use usl::{Coefficient, Load, Usl};

@@ -1,0 +1,15 @@
+//! What the tests of several modules take.
+
+use proptest::prelude::*;
+
+/// Any finite number: ordinary, huge, denormal, negative, zero.
+pub(crate) fn finite() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        any::<f64>().prop_filter("finite", |x| x.is_finite()),
+        Just(f64::MAX),
+        Just(f64::MIN),
+        Just(f64::from_bits(1)),
+        Just(0.0),
+        1.0f64..1e12,
+    ]
+}
