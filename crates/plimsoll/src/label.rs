@@ -22,6 +22,10 @@ const USUAL: &[(&str, &str)] = &[
     ("direction", "up"),
 ];
 
+/// Instruction sets with the bits of their longest vectors.
+const FULL: &[(&str, &str)] =
+    &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
+
 /// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.
 pub fn full(case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(case));
@@ -122,9 +126,11 @@ impl Words<'_> {
         self
     }
 
-    /// The bits of a vector, or that there is none.
+    /// The bits of a vector, or that there is none; not where the name of the instruction set says them.
     fn width(&mut self) -> &mut Self {
-        if let Some(width) = self.take("width") {
+        let isa = self.case.word("isa").unwrap_or_default();
+        let full = FULL.iter().find(|(name, _)| *name == isa).map(|(_, bits)| *bits);
+        if let Some(width) = self.take("width").filter(|width| full != Some(width.as_str())) {
             self.said.push(if width.starts_with(|c: char| c.is_ascii_digit()) {
                 format!("{width} bits")
             } else {
@@ -216,6 +222,10 @@ mod tests {
         assert_eq!(
             of("cpu.peak/op=fma/type=f64/isa=avx2/width=128/chains=8/threads=1"),
             "fma f64 avx2 128 bits chains 8"
+        );
+        assert_eq!(
+            of("cpu.peak/op=fma/type=f64/isa=avx512/width=512/chains=8/threads=1"),
+            "fma f64 avx512 chains 8"
         );
         assert_eq!(
             of("cpu.peak/op=add/type=f32/isa=sse2/width=scalar/chains=1"),
