@@ -59,7 +59,7 @@ fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5]
         name += &format!("  {width}  chains {}", kernel.accumulators);
     }
     let first = machine.cpu.allowed.iter().next().unwrap_or(0);
-    let rates = per_cycle(&machine.cpu, first, kernel);
+    let rates = per_cycle(machine, first, kernel);
     let available = kernel.available();
     let (each, operations) = match &rates {
         Ok(rates) if available.is_ok() => (number(rates.instructions), number(rates.operations)),

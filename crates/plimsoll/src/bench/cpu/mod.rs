@@ -4,6 +4,7 @@ mod chains;
 mod core_to_core;
 mod dense;
 mod gemm;
+pub(crate) mod hidden;
 mod how;
 mod hpl;
 pub(crate) mod identity;
