@@ -199,7 +199,7 @@ pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static Kernel> {
 /// registers hold, in vectors of each width and in scalars. They have recurrences in which no accumulator waits for
 /// another.
 pub fn chained() -> impl Iterator<Item = &'static Kernel> {
-    native::chained().into_iter().flatten()
+    native::chained().flatten()
 }
 
 /// The kernel of so many chains of an operation, type and instruction set, in vectors of so many bits, or of one number's.

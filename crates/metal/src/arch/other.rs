@@ -14,8 +14,8 @@ pub(crate) fn kernels() -> [&'static [Kernel]; 0] {
 }
 
 /// Kernels of so many chains: none is written for this architecture.
-pub(crate) fn chained() -> [&'static [Kernel]; 0] {
-    []
+pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+    std::iter::empty()
 }
 
 /// Bandwidth kernels of this architecture beyond the portable ones: none is written yet.

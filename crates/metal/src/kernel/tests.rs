@@ -144,7 +144,11 @@ impl Moving {
         match &self.loaded {
             None => BY_REFERENCE / steps,
             Some(_) if self.kernel.recurrence == Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES / steps,
-            Some(_) if self.kernel.chains => MORE_STEPS_THAN_A_SLICE / steps,
+            Some(_) if self.kernel.chains => match self.kernel.recurrence {
+                // Multiplications and additions take four cycles and more.
+                Recurrence::FusedScale | Recurrence::RoundedScale => MORE_STEPS_THAN_A_SLICE / 2 / steps,
+                _ => MORE_STEPS_THAN_A_SLICE / steps,
+            },
             Some(_) => MORE_THAN_A_SLICE,
         }
     }

@@ -1,4 +1,4 @@
-//! "fma f64 avx512 512 bits: saturation point at 8 chains": where more independent work no longer raises a rate.
+//! "fma f64 avx512: saturation point at 8 chains": where more independent work no longer raises a rate.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
     let unit = headline(first.measurement)?.unit;
     let rate = Quantity::new(most.rate, unit);
     let name = name(first.measurement);
-    let little = little(first, most);
+    let little = little(first, curve.iter().filter_map(|at| at.steps).reduce(f64::max));
     let text = match saturated {
         Some(at) => format!(
             "{name}: saturation point at {} independent chains, from there on within 3 % of {rate}{}",
@@ -111,8 +111,8 @@ struct Little {
 }
 
 /// The law for a curve that begins with so few chains that each waits for itself alone, and rises from there.
-fn little(first: &At<'_>, most: &At<'_>) -> Option<Little> {
-    let (few, throughput) = (first.steps?, most.steps?);
+fn little(first: &At<'_>, most: Option<f64>) -> Option<Little> {
+    let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();
     (first.chains <= FEW && threads == 1 && few < FLAT * throughput)
         .then(|| Little { latency: first.chains as f64 / few, throughput })
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "cpu fma f64 avx512 512 bits: saturation point at 8 independent chains, from there on within 3 % of 32.0 GFLOP/s; \
+            "cpu fma f64 avx512: saturation point at 8 independent chains, from there on within 3 % of 32.0 GFLOP/s; \
              4.00 cycles of latency × 2.00 per cycle = 8.00 chains in flight (Little's law)"
         );
         assert_eq!(found[0].evidence["saturation_point"], 8);

@@ -22,7 +22,10 @@ pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
 fn explained(measurement: &Measurement) -> Option<Finding> {
     let share = headline(measurement)?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
     let lost = lost(measurement);
-    if lost.share < NOTABLE || lost.share < EXPLAINS * (1.0 - share) {
+    // Interruptions are excluded from such a figure, save what a quota takes.
+    let conditions = &measurement.conditions;
+    let excluded = conditions.set_aside.is_some() && conditions.throttled != Some(lost.share);
+    if excluded || lost.share < NOTABLE || lost.share < EXPLAINS * (1.0 - share) {
         return None;
     }
     let text = format!(
@@ -56,6 +59,15 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].text.ends_with("×2: 38 % of the limit: steal 55 %"), "{}", found[0].text);
         assert_eq!(found[0].evidence["lost"], 0.55);
+    }
+
+    #[test]
+    fn time_that_is_excluded_from_the_figure_explains_nothing_of_it() {
+        let mut measurement = with(Some(0.5), Some(0.6));
+        measurement.conditions.set_aside = Some(0.6);
+        assert!(find(&[measurement.clone()]).is_empty());
+        measurement.conditions.throttled = Some(0.7);
+        assert!(find(&[measurement])[0].text.ends_with("throttled by the CPU quota 70 %"));
     }
 
     #[test]

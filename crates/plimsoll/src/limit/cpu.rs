@@ -379,7 +379,8 @@ fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64
 /// The most of these CPUs that one core has.
 fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
     let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
-    cpus.iter().map(of).max().unwrap_or(1).max(1)
+    let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());
+    cpus.iter().map(of).chain(hidden).max().unwrap_or(1).max(1)
 }
 
 /// Operations of one lane of the instruction that counts.

@@ -41,7 +41,7 @@ impl Width {
             _ if word == SCALAR => Ok(Self::Scalar),
             Ok(bits) => Ok(Self::Bits(bits)),
             Err(_) => Err(format!(
-                "width: '{}' is none; choose {FULL}, {ALL}, {SCALAR}, or the bits of a vector: 128, 256, 512",
+                "width: '{}' is not a width; choose {FULL}, {ALL}, {SCALAR}, or the bits of a vector: 128, 256, 512",
                 crate::text::shown(word)
             )),
         }
@@ -201,7 +201,7 @@ pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
             format!("the registers of {isa} hold {most} chains of width {width}, not {chains}")
         }
         Some(_) => {
-            format!("{op} has two kinds of chains in turn: requires an even number of them, not {chains}")
+            format!("{op} requires an even number of chains, of additions and multiplications in turn, not {chains}")
         }
     })
 }
@@ -290,7 +290,7 @@ mod tests {
         assert!(why(&[1], &[("width", &["wide\n"])]).is_some_and(|why| why.starts_with("width: 'wide")));
         let alone = Group::default().with("width", vec![Value::Word("128".to_owned())]);
         assert!(Asked::of(&alone).is_err_and(|why| why.starts_with("width: requires --chains")));
-        let isa = if cfg!(target_arch = "x86_64") { Isa::Sse2 } else { Isa::Neon };
+        let isa = kernel::chained().find(|kernel| kernel.vector_bits() == 128).unwrap().isa;
         let kernel = |rest: &str| kernel_of(&format!("cpu.peak/{rest}").parse().unwrap()).unwrap_err();
         let odd = kernel(&format!("op=mix/type=f64/isa={isa}/width=128/chains=3"));
         assert!(odd.contains("requires an even number"), "{odd}");

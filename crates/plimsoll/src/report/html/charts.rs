@@ -50,6 +50,13 @@ const OVERLAID: &[&str] = &[
     "sync",
 ];
 
+/// Of a parameter along which a curve is drawn: what parts charts all the same, as it has another unit or limit.
+const APART: &[(&str, &[&str])] = &[("chains", &["op", "type"])];
+
+/// How the curve by number of chains is read.
+const CHAINS: &str =
+    "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight";
+
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
 const WIDE: f64 = 20.0;
 
@@ -142,12 +149,16 @@ fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -
     for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key).is_some()) {
         let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
         let total = sizes.total(case, along);
+        let apart = APART.iter().find(|(key, _)| *key == along.key).map_or(&[][..], |(_, keys)| *keys);
         let kept = |key: &str, _: &Value| {
-            key != along.key && !OVERLAID.contains(&key) && (total.is_none() || key != "size")
+            let laid_over = OVERLAID.contains(&key) && !apart.contains(&key);
+            key != along.key && !laid_over && (total.is_none() || key != "size")
         };
         let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
         let shared = text(others(&stated.case(case), kept));
-        let unusual = |name: &str, value: &Value| kept(name, value) && !is_usual(name, value);
+        // The title has these anyway.
+        let unusual =
+            |name: &str, value: &Value| kept(name, value) && !apart.contains(&name) && !is_usual(name, value);
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
         let alike = |f: &Facet<'a>| {
@@ -310,7 +321,7 @@ impl Facet<'_> {
         let mut chart = Chart {
             id: String::new(),
             title: self.title(along),
-            note: String::new(),
+            note: if along.key == "chains" { CHAINS.to_owned() } else { String::new() },
             kind: Kind::Lines,
             x: Axis { scale: along.scale, ..Axis::linear(along.name, if bytes { "B" } else { "" }) },
             y: Axis { scale, ..Axis::linear(self.metric, unit) },
