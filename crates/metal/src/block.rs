@@ -11,6 +11,7 @@ mod units;
 
 use crate::arch::reference_stream;
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
+use crate::clock::ProbeWork;
 use crate::isa::Isa;
 use crate::stream::{self, ELEMENT, LoadedStream, StreamOp};
 
@@ -140,6 +141,16 @@ impl BlockKernel {
             Method::Unit => "scalar".to_owned(),
             Method::Stream(kernel) => kernel.variant(),
             Method::Lines => "portable_lines".to_owned(),
+        }
+    }
+
+    /// The kind of work that it does, for a clock that is probed beside it.
+    #[must_use]
+    pub fn work(&self) -> ProbeWork {
+        match self.0 {
+            Method::Unit => ProbeWork::SCALAR,
+            Method::Stream(kernel) => kernel.work(),
+            Method::Lines => ProbeWork::integers(Isa::Portable),
         }
     }
 }

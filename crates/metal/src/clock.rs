@@ -7,6 +7,7 @@
 //! is probed in the power state in which it works.
 
 mod calibration;
+mod each;
 mod links;
 mod step;
 
@@ -20,6 +21,7 @@ use crate::isa::Isa;
 use crate::kernel::{Kernel, Op};
 
 use calibration::Calibration;
+pub use each::Clocks;
 use links::{Link, Operands};
 pub use step::timer_step;
 
@@ -70,6 +72,12 @@ impl ProbeWork {
     #[must_use]
     pub fn floating_point(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Heavy)) }
+    }
+
+    /// Loads, stores and integer work of an instruction set.
+    #[must_use]
+    pub fn integers(isa: Isa) -> Self {
+        Self { vectors: Some((isa, Weight::Light)) }
     }
 
     /// The kind of work that a kernel does.

@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod lu;
 pub mod mapped;
 pub mod numa;
+pub mod one_core;
 pub mod residency;
 pub mod signal;
 pub mod sliced;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::arch::{native, reference_stream};
+use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
 
 /// Bytes of one element.
@@ -419,6 +420,18 @@ impl LoadedStream {
     #[must_use]
     pub fn kernel(&self) -> &'static StreamKernel {
         self.kernel
+    }
+
+    /// The kind of work that it does, for a clock that is probed beside it: the registers are those that hold what is loaded.
+    #[must_use]
+    pub fn work(&self) -> ProbeWork {
+        match (self.kernel.store, self.kernel.op) {
+            (Store::String, _) => ProbeWork::SCALAR,
+            (_, StreamOp::Read | StreamOp::Write | StreamOp::Copy) => ProbeWork::integers(self.kernel.isa),
+            (_, StreamOp::Scale | StreamOp::Add | StreamOp::Triad | StreamOp::Update) => {
+                ProbeWork::floating_point(self.kernel.isa)
+            }
+        }
     }
 
     /// Its variant, such as `nt_avx2` or `nt_ahead1536_avx2`: how it is asked for by name.

@@ -8,6 +8,10 @@
 //! disturbed slices scatter while undisturbed ones agree to a per mille; and where two threads share a core's units,
 //! the few slices during which the other one was away are *cheaper* than what both can have, and must not count.
 //!
+//! What disturbs a probe of the clock makes it lower, never higher. So where the two probes of a slice differ, it is taken at
+//! the higher clock, and kept only if its cost at that clock is the level, which the other slices have told; where the
+//! clock really changed it is not.
+//!
 //! Bound: the centre of gravity of kept slices lies within the spread of the level; for 5 % in practice within 0.2 %.
 
 use std::iter::repeat_n;
@@ -24,6 +28,8 @@ const GROUP: usize = 4;
 const SECOND: f64 = 0.1;
 /// Probes before and after a slice that differ by more leave its clock in doubt.
 const CLOCK_TOLERANCE: f64 = 0.01;
+/// A slice whose clock is in doubt is kept if its cost at the higher of the two clocks is this near to the level.
+const CONFIRMED: f64 = 0.01;
 
 /// One timed slice of work.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +94,8 @@ pub(super) struct Ledger {
     all: Sum,
     /// Slices whose clock is in doubt.
     unsure: Sum,
+    /// Of these, those with two probes, by their cost at the higher clock.
+    doubtful: Vec<Sum>,
 }
 
 impl Ledger {
@@ -99,6 +107,7 @@ impl Ledger {
             bins: repeat_n(Sum::default(), BINS).collect(),
             all: Sum::default(),
             unsure: Sum::default(),
+            doubtful: repeat_n(Sum::default(), BINS).collect(),
         }
     }
 
@@ -106,21 +115,28 @@ impl Ledger {
         self.bins.fill(Sum::default());
         self.all = Sum::default();
         self.unsure = Sum::default();
+        self.doubtful.fill(Sum::default());
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
-        let clock = steady(slice.before, slice.after);
+        let clock = Clock::between(slice.before, slice.after);
         let sum = Sum {
             slices: 1,
             turns: slice.turns as f64,
             seconds: slice.seconds,
-            cycles: slice.seconds * clock.unwrap_or(0.0),
+            cycles: slice.seconds * clock.hz(),
             switched: if slice.switched { slice.seconds } else { 0.0 },
         };
         self.all.add(sum);
-        if clock.is_none() {
-            self.unsure.add(sum);
-        } else if let Some(bin) = self.bin(sum.cycles / sum.turns) {
+        let place = self.place(sum.cycles / sum.turns);
+        let bins = match clock {
+            Clock::Steady(_) => &mut self.bins,
+            Clock::Doubtful(_) | Clock::Unknown => {
+                self.unsure.add(sum);
+                &mut self.doubtful
+            }
+        };
+        if let Some(bin) = place.and_then(|place| bins.get_mut(place)) {
             bin.add(sum);
         }
     }
@@ -129,7 +145,8 @@ impl Ledger {
     pub(super) fn merge(&mut self, other: &Self) {
         self.all.add(other.all);
         self.unsure.add(other.unsure);
-        for (bin, more) in self.bins.iter_mut().zip(&other.bins) {
+        let ours = self.bins.iter_mut().chain(&mut self.doubtful);
+        for (bin, more) in ours.zip(other.bins.iter().chain(&other.doubtful)) {
             bin.add(*more);
         }
     }
@@ -141,22 +158,35 @@ impl Ledger {
 
     /// The slices near the undisturbed level; none if no slice had a usable cost.
     pub(super) fn kept(&self) -> Sum {
-        let mut kept = Sum::default();
-        let Some(level) = self.level() else { return kept };
-        for bin in self.bins.iter().filter(|bin| bin.slices > 0) {
+        let mut kept = self.within(&self.bins, self.spread);
+        kept.add(self.confirmed());
+        kept
+    }
+
+    /// Slices whose clock is in doubt, and whose cost at the higher clock is the level.
+    fn confirmed(&self) -> Sum {
+        self.within(&self.doubtful, CONFIRMED.min(self.spread))
+    }
+
+    /// What is in the bins so near to the level.
+    fn within(&self, bins: &[Sum], share: f64) -> Sum {
+        let mut found = Sum::default();
+        let Some(level) = self.level() else { return found };
+        for bin in bins.iter().filter(|bin| bin.slices > 0) {
             let cost = bin.cycles / bin.turns;
-            if (cost / level - 1.0).abs() <= self.spread {
-                kept.add(*bin);
+            if (cost / level - 1.0).abs() <= share {
+                found.add(*bin);
             }
         }
-        kept
+        found
     }
 
     /// Why the others are not kept.
     pub(super) fn excluded(&self) -> Excluded {
         let kept = self.kept();
         let switched = self.all.switched - kept.switched;
-        let clock = self.unsure.seconds - self.unsure.switched;
+        let confirmed = self.confirmed();
+        let clock = self.unsure.seconds - self.unsure.switched - (confirmed.seconds - confirmed.switched);
         let second = self.second(kept);
         let apart = second.seconds - second.switched;
         let all = self.all.seconds - kept.seconds;
@@ -218,18 +248,41 @@ impl Ledger {
         (best.slices > 0).then(|| best.cycles / best.turns)
     }
 
-    fn bin(&mut self, cost: f64) -> Option<&mut Sum> {
+    /// The bin of a cost; a cost of zero or no number at all has none.
+    fn place(&self, cost: f64) -> Option<usize> {
         let place = (cost / (self.reference * LOWEST)).ln() / BIN;
-        // A cost of zero or no number at all has no place.
-        if place >= 0.0 { self.bins.get_mut(place as usize) } else { None }
+        (place >= 0.0).then_some(place as usize)
     }
 }
 
-/// The mean of two probes that agree.
-fn steady(before: Option<f64>, after: Option<f64>) -> Option<f64> {
-    let (before, after) = (before?, after?);
-    let mean = f64::midpoint(before, after);
-    ((after - before).abs() <= CLOCK_TOLERANCE * mean).then_some(mean)
+/// What two probes tell of the clock between them, in Hz.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Clock {
+    /// They agree: their mean.
+    Steady(f64),
+    /// They do not: the higher one.
+    Doubtful(f64),
+    /// One is missing.
+    Unknown,
+}
+
+impl Clock {
+    fn between(before: Option<f64>, after: Option<f64>) -> Self {
+        let (Some(before), Some(after)) = (before, after) else { return Self::Unknown };
+        let mean = f64::midpoint(before, after);
+        match (after - before).abs() <= CLOCK_TOLERANCE * mean {
+            true => Self::Steady(mean),
+            false => Self::Doubtful(before.max(after)),
+        }
+    }
+
+    /// Zero where it is unknown.
+    fn hz(self) -> f64 {
+        match self {
+            Self::Steady(hz) | Self::Doubtful(hz) => hz,
+            Self::Unknown => 0.0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -286,6 +339,32 @@ mod tests {
             Slice { seconds: 0.0, ..sure },
         ]);
         assert_eq!((books.all().slices, books.kept().slices), (4, 1));
+    }
+
+    #[test]
+    fn a_disturbed_probe_costs_no_slice_that_the_level_confirms() {
+        let sure = slice(1.0);
+        // Read low before or after, while the load went on at its clock.
+        let low = Slice { after: Some(HZ * 0.96), ..sure };
+        let lower = Slice { before: Some(HZ * 0.9), ..sure };
+        // The clock really fell to 0.96 in the middle, and at once.
+        let half = Slice { after: Some(HZ * 0.96), ..slice(1.0 / 0.98) };
+        let whole = Slice { after: Some(HZ * 0.96), ..slice(1.0 / 0.96) };
+        let books = ledger(&[sure, sure, sure, low, lower, half, whole]);
+        assert_eq!((books.all().slices, books.kept().slices), (7, 5));
+        assert!((cost(books.kept()) / COST - 1.0).abs() < 1e-9);
+        let one = TURNS as f64 * COST / HZ;
+        let excluded = books.excluded();
+        assert!((excluded.clock / one - 1.0 / 0.98 - 1.0 / 0.96).abs() < 1e-9, "{excluded:?}");
+        assert!(excluded.other.abs() < 1e-12 && excluded.taken.abs() < 1e-12, "{excluded:?}");
+        // Alone they confirm nothing, not even one another.
+        assert_eq!(ledger(&[low; 9]).kept(), Sum::default());
+        // Also of threads that share a CPU.
+        let mut both = ledger(&[sure, low]);
+        both.merge(&ledger(&[low, half]));
+        assert_eq!((both.all().slices, both.kept().slices), (4, 3));
+        both.clear();
+        assert_eq!((both.all(), both.kept()), (Sum::default(), Sum::default()));
     }
 
     #[test]

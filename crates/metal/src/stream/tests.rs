@@ -244,3 +244,19 @@ fn the_table_is_complete_and_its_names_are_unique() {
     }
     assert!("stream".parse::<StreamOp>().is_err());
 }
+
+#[test]
+fn the_clock_beside_a_kernel_is_that_of_its_own_registers() {
+    for kernel in StreamOp::ALL.into_iter().flat_map(available) {
+        let row = kernel.kernel();
+        let wanted = match (row.store, row.op) {
+            (Store::String, _) => ProbeWork::SCALAR,
+            (_, StreamOp::Scale | StreamOp::Add | StreamOp::Triad | StreamOp::Update) => {
+                ProbeWork::floating_point(row.isa)
+            }
+            _ => ProbeWork::integers(row.isa),
+        };
+        assert_eq!(kernel.work(), wanted, "{}", kernel.variant());
+        assert_eq!(wanted == ProbeWork::SCALAR, row.store == Store::String);
+    }
+}

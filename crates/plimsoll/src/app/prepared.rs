@@ -14,11 +14,13 @@ use crate::compare::Requirement;
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
 use crate::measurement::Maker;
+use crate::output;
 use crate::plan::Plan;
 use crate::report;
 use crate::resolve::{self, Planned, UsageError};
 use crate::run::expected_of;
 use crate::sample::{CannotMeasure, Cause};
+use crate::store::Store;
 use crate::wire::Key;
 
 /// Within this share two tools are said to see the same, unless the user says otherwise.
@@ -71,8 +73,12 @@ impl Prepared {
             Some(before) => {
                 machine.cpu.effective_cache = before.cpu.effective_cache;
                 machine.cpu.capabilities.clone_from(&before.cpu.capabilities);
+                machine.cpu.hidden_siblings.clone_from(&before.cpu.hidden_siblings);
             }
-            None => look(&plan, &planned, &mut machine),
+            None => {
+                look(&plan, &planned, &mut machine);
+                settle(&mut machine, common.store.as_deref());
+            }
         }
         if machine.cpu.effective_cache.is_some() {
             planned = resolve::planned(&plan, &machine).map_err(usage)?;
@@ -119,6 +125,15 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     for benchmark in benchmarks.filter_map(|name| bench::find(name)) {
         benchmark.look(machine);
     }
+}
+
+/// Sizes that follow from what is measured are in the names of cases: what an earlier run on this machine found holds on,
+/// within what chance explains, so that the runs can be compared. Without a history that can be read, nothing does.
+fn settle(machine: &mut Machine, store: Option<&Path>) {
+    let Some(now) = machine.cpu.effective_cache else { return };
+    let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
+    let earlier = history.and_then(|history| history.effective_cache(&machine.id).ok().flatten());
+    machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.settled(earlier)));
 }
 
 /// The cases, a line each; what this machine cannot measure with its reason.

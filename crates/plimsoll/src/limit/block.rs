@@ -77,8 +77,8 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let cpus = placed(machine, case);
     let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
-    let core = Core::of(&machine.cpu, first).map_err(|unknown| unknown.to_string())?;
-    if cpus.iter().any(|cpu| Core::of(&machine.cpu, *cpu).map_or(true, |other| other.name != core.name)) {
+    let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
+    if cpus.iter().any(|cpu| Core::of(machine, *cpu).map_or(true, |other| other.name != core.name)) {
         return Err("the threads ran on cores of several kinds".to_owned());
     }
     let (name, per_cycle, unit) = per_cycle(question, &core)?;

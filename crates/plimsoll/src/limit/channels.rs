@@ -63,7 +63,20 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let value = sockets * memory.bytes_per_second();
     let formula = "sockets × channels × width × transfers";
     let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
-    Ok(Limit { reason: Some("socket maximum: every channel filled".to_owned()), ..limit })
+    let limit = Limit { reason: Some("socket maximum: every channel filled".to_owned()), ..limit };
+    Ok(match machine.virtualisation.is_virtual {
+        Some(false) => limit,
+        // Which sockets its memory is on, and how large the host's caches are, only the hypervisor knows.
+        Some(true) | None => limit.resting_on_or(
+            format!("{} of {} memory channels ({})", counted(sockets), memory.channels, memory.name),
+            "caches of the host answered; the hypervisor shows sockets of its own: give the limit of this guest by --limits",
+        ),
+    })
+}
+
+/// `1 socket`, `2 sockets`.
+fn counted(sockets: f64) -> String {
+    format!("{sockets} socket{}", if sockets == 1.0 { "" } else { "s" })
 }
 
 /// The channels that hold modules; the error is the end of a sentence, or empty.
@@ -215,6 +228,21 @@ mod tests {
         assert_eq!(one_node[0].value, Some(3.0 * channel), "memory of one node is on one socket");
         let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14)?;
         assert_eq!(values(&uneven, 1)[0].0, Some(3.0 * channel), "nothing tells which socket has two");
+        Ok(())
+    }
+
+    #[test]
+    fn a_guests_sockets_are_a_fact_that_a_figure_can_refute() -> Result<(), Fault> {
+        let mut machine = xeon(|_| true)?;
+        assert!(carried(&machine, &on(1))?.iter().all(|limit| limit.fact.is_none()), "firmware's word");
+        for is_virtual in [Some(true), None] {
+            machine.virtualisation.is_virtual = is_virtual;
+            let limit = carried(&machine, &on(1))?.remove(0);
+            let fact = limit.fact.clone().map(|fact| fact.text).unwrap_or_default();
+            assert!(fact.starts_with("1 socket of 6 memory channels ("), "{fact}");
+            let half = times(limit, 0.5, &[], "× share");
+            assert!(half.fact.is_some(), "what the program moves rests on it too");
+        }
         Ok(())
     }
 

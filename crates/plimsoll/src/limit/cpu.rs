@@ -14,7 +14,7 @@ use crate::bench::cpu::{PER_CYCLE, kind_clock};
 use crate::bench::placed;
 use crate::case::Case;
 use crate::machine::cpu::{Ability, Capability};
-use crate::machine::{Cpu, CpuSet};
+use crate::machine::{CpuSet, Machine};
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Sample;
@@ -61,7 +61,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     if cpu.kinds.iter().filter(|kind| kind.cpus.meets(&cpus)).count() > 1 {
         return mixed(question, kernel, &cpus);
     }
-    let units = units(cpu, &cpus, kernel)?;
+    let units = units(question.machine, &cpus, kernel)?;
     let core = &units.core;
     let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
     let share = Share::of(question, &cpus);
@@ -71,7 +71,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         false => String::new(),
     };
     let fact = fact(&units, kernel) + &cores;
-    Ok(core.mark(limit).resting_on(fact))
+    Ok(share.mark(core.mark(limit)).resting_on(fact))
 }
 
 /// The limit on cores of several kinds: the sum over them, each at its own clock.
@@ -89,7 +89,7 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
         if here.is_empty() {
             continue;
         }
-        let units = units(&machine.cpu, &here, kernel)?;
+        let units = units(machine, &here, kernel)?;
         let clock = |sample: &Sample| sample.conditions.more.get(&kind_clock(&kind.name)).copied();
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
@@ -187,7 +187,7 @@ pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
     let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
     let reason = Some("measured capability of these cores".to_owned());
     // Other work can have slowed down the look before the run: what passes it refutes it.
-    Some(Limit { source: Source::Inferred, reason, ..limit }.resting_on(from))
+    Some(share.mark(Limit { source: Source::Inferred, reason, ..limit }).resting_on(from))
 }
 
 /// How many cores' worth of time the threads have.
@@ -195,20 +195,35 @@ struct Share {
     cpus: f64,
     name: &'static str,
     from: String,
+    /// Why fewer cores are counted than the kernel shows.
+    hidden: Option<String>,
 }
 
 impl Share {
     /// The cores of these CPUs, or what a quota leaves of them.
     fn of(question: &Question<'_>, cpus: &CpuSet) -> Self {
+        let hidden = question.machine.cpu.hidden_among(cpus);
+        let named: Vec<String> = hidden.iter().map(ToString::to_string).collect();
+        let hidden = (!named.is_empty()).then(|| {
+            format!("CPUs {} share a core as measured, which the hypervisor hides", named.join("; "))
+        });
         let cores = question.machine.cpu.cores_of(cpus).unwrap_or(cpus.len()) as f64;
         match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
             Some(quota) => Self {
                 cpus: quota.cpus(),
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
+                hidden: None,
             },
-            None => Self { cpus: cores, name: "cores", from: format!("of CPUs {cpus}") },
+            None => Self { cpus: cores, name: "cores", from: format!("of CPUs {cpus}"), hidden },
         }
+    }
+
+    /// A limit that rests on it: one of cores that were measured to be shared says so.
+    fn mark(&self, limit: Limit) -> Limit {
+        let Some(why) = &self.hidden else { return limit };
+        let reason = limit.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
+        Limit { source: Source::Inferred, reason: Some(reason), ..limit }
     }
 }
 
@@ -224,9 +239,9 @@ pub struct PerCycle {
 ///
 /// # Errors
 /// Why it is not known.
-pub fn per_cycle(cpu: &Cpu, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
+pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
     compiled_by_us(kernel)?;
-    let units = units(cpu, &[number].into_iter().collect(), kernel)?;
+    let units = units(machine, &[number].into_iter().collect(), kernel)?;
     let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
     Ok(PerCycle { instructions: units.per_cycle, operations })
 }
@@ -263,8 +278,8 @@ fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
 }
 
 /// The units of the cores that the threads are on, which must be alike.
-fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
-    let mut cores = cpus.iter().map(|number| Core::of(cpu, number));
+fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
+    let mut cores = cpus.iter().map(|number| Core::of(machine, number));
     let core =
         cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
     for other in cores {
@@ -279,7 +294,7 @@ fn units(cpu: &Cpu, cpus: &CpuSet, kernel: &Kernel) -> Result<Units, Unknown> {
         return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), core.name)));
     }
     Ok(Units {
-        per_cycle: core.per_cycle(work, kernel.vector_bits(), cpu)?,
+        per_cycle: core.per_cycle(work, kernel.vector_bits(), &machine.cpu)?,
         core,
         operations: operations(kernel),
         name: work.name(),
@@ -450,6 +465,27 @@ mod tests {
             limit(&zen4, &id, &[Some(3.0e9)]).value.unwrap() / 48.0e9
         };
         assert_eq!([1, 2, 3, 4, 9].map(on), [1.0, 2.0, 2.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn siblings_that_a_hypervisor_hides_are_one_core_as_inferred() {
+        if !x86_64("siblings_that_a_hypervisor_hides_are_one_core_as_inferred") {
+            return;
+        }
+        let mut guest = machine(17);
+        for cpu in &mut guest.cpu.logical {
+            (cpu.core, cpu.siblings) = (u32::try_from(cpu.id).ok(), CpuSet::single(cpu.id));
+        }
+        let on = |guest: &Machine, threads: u32| {
+            limit(guest, &format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}"), &[Some(3.0e9)])
+        };
+        assert_eq!(on(&guest, 2).value, Some(2.0 * 48.0e9));
+        guest.cpu.hidden_siblings = vec!["0-1".parse().unwrap()];
+        assert_eq!((on(&guest, 1).source, on(&guest, 1).reason), (Source::Derived, None));
+        let both = on(&guest, 2);
+        assert_eq!((both.value, both.source), (Some(48.0e9), Source::Inferred));
+        let why = both.reason.unwrap_or_default();
+        assert_eq!(why, "CPUs 0-1 share a core as measured, which the hypervisor hides");
     }
 
     #[test]

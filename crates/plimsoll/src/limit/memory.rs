@@ -43,7 +43,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
         return Err("how many bytes a cycle stores can put into a cache is not in our tables".to_owned());
     }
     let cpu = memory::first_cpu(machine, case);
-    let core = Core::of(&machine.cpu, cpu).map_err(|e| e.to_string())?;
+    let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
     let bytes = match level {
         1 => core.l1_load_bytes,
         2 => core.l2_load_bytes,
@@ -126,7 +126,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let size = case.number("size").unwrap_or(0);
     let cpu = memory::first_cpu(machine, case);
     let level = answering_level(machine, cpu, size)?;
-    let core = Core::of(&machine.cpu, cpu).map_err(|unknown| unknown.to_string())?;
+    let core = Core::of(machine, cpu).map_err(|unknown| unknown.to_string())?;
     let cycles = match level {
         1 => core.l1_latency,
         _ => core.l2_latency,
@@ -333,6 +333,7 @@ mod tests {
         );
         // On bare metal nobody writes other numbers.
         machine.cpu.flags.remove("hypervisor");
+        machine.virtualisation.is_virtual = Some(false);
         assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));
         Ok(())
     }

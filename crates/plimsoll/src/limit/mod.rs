@@ -110,10 +110,19 @@ pub struct Limit {
     /// The fact of this program's tables that it rests on, in words. A verified figure past the limit refutes this fact;
     /// without one, such a figure is not to be believed.
     #[serde(skip)]
-    pub fact: Option<String>,
+    pub fact: Option<Fact>,
     /// The limit of each sample, where it varies with the sample's conditions (the clock); else empty.
     #[serde(skip)]
     pub per_sample: Vec<f64>,
+}
+
+/// A fact that a limit rests on, and that a verified figure past the limit refutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// The fact, as the subject of "is wrong here".
+    pub text: String,
+    /// What else explains such a figure, and what to do, as what follows "or".
+    pub otherwise: &'static str,
 }
 
 impl Limit {
@@ -160,7 +169,13 @@ impl Limit {
 
     /// The same limit, which rests on this fact of a table.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
-        Self { fact: Some(fact.into()), ..self }
+        let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
+        Self { fact: Some(Fact { text: fact.into(), otherwise }), ..self }
+    }
+
+    /// The same limit, which rests on this fact; `otherwise` says what else explains a figure past it, and what to do.
+    pub fn resting_on_or(self, fact: impl Into<String>, otherwise: &'static str) -> Self {
+        Self { fact: Some(Fact { text: fact.into(), otherwise }), ..self }
     }
 
     /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.

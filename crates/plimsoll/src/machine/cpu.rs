@@ -60,6 +60,9 @@ pub struct Cpu {
     /// What cores were measured to start in a cycle for this run, one of each kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
+    /// CPUs that were measured for this run to share a core, which the kernel does not say: a hypervisor hides it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden_siblings: Vec<CpuSet>,
     /// Clock limits and policy.
     pub clock: Clock,
     /// What CPUID says (x86 only), as read; empty where it was not.
@@ -159,9 +162,18 @@ impl Cpu {
         kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
-    /// The distinct cores that these CPUs belong to; `None` if that is not known of all.
+    /// The distinct cores that these CPUs belong to, as the kernel says or as was measured; `None` if that is not known of
+    /// all.
     pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
-        distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))
+        let shown = distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))?;
+        let hidden = self.hidden_among(cpus).iter().map(|set| set.len() - 1).sum();
+        Some(shown.saturating_sub(hidden).max(1))
+    }
+
+    /// The groups among these CPUs that were measured to share a core, though the kernel does not say so.
+    pub fn hidden_among(&self, cpus: &CpuSet) -> Vec<CpuSet> {
+        let common = self.hidden_siblings.iter().map(|set| set.common(cpus));
+        common.filter(|set| set.len() > 1).collect()
     }
 
     /// The sum over the distinct last-level caches of the allowed CPUs, in bytes; `None` if a size or the sharing
@@ -221,6 +233,7 @@ impl Cpu {
             kinds,
             caches,
             effective_cache: None,
+            hidden_siblings: Vec::new(),
             capabilities: Vec::new(),
             clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
             threads: online.len(),

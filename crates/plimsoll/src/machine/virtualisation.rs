@@ -49,15 +49,18 @@ const BY_FIRMWARE: [(&str, &str); 15] = [
     ("Xen", "Xen"),
 ];
 
-/// Whether a maker has put the system together: its firmware names a product, or its device tree a board, and no device of
-/// a hypervisor is there.
+/// Whether devices are there that hypervisors offer. A few real machines have such ones too, as cards.
+fn has_devices_of_a_hypervisor(root: &Root) -> bool {
+    let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
+    devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()))
+}
+
+/// Whether a maker has put the system together: its firmware names a product, or its device tree a board.
 fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     const GENERAL_BOARD: &str = "linux,dummy-virt";
     let board = root.line("proc/device-tree/model").is_ok_and(|model| !model.contains(GENERAL_BOARD));
     let product = found.system_vendor.is_some() && found.product.is_some();
-    let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
-    let paravirtual = devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()));
-    (board || product) && !paravirtual
+    board || product
 }
 
 /// A clock that only one hypervisor offers.
@@ -74,10 +77,11 @@ impl Virtualisation {
         found.look_at_kernel(root, cpu);
         found.look_for_container(root);
         let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
-        // An x86 hypervisor that hides its flag hides everything. Elsewhere a maker's firmware, or a board's device tree,
-        // and no device of a hypervisor tell that there is none; silence says nothing.
+        // Without any device of a hypervisor, the silence of an x86 processor tells that there is none. Elsewhere a maker's
+        // firmware or a board's device tree must say so.
         let x86 = cpu.vendor.is_some() && !cpu.flags.is_empty();
-        let is_told = x86 || is_virtual || is_made_by_somebody(root, &found);
+        let is_real = (x86 || is_made_by_somebody(root, &found)) && !has_devices_of_a_hypervisor(root);
+        let is_told = is_virtual || is_real;
         found.is_virtual = is_told.then_some(is_virtual);
         if found.is_virtual.is_none() {
             s.note("virtualisation", "nothing in /sys or /proc/cpuinfo tells");
@@ -255,6 +259,8 @@ mod tests {
         assert_eq!(discover(x86)?.is_virtual, Some(false));
         let flagged = discover(&format!("{x86} hypervisor\n"))?;
         assert_eq!((flagged.is_virtual, flagged.hypervisor), (Some(true), None));
+        let hidden = discover(&format!("{x86}\nsys/bus/virtio/devices/virtio0/\n"))?;
+        assert_eq!(hidden.is_virtual, None, "a hypervisor that leaves its flag out, or a card");
         let arm = "proc/cpuinfo = CPU part\\t: 0xd0c\n";
         assert_eq!(discover(arm)?.is_virtual, None);
         let server =

@@ -6,7 +6,7 @@
 
 use super::{TOLERANCE, share_of};
 use crate::case::Case;
-use crate::limit::{Limit, Source};
+use crate::limit::{Fact, Limit, Source, Varies};
 use crate::quantity::percent;
 
 /// Marks the limits that rest on a fact of a table and are refuted by these values. A limit that needs the clock is there
@@ -14,10 +14,13 @@ use crate::quantity::percent;
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64]) {
     for limit in limits {
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
-        let Some((share, fact)) = share.zip(limit.fact.as_ref()) else { continue };
+        let Some((share, Fact { text, otherwise })) = share.zip(limit.fact.as_ref()) else { continue };
+        let sound = match limit.varies() {
+            Varies::Not => "a verified result",
+            Varies::WithClock | Varies::Otherwise => "a verified result and a sound clock",
+        };
         limit.refuted = Some(format!(
-            "{metric} is {} of this limit, with a verified result and a sound clock: {fact} is wrong here, or the CPU is not \
-             what it says; run plimsoll machine --save FILE.tar.gz and report it",
+            "{metric} is {} of this limit, with {sound}: {text} is wrong here, or {otherwise}",
             percent(share, 4)
         ));
     }
@@ -28,7 +31,7 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64]) {
 pub(super) fn chosen(case: &Case, limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
-            return Some(format!("refuted, because the figure is above it: {fact}"));
+            return Some(format!("refuted, because the figure is above it: {}", fact.text));
         }
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
         let share = share.filter(|_| limit.source == Source::Rated && case.subsystem() == "disk")?;
@@ -95,6 +98,10 @@ mod tests {
             "{why}"
         );
         assert_eq!(limits[1].refuted, None);
+        assert!(
+            why.ends_with("report it") && why.contains("a verified result: "),
+            "no clock is in it: {why}"
+        );
         let held = chosen(&cpu, &limits, &[186.0]).expect("a limit");
         assert_eq!((held.value, held.source), (Some(500.0), Source::User));
         let held = chosen(&cpu, &limits[..1], &[186.0]).expect("a limit");

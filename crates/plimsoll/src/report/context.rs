@@ -31,7 +31,7 @@ pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
 fn cpu(machine: &Machine) -> Vec<String> {
     let cpu = &machine.cpu;
     let mut parts = vec![cpu.model_name.clone().unwrap_or_else(|| "unknown model".to_owned())];
-    let core = Core::of(cpu, cpu.allowed.first().unwrap_or(0)).ok();
+    let core = Core::of(machine, cpu.allowed.first().unwrap_or(0)).ok();
     parts.extend(core.map(|core| core.name));
     parts.push(cpus(cpu));
     parts.extend(machine.virtualisation.hypervisor.clone());

@@ -56,7 +56,7 @@ fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
 fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5] {
     let name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
     let first = machine.cpu.allowed.iter().next().unwrap_or(0);
-    let rates = per_cycle(&machine.cpu, first, kernel);
+    let rates = per_cycle(machine, first, kernel);
     let available = kernel.available();
     let (each, operations) = match &rates {
         Ok(rates) if available.is_ok() => (number(rates.instructions), number(rates.operations)),

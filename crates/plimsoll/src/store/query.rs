@@ -10,6 +10,7 @@ use crate::bench::Better;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::document::{Run, RunStatus};
+use crate::machine::EffectiveCache;
 use crate::quantity::Unit;
 
 /// One metric of one case on one machine, over time.
@@ -209,6 +210,21 @@ impl Store {
         found.map_err(|e| self.failed(&e))
     }
 
+    /// How much of its last-level cache the machine had in its latest own run that looked; `None` where none of the last few
+    /// did.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn effective_cache(&self, machine: &str) -> Result<Option<EffectiveCache>, StoreError> {
+        const SELECT: &str = "
+            SELECT found FROM (
+                SELECT number, json_extract(header, '$.machine.cpu.effective_cache') AS found FROM run
+                WHERE machine = ?1 AND origin = 'own' ORDER BY number DESC LIMIT 32)
+            WHERE found IS NOT NULL ORDER BY number DESC LIMIT 1";
+        let found = self.connection.query_row(SELECT, [machine], |row| row.get::<_, String>(0)).optional();
+        found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()
+    }
+
     fn ids(&self, select: &str, values: impl rusqlite::Params) -> Result<Vec<String>, StoreError> {
         let ids = || -> rusqlite::Result<Vec<String>> {
             let mut statement = self.connection.prepare_cached(select)?;
@@ -347,6 +363,19 @@ impl Store {
         const SELECT: &str = "SELECT document FROM floor WHERE machine = ?1 ORDER BY number DESC LIMIT 1";
         let found = self.connection.query_row(SELECT, [machine], |row| row.get::<_, String>(0)).optional();
         found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()
+    }
+
+    /// All that doctor measured, as machine and document, the oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn all_floors(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let all = || -> rusqlite::Result<Vec<(String, String)>> {
+            let mut statement =
+                self.connection.prepare("SELECT machine, document FROM floor ORDER BY number")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        all().map_err(|e| self.failed(&e))
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::fixture;
+use crate::machine::EffectiveCache;
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
@@ -50,6 +51,24 @@ fn figures_are_found_by_case_metric_time_and_machine() {
     assert_eq!((point.median, point.of_limit), (metric.summary.median, metric.of_limit));
     // What is not to be believed is no figure.
     assert_eq!(count(&asked("*type=f32*")), 0);
+}
+
+#[test]
+fn what_a_machine_has_of_its_cache_is_that_of_its_latest_own_run_that_looked() {
+    let (_directory, mut store) = store();
+    let found = |n: usize, bytes: Option<u64>| {
+        let mut run = run(n);
+        run.machine.cpu.effective_cache = bytes.map(|bytes| EffectiveCache { bytes, fill_rate: 2e9 });
+        run
+    };
+    let machine = run(0).machine.id;
+    assert_eq!(store.effective_cache(&machine).unwrap(), None);
+    for (n, bytes) in [(0, Some(64)), (1, Some(128)), (2, None)] {
+        stored(&mut store, &found(n, bytes));
+    }
+    assert!(store.import(&found(3, Some(256))).unwrap());
+    assert_eq!(store.effective_cache(&machine).unwrap().map(|found| found.bytes), Some(128));
+    assert_eq!(store.effective_cache("another").unwrap(), None);
 }
 
 #[test]

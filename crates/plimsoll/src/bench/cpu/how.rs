@@ -78,6 +78,17 @@ pub(super) fn smt(siblings: &[CpuSet]) -> Warning {
     Warning::Other { code: "smt-siblings".to_owned(), text }
 }
 
+/// Says that these share cores though the kernel shows one for each.
+pub(super) fn hidden(siblings: &[CpuSet]) -> Warning {
+    let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "CPUs {} share a core, which the hypervisor hides: work took twice as long on each while the other worked; the \
+         limit counts the core once",
+        named.join("; ")
+    );
+    Warning::Other { code: "hidden-siblings".to_owned(), text }
+}
+
 /// The groups of CPUs among these that are siblings of one core.
 pub(super) fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
     let mut groups: Vec<CpuSet> = Vec::new();

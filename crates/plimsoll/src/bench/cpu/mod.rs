@@ -3,6 +3,7 @@
 mod core_to_core;
 mod dense;
 mod gemm;
+pub(crate) mod hidden;
 mod how;
 mod hpl;
 pub(crate) mod identity;

@@ -1,6 +1,6 @@
 //! `cpu.peak`: the arithmetic rate of a loop that keeps every multiplier busy from registers alone.
 //!
-//! Work is cut into slices of a quarter of a millisecond, each between two probes of the core clock; rate and clock
+//! Work is cut into slices of some 25 µs, and the core clock is probed each quarter of a millisecond; rate and clock
 //! come from the same undisturbed slices (`plimsoll_metal::sliced`), so the figure is comparable to its limit to the
 //! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
 
@@ -12,7 +12,7 @@ use plimsoll_metal::kernel::{Element, Kernel, Op};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
-use super::how::{hows, siblings, smt};
+use super::how::{hidden, hows, siblings, smt};
 use super::matrix::{Pair, one, pairs, row};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
@@ -96,6 +96,7 @@ impl Benchmark for Peak {
 
     fn look(&self, machine: &mut Machine) {
         super::identity::look(machine);
+        super::hidden::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -127,6 +128,7 @@ impl Benchmark for Peak {
             warm: false,
             cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
             siblings: siblings(cx.machine, &set),
+            hidden: cx.machine.cpu.hidden_among(&set),
             kinds: cx.machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(&set)).cloned().collect(),
             fastest: None,
         }))
@@ -146,6 +148,8 @@ struct Running {
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
+    /// Those that the kernel does not show.
+    hidden: Vec<CpuSet>,
     /// The kinds of core that the threads are on, where there are several on this machine.
     kinds: Vec<CoreKind>,
     /// The highest clock of a sample, in Hz.
@@ -300,6 +304,9 @@ impl Prepared for Running {
         }
         if !self.siblings.is_empty() {
             facts.warnings.push(smt(&self.siblings));
+        }
+        if !self.hidden.is_empty() {
+            facts.warnings.push(hidden(&self.hidden));
         }
         facts.warnings.extend(self.fastest.and_then(above_maximum));
         if let Some(why) = self.sliced.clock_unknown() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, kernels};
 use plimsoll_metal::buffer::Resident;
-use plimsoll_metal::clock::{CoreClock, ProbeWork, thread_cpu_time, timer_overhead};
+use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde_json::Value as Json;
 
@@ -86,7 +86,8 @@ struct Cut {
 /// One thread's own.
 struct Field {
     region: Region,
-    clock: Option<CoreClock>,
+    /// The core clock, in the work of each kernel that was run.
+    clocks: Clocks,
 }
 
 /// One thread's part in a batch.
@@ -173,7 +174,7 @@ impl Field {
             // Nobody draws while another works: that would leave it the memory to itself.
             member.barrier();
         }
-        Turn { parts, clock_hz: self.clock.as_ref().and_then(CoreClock::probe) }
+        Turn { parts, clock_hz: self.clocks.probe(kernel.work()) }
     }
 }
 
@@ -199,7 +200,7 @@ impl Batches {
             let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = site::within(site::node(case), || Region::new(shape))?;
             let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-            Ok(Field { region, clock: CoreClock::calibrate(ProbeWork::SCALAR).ok() })
+            Ok(Field { region, clocks: Clocks::default() })
         });
         let fields: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
         let fields = fields?;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
-use plimsoll_metal::clock::{CoreClock, ProbeWork, thread_cpu_time};
+use plimsoll_metal::clock::{Clocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp};
 use plimsoll_metal::team::{Member, Team};
 
@@ -80,7 +80,8 @@ struct Tally {
     wrong: u64,
     /// Whole passes.
     passes: u64,
-    clock: Option<CoreClock>,
+    /// The core clock, in the work of each kernel that was run.
+    clocks: Clocks,
 }
 
 /// A thread's arrays with its tally.
@@ -131,8 +132,7 @@ impl Fields {
             let seed = shape.seed.wrapping_add(member.index as u64);
             site::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            let clock = CoreClock::calibrate(ProbeWork::SCALAR).ok();
-            Ok(Tally { seed, checksum, sum: 0, wrong: 0, passes: 0, clock })
+            Ok(Tally { seed, checksum, sum: 0, wrong: 0, passes: 0, clocks: Clocks::default() })
         });
         let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
         let tallies = tallies?;
@@ -225,7 +225,7 @@ impl Field<'_> {
                 tally.sum = 0;
             }
         }
-        turn.clock_hz = tally.clock.as_ref().and_then(CoreClock::probe);
+        turn.clock_hz = tally.clocks.probe(kernel.work());
         turn
     }
 

@@ -117,7 +117,7 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
     let one = list("threads", ["1"]);
     let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
     for (available, wanted, level) in
-        [(GIB, 384, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 10, Answers::Cache(3))]
+        [(GIB, 384, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 8, Answers::Cache(3))]
     {
         machine.memory.available_bytes = Some(if available == GIB { GIB } else { available * MIB });
         let candidate = triad(&machine);
@@ -125,7 +125,7 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
         assert_eq!(answers_case(&machine, &candidate.case), level, "so it is marked");
     }
     let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
-    assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(10 * MIB), true));
+    assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(8 * MIB), true));
     Ok(())
 }
 

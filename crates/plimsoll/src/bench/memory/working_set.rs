@@ -48,8 +48,15 @@ pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
 pub(super) fn share(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
     let threads = threads.max(1);
     let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);
-    let bound = (half / threads).min(in_time(machine, group)) / HUGE_PAGE * HUGE_PAGE;
+    let bound = snapped(half / threads).min(in_time(machine, group)) / HUGE_PAGE * HUGE_PAGE;
     total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound).max(HUGE_PAGE)
+}
+
+/// The next lower power of two, or one and a half times one: what is available is another number at each start, and sizes
+/// are in the names of cases, which are to be the same in the next run.
+fn snapped(bytes: u64) -> u64 {
+    let power = 1 << bytes.max(1).ilog2();
+    if bytes - power.min(bytes) >= power / 2 { power + power / 2 } else { power.min(bytes) }
 }
 
 /// Bytes that a thread can set up, try and check in the time of a case.
@@ -113,6 +120,10 @@ mod tests {
         machine.memory.available_bytes = Some(GIB);
         assert_eq!(share(&machine, &quick, 1, wanted), 512 * MIB);
         assert_eq!(share(&machine, &quick, 2, wanted), 256 * MIB);
+        for available in [800, 900, 1000] {
+            machine.memory.available_bytes = Some(available * MIB);
+            assert_eq!(share(&machine, &quick, 1, wanted), 384 * MIB, "{available} MiB are there");
+        }
         machine.memory.available_bytes = Some(0);
         assert_eq!(share(&machine, &quick, 2, wanted), HUGE_PAGE);
         machine.memory.available_bytes = None;

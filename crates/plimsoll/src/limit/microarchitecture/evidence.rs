@@ -52,8 +52,9 @@ struct Size {
 }
 
 impl<'a> Evidence<'a> {
-    /// What CPU `number` tells: by CPUID, else by what the kernel shows.
-    pub(super) fn of(cpu: &'a Cpu, number: usize) -> Self {
+    /// What CPU `number` tells: by CPUID, else by what the kernel shows. A hypervisor can leave its flag out (QEMU's
+    /// `-cpu …,-hypervisor`), so it is also known by the rest of the machine (`in_guest`) and by a name that only it writes.
+    pub(super) fn of(cpu: &'a Cpu, in_guest: bool, number: usize) -> Self {
         let answers = cpu.cpuid.of(number);
         let mut features: BTreeSet<&str> = answers.map(|a| a.features().collect()).unwrap_or_default();
         if answers.is_none() {
@@ -61,7 +62,10 @@ impl<'a> Evidence<'a> {
         }
         let name = name(cpu.model_name.as_deref());
         let mut found = Self {
-            is_virtual: features.contains("hypervisor") || cpu.has("hypervisor"),
+            is_virtual: in_guest
+                || features.contains("hypervisor")
+                || cpu.has("hypervisor")
+                || cpu.model_name.as_deref().is_some_and(is_of_a_hypervisor),
             name,
             features,
             l1d: None,
@@ -208,6 +212,23 @@ fn name(name: Option<&str>) -> Name {
     }
 }
 
+/// Whether only a hypervisor gives a processor this name: how those of QEMU's models begin (target/i386/cpu.c, `model_id`).
+fn is_of_a_hypervisor(name: &str) -> bool {
+    const BEGINNINGS: [&str; 10] = [
+        "QEMU Virtual CPU",
+        "Common KVM",
+        "Common 32-bit KVM",
+        "Intel Xeon Processor (",
+        "Intel Core Processor (",
+        "Intel Atom Processor (",
+        "Intel Xeon E312xx",
+        "Intel Xeon E3-12xx",
+        "AMD EPYC Processor",
+        "AMD EPYC-",
+    ];
+    BEGINNINGS.iter().any(|beginning| name.trim_start().starts_with(beginning))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +249,7 @@ mod tests {
             "12th Gen Intel(R) Core(TM) i5-12400",
         ] {
             assert_eq!(name(Some(product)), Name::Product, "{product}");
+            assert!(!is_of_a_hypervisor(product), "{product}");
         }
         for general in [
             "Intel(R) Xeon(R) Processor",
@@ -250,6 +272,7 @@ mod tests {
             "DO-Regular",
         ] {
             assert_eq!(name(Some(made_up)), Name::MadeUp, "{made_up}");
+            assert!(is_of_a_hypervisor(made_up) || made_up == "DO-Regular", "{made_up}");
         }
         assert_eq!(name(Some(" ")), Name::Missing);
         assert_eq!(name(None), Name::Missing);

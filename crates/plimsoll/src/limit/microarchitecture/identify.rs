@@ -4,7 +4,7 @@ use super::evidence::{Evidence, Name};
 use super::table::{Microarchitecture, table};
 use super::{Unknown, Work};
 use crate::limit::{Limit, Source};
-use crate::machine::Cpu;
+use crate::machine::{Cpu, Machine};
 
 /// The most chips that a sentence names.
 const MOST_NAMED: usize = 4;
@@ -58,10 +58,15 @@ impl Core {
     ///
     /// # Errors
     /// What is missing: the chip's numbers, a row for them, or a row for this kind of core.
-    pub fn of(cpu: &Cpu, number: usize) -> Result<Self, Unknown> {
+    pub fn of(machine: &Machine, number: usize) -> Result<Self, Unknown> {
+        Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
+    }
+
+    /// The same of processors alone, where something else than they tells that there is a hypervisor, or nothing does.
+    pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, Unknown> {
         let rows = &table()?.microarchitecture;
         let arm = cpu.arm_of(number);
-        let evidence = Evidence::of(cpu, number);
+        let evidence = Evidence::of(cpu, in_guest, number);
         if evidence.name == Name::MadeUp && evidence.is_virtual {
             let shown = cpu.model_name.as_deref().unwrap_or_default();
             return Self::inferred(

@@ -38,6 +38,9 @@ struct Described {
     chip: String,
     identity: String,
     kind: Option<String>,
+    /// Whether something else than CPUID tells that there is a hypervisor.
+    #[serde(default)]
+    in_guest: bool,
 }
 
 fn described() -> Vec<Described> {
@@ -108,7 +111,7 @@ fn every_described_machine_is_what_its_source_says() {
     assert!(all.len() >= 60);
     for machine in &all {
         let (cpu, what) = (machine.cpu(), format!("{} ({})", machine.name, machine.source));
-        let core = match Core::of(&cpu, 0) {
+        let core = match Core::seen(&cpu, machine.in_guest, 0) {
             Ok(core) => core,
             Err(why) => {
                 assert_eq!(machine.identity, "unknown", "{what}: {why}");
@@ -138,7 +141,7 @@ fn every_described_machine_is_what_its_source_says() {
 #[test]
 fn what_is_inferred_says_what_from() {
     let find = |name: &str| described().into_iter().find(|machine| machine.name == name).unwrap().cpu();
-    let note = |name: &str| Core::of(&find(name), 0).unwrap().note.unwrap();
+    let note = |name: &str| Core::seen(&find(name), false, 0).unwrap().note.unwrap();
     assert_eq!(
         note("a guest whose model number says Rocket Lake"),
         "Granite Rapids by features and caches: CPUID's family and model say Rocket Lake, but that cannot have amx_bf16"
@@ -160,7 +163,7 @@ fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
         described().into_iter().find(|machine| machine.chip == "Zen 4" && machine.identity == "documented");
     let mut machine = bare.unwrap();
     machine.features = format!("{} amx_tile", machine.features.replace("hypervisor", ""));
-    let why = Core::of(&machine.cpu(), 0).unwrap_err().to_string();
+    let why = Core::seen(&machine.cpu(), false, 0).unwrap_err().to_string();
     assert!(why.contains("say Zen 4, but that cannot have amx_tile; run plimsoll machine --save"), "{why}");
 }
 
@@ -168,7 +171,7 @@ fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
 fn placed(name: &str) -> (Machine, Vec<(usize, String)>) {
     let machine = Fixture::open(name).unwrap().machine();
     let order = place(&machine, machine.cpu.allowed.len());
-    let cores = order.into_iter().map(|cpu| (cpu, Core::of(&machine.cpu, cpu).unwrap().name));
+    let cores = order.into_iter().map(|cpu| (cpu, Core::of(&machine, cpu).unwrap().name));
     let cores = cores.collect();
     (machine, cores)
 }
@@ -204,7 +207,7 @@ proptest! {
         let shown = "Intel(R) Xeon(R) Processor".to_owned();
         let guest = Described { numbers: mask.numbers, features, shown, ..host.clone() };
         let cpu = guest.cpu();
-        if let Ok(core) = Core::of(&cpu, 0) {
+        if let Ok(core) = Core::seen(&cpu, true, 0) {
             no_wrong_rate(&core, &cpu, host.row().unwrap(), &format!("{} as {}", host.name, mask.name));
         }
     }
@@ -220,7 +223,7 @@ proptest! {
         let kept: Vec<&str> = machine.features.split_whitespace().skip(drop).collect();
         machine.features = kept.join(" ");
         let cpu = machine.cpu();
-        if let Ok(core) = Core::of(&cpu, 0) {
+        if let Ok(core) = Core::seen(&cpu, machine.in_guest, 0) {
             for work in Work::ALL {
                 let _ = core.per_cycle(work, 256, &cpu);
             }

@@ -50,7 +50,7 @@ impl SocketMemory {
         let is_listed = |row: &&Self| row.chip.as_ref().is_some_and(|chip| chip.is(cpu, cpu.arm.as_ref()));
         let Some(_) = rows.iter().find(is_listed) else { return Ok(None) };
         let first = cpu.allowed.first().unwrap_or(0);
-        let core = Core::of(cpu, first)?;
+        let core = Core::of(machine, first)?;
         if core.identity == Identity::Inferred {
             return Err(Unknown(core.note.unwrap_or_default()));
         }

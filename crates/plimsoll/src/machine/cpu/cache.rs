@@ -16,6 +16,25 @@ pub struct EffectiveCache {
     pub fill_rate: f64,
 }
 
+impl EffectiveCache {
+    /// Measured values are the same where they are no further apart than one step, which chance alone makes.
+    const STEP: f64 = 2.0;
+
+    /// What holds for a run, where an earlier run on this machine found `earlier`: sizes that follow from it are in the names
+    /// of cases, so what was found before holds on until this is more than a step away.
+    #[must_use]
+    pub fn settled(self, earlier: Self) -> Self {
+        let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
+        Self {
+            bytes: if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes },
+            fill_rate: match same(self.fill_rate, earlier.fill_rate) {
+                true => earlier.fill_rate,
+                false => self.fill_rate,
+            },
+        }
+    }
+}
+
 /// Caches that are alike, wherever they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
@@ -212,6 +231,21 @@ mod tests {
         let fixture = Fixture::unpack(tree)?;
         let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
         Ok(super::last_level(&caches, &allowed.parse()?).map(|(bytes, _)| bytes >> 10))
+    }
+
+    #[test]
+    fn what_was_found_before_holds_on_until_it_is_more_than_a_step_away() {
+        let found = |bytes, fill_rate| EffectiveCache { bytes, fill_rate };
+        let earlier = found(128 << 20, 2e9);
+        for now in [found(64 << 20, 4e9), found(256 << 20, 1e9), earlier] {
+            assert_eq!(now.settled(earlier), earlier);
+        }
+        assert_eq!(found(512 << 20, 4e9).settled(earlier), found(512 << 20, 2e9));
+        assert_eq!(found(64 << 20, 8e9).settled(earlier), found(128 << 20, 8e9));
+        // Nothing drifts: one step and another are two from the first.
+        assert_eq!(found(32 << 20, 2e9).settled(found(64 << 20, 2e9).settled(earlier)).bytes, 32 << 20);
+        let broken = found(0, f64::NAN);
+        assert_eq!(found(64 << 20, 1e9).settled(broken), found(64 << 20, 1e9));
     }
 
     #[test]

@@ -2,17 +2,18 @@
 
 use super::Section;
 use crate::limit::microarchitecture::{Core, Identity, Work};
-use crate::machine::{Cpu, CpuSet};
+use crate::machine::{Cpu, CpuSet, Machine};
 use crate::quantity::format::significant;
 
 /// The vector widths that are listed, in bits.
 const WIDTHS: [u32; 3] = [128, 256, 512];
 
 /// A section for each kind of core among the allowed CPUs.
-pub fn cores(cpu: &Cpu) -> Vec<Section> {
+pub fn cores(machine: &Machine) -> Vec<Section> {
+    let cpu = &machine.cpu;
     let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
     for number in cpu.allowed.iter() {
-        let found = Core::of(cpu, number).map_err(|why| why.to_string());
+        let found = Core::of(machine, number).map_err(|why| why.to_string());
         let same = |(other, _): &&mut (Result<Core, String>, CpuSet)| match (other, &found) {
             (Ok(one), Ok(two)) => one.name == two.name,
             (one, two) => one.as_ref().err() == two.as_ref().err(),

@@ -1,0 +1,92 @@
+//! Whether two CPUs are one core: how long the same work takes on each alone, and on both at once.
+//!
+//! Work that fills a core's multipliers takes twice as long on each of two hardware threads while both work, and no longer on
+//! two cores. The middle of many short slices is taken: where two CPUs take turns on one hardware thread, or other programs
+//! interrupt, most slices take as long as ever.
+
+use std::time::{Duration, Instant};
+
+use crate::kernel::LoadedKernel;
+use crate::team::{Member, Team, TeamError};
+
+/// Seconds of a slice, about, on the first CPU alone.
+const SLICE_SECONDS: f64 = 25e-6;
+/// How long each CPU works, alone and with the other.
+const EACH: Duration = Duration::from_millis(2);
+/// Turns whose time tells how many a slice has.
+const TRIAL_TURNS: u64 = 1_000;
+
+/// Seconds that a slice of work took on each of two CPUs: the middle of many.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// While the other did nothing.
+    pub alone: [f64; 2],
+    /// While the other did the same.
+    pub both: [f64; 2],
+}
+
+/// One trial of two CPUs, in some 10 ms; `first` works alone first.
+///
+/// # Errors
+/// [`TeamError`] where they cannot be pinned.
+pub fn trial(cpus: [usize; 2], first: usize, kernel: &LoadedKernel) -> Result<Trial, TeamError> {
+    let turns = Team::new(&cpus[..1])?.run(|_| turns_of_slice(&mut kernel.clone()))?;
+    let turns = turns.first().copied().unwrap_or(1);
+    let work = |member: Member<'_>| {
+        let mut kernel = kernel.clone();
+        member.barrier();
+        middle(&mut kernel, turns)
+    };
+    let on = |cpus: &[usize]| -> Result<Vec<f64>, TeamError> { Team::new(cpus)?.run(work) };
+    let mut found = Trial { alone: [0.0; 2], both: [0.0; 2] };
+    let order = if first == 0 { [0, 1] } else { [1, 0] };
+    for (step, place) in order.into_iter().enumerate() {
+        found.alone[place] = on(&[cpus[place]])?.first().copied().unwrap_or(0.0);
+        if step == 0 {
+            found.both = <[f64; 2]>::try_from(on(&cpus)?).unwrap_or_default();
+        }
+    }
+    Ok(found)
+}
+
+fn turns_of_slice(kernel: &mut LoadedKernel) -> u64 {
+    let shortest = (0..5).map(|_| time(kernel, TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
+    ((SLICE_SECONDS / shortest * TRIAL_TURNS as f64) as u64).max(1)
+}
+
+fn middle(kernel: &mut LoadedKernel, turns: u64) -> f64 {
+    let begun = Instant::now();
+    let mut times = Vec::with_capacity(256);
+    while begun.elapsed() < EACH {
+        times.push(time(kernel, turns));
+    }
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
+    let start = Instant::now();
+    kernel.run(turns);
+    let seconds = start.elapsed().as_secs_f64();
+    kernel.reset();
+    seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::Isa;
+    use crate::kernel::{Element, Op, find};
+
+    #[test]
+    fn each_is_timed_alone_and_with_the_other() {
+        let set = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+        let kernel = find(Op::Fma, Element::F64, Isa::best()).unwrap().load().unwrap();
+        let other = cpus.get(1).copied().unwrap_or(cpus[0]);
+        for first in [0, 1] {
+            let found = trial([cpus[0], other], first, &kernel).unwrap();
+            assert!(found.alone.iter().chain(&found.both).all(|seconds| *seconds > 0.0), "{found:?}");
+        }
+    }
+}
