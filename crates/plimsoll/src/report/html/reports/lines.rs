@@ -100,5 +100,7 @@ impl Lines {
 
 /// The axis of a metric.
 pub(super) fn metric(name: &str, unit: Option<Unit>) -> Axis {
+    // What a program of bandwidths counts.
+    let name = if name == "program" { "bandwidth" } else { name };
     Axis::linear(name, unit.map_or("", Unit::name))
 }

@@ -92,16 +92,19 @@ impl Program<'_> {
         lines.has(Role::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
     }
 
-    /// The parameters in which the cases differ.
+    /// The parameters in which the cases differ; of a single case the first.
     fn varying(&self) -> Vec<&'static str> {
         let Some((_, first)) = self.all.first() else { return Vec::new() };
+        let names = || first.case.params().iter().map(|(name, _)| *name);
         let differs =
             |name: &&'static str| self.all.iter().any(|(_, m)| m.case.get(name) != first.case.get(name));
-        first.case.params().iter().map(|(name, _)| *name).filter(differs).collect()
+        let found: Vec<&'static str> = names().filter(differs).collect();
+        if found.is_empty() { names().take(1).collect() } else { found }
     }
 
     fn axis(&self) -> String {
-        self.varying().join(", ")
+        let word = |name: &'static str| if name == "op" { "operation" } else { name };
+        self.varying().into_iter().map(word).collect::<Vec<_>>().join(", ")
     }
 
     /// A case by what it differs in; a system of equations by the order that a run at that scale solves, too.
