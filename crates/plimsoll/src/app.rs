@@ -373,12 +373,15 @@ fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
 }
 
 fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<ExitCode, Failure> {
-    let broken = |e: saved::SavedError| Failure::environment(e.to_string());
-    let opened = from.map(saved::Opened::at).transpose().map_err(broken)?;
+    let named = |flag: &str, e: saved::SavedError| {
+        let text = format!("{flag} {e}");
+        if e.is_of_the_name() { Failure::usage(text) } else { Failure::environment(text) }
+    };
+    let opened = from.map(saved::Opened::at).transpose().map_err(|e| named("--from", e))?;
     let root = opened.as_ref().map_or_else(Root::live, saved::Opened::root);
     let mut machine = Machine::discover(&root);
     if let Some(to) = save {
-        saved::save(&root, &machine, to).map_err(broken)?;
+        saved::save(&root, &machine, to).map_err(|e| named("--save", e))?;
         return Ok(ExitCode::SUCCESS);
     }
     if from.is_none() {

@@ -284,6 +284,8 @@ pub struct Case {
 pub const EACH: &str = "nodes";
 /// What stands there when the pairs of the bisection are meant, all at once.
 pub const AT_ONCE: &str = "bisection";
+/// The same from the other half of the machines.
+pub const AT_ONCE_BACK: &str = "bisection-back";
 
 impl Case {
     /// A case of `benchmark` without parameters yet.

@@ -4,7 +4,7 @@
 //! a run never read alike.
 
 use crate::bench::mpi::SUBSYSTEM;
-use crate::case::{AT_ONCE, Case, EACH, Value};
+use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value};
 use crate::quantity::{Quantity, Unit};
 
 /// Parameters that are not said when they have this value.
@@ -138,6 +138,7 @@ impl Words<'_> {
             Some(EACH) if self.case.subsystem() == SUBSYSTEM => {}
             Some(EACH) => self.said.push("between machines".to_owned()),
             Some(AT_ONCE) => self.said.insert(0, "bisection,".to_owned()),
+            Some(AT_ONCE_BACK) => self.said.insert(0, "bisection back,".to_owned()),
             _ => return self,
         }
         self.used.push("server");

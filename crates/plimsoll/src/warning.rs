@@ -173,7 +173,8 @@ impl Warning {
     /// The stable code, as in the run document.
     pub fn code(&self) -> &str {
         match self {
-            Warning::NotConverged { .. } | Warning::MostlyExcluded { .. } => "not-converged",
+            Warning::NotConverged { .. } => "not-converged",
+            Warning::MostlyExcluded { .. } => "mostly-excluded",
             Warning::FewSamples { .. } => "few-samples",
             Warning::Lost { how, .. } => how.code(),
             Warning::EngineFellBack { .. } => "engine-fell-back",
@@ -203,7 +204,7 @@ impl std::fmt::Display for Warning {
                 let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "not converged: {share} of the time is excluded, and above {most} what is left may not be the usual level; its other warnings name the cause"
+                    "mostly excluded: {share} of the time, and above {most} a figure is not converged; its other warnings name the cause"
                 )
             }
             Warning::Lost { share, how } => {

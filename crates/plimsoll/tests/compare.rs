@@ -115,6 +115,44 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     assert!(!dir.path().join("none.json").exists(), "it is said before anything is measured");
 }
 
+/// A requirement of a run is held against earlier runs: which of them are left out is told, as compare tells it.
+#[test]
+fn a_requirement_names_what_its_baseline_leaves_out() {
+    let dir = scratch();
+    run(dir.path(), "1.json");
+    let store = ["--quiet", "--store", "new.db"];
+    let measured = |code| {
+        let words = ["run", "--only", "null", "--samples=5", "--sample-time=1ms"];
+        let require = ["--require", "null latency < 100000000% of baseline"];
+        ended(plimsoll(dir.path()).args(words).args(require).args(store), code).1
+    };
+    let first = measured(1);
+    let said: Vec<&str> = first.lines().collect();
+    assert_eq!(said.len(), 2, "{first}");
+    assert!(said[0].starts_with("plimsoll: baseline:last10: no complete run of plan "), "{first}");
+    assert!(said[0].ends_with("the first run has no baseline"), "{first}");
+    assert!(said[1].contains("not met: ") && said[1].contains("no baseline has this figure"), "{first}");
+    assert_eq!(measured(0), "", "the first run is its baseline");
+    ended(plimsoll(dir.path()).args(["history", "import", "1.json", "--store", "new.db"]), 0);
+    let third = measured(0);
+    let left_out = "baseline:last10: earlier runs of the plan that it leaves out: 1 imported";
+    assert_eq!(third.trim_end(), format!("plimsoll: {left_out}"));
+    let (out, _) =
+        ended(plimsoll(dir.path()).args(["compare", "baseline:last10", "last", "--store", "new.db"]), 0);
+    assert!(out.contains(left_out), "{out}");
+}
+
+#[test]
+fn a_gate_for_no_loss_at_all_is_refused() {
+    let dir = scratch();
+    run(dir.path(), "1.json");
+    for share in ["0", "0%", "0.0", "1e-400", "-1%", "nan", "inf"] {
+        let (out, err) = compare(dir.path(), &["./1.json", "last", &format!("--fail-on={share}")], 2);
+        assert!(out.is_empty() && err.lines().count() == 1 && err.contains("--fail-on"), "{share}: {err}");
+        assert!(err.contains("write "), "{share}: {err}");
+    }
+}
+
 /// A figure that the second side has lost fails the gate and what is required, in every format, unless that is to be ignored.
 #[test]
 fn what_was_lost_is_named_and_fails_the_gate() {

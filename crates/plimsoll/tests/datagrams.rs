@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::namespaces::{Namespaces, median};
-use crate::support::until;
+use crate::support::{ended, plimsoll, scratch, until};
 
 const UDP: &[&str] = &["--only", "network.udp", "--samples", "1"];
 const TRIPS: &[&str] = &["--only", "network.latency", "--samples", "1"];
@@ -38,6 +38,22 @@ fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
             assert!((loss - 0.1).abs() < 0.02, "{direction}, {size} bytes: {loss}");
             assert_eq!(seen["conditions"]["duplicates"], 0.0, "{seen}");
         }
+    }
+}
+
+/// A rate so low that only one datagram is due in a sample is no more than itself.
+#[test]
+fn few_datagrams_are_no_more_than_the_rate_asked_for() {
+    for (rate, most) in [("1", 1.0), ("20k", 20e3)] {
+        let dir = scratch();
+        let words = ["network", "--only", "network.udp", "--rate", rate, "--message", "1K", "--samples=2"];
+        let more = ["--sample-time=50ms", "--quiet", "--store", "none", "--json", "-"];
+        let (out, _) = ended(plimsoll(dir.path()).args(words).args(more), 0);
+        let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let seen = &run["measurements"][0];
+        let (goodput, offered) = (median(seen, "goodput"), seen["conditions"]["offered"].as_f64().unwrap());
+        assert!(goodput > 0.0 && goodput <= most * 1.000_001, "{rate}: {goodput}");
+        assert!(offered <= most * 1.000_001, "{rate}: {offered}");
     }
 }
 
@@ -227,11 +243,10 @@ fn a_link_that_goes_down_under_datagrams_is_noticed() {
 
 #[test]
 fn messages_that_fit_no_datagram_are_refused_with_the_reason() {
-    let dir = crate::support::scratch();
+    let dir = scratch();
     for protocol in [&["--only", "network.udp"][..], &["--protocol", "udp"], &["--protocol", "icmp"]] {
-        let mut command = crate::support::plimsoll(dir.path());
-        let (out, err) =
-            crate::support::ended(command.arg("network").args(protocol).args(["--message", "65536"]), 2);
+        let mut command = plimsoll(dir.path());
+        let (out, err) = ended(command.arg("network").args(protocol).args(["--message", "65536"]), 2);
         assert!(out.is_empty());
         assert!(err.contains("65507") && err.contains("65536") && err.lines().count() == 1, "{err}");
     }

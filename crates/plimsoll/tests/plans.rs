@@ -100,6 +100,21 @@ fn limits_in_a_plan_stand_beside_the_figures() {
     assert!(err.contains("plan p.toml, line 3, column 1: limit: ") && err.contains("roof"), "{err}");
 }
 
+#[test]
+fn samples_that_a_budget_does_not_end_are_told() {
+    let dir = scratch();
+    let notes = |samples: &str, budget: &str| {
+        let words = ["run", "--only", "null", samples, "--sample-time=5ms", "--budget", budget];
+        let (out, _) = ended(plimsoll(dir.path()).args(words).args(["--store", "none"]), 0);
+        out.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = "the number of samples is fixed and they take about ";
+    let longer = notes("--samples=9", "10ms");
+    assert!(longer.contains(told) && longer.contains("longer than the budget of 10 ms"), "{longer}");
+    assert!(longer.contains("take fewer --samples, or give --budget more time"), "{longer}");
+    assert!(!notes("--samples=5", "1h").contains(told));
+}
+
 /// Nobody listens at this port, so a plan that got as far as measuring would fail with 5.
 const NOBODY: &str = "127.0.0.1:1";
 

@@ -11,7 +11,7 @@ use crate::compare::{self, Comparison, Flag, Holds, Missing, Requirement, Side};
 use crate::document::Run;
 use crate::label;
 use crate::limit::median;
-use crate::measurement::{Measurement, Status};
+use crate::measurement::{Measurement, MetricResult, Status};
 use crate::output;
 use crate::report::compare::{Shown, failed, lost, markdown, table};
 use crate::report::html;
@@ -85,13 +85,16 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
     typed.iter().map(read).collect()
 }
 
-/// Every requirement against every figure of a run; `a` is the baseline.
+/// Every requirement against every figure of a run; `a` is the baseline. Where a run has several machines, each has a baseline of
+/// its own.
 fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
-    let baseline = |id: &crate::case::CaseId, metric: &str| {
-        let same = a.runs.iter().flat_map(|run| &run.measurements).filter(|m| m.case.id() == *id);
+    let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
+    let baseline = |of: &Measurement, metric: &MetricResult| {
+        let all = a.runs.iter().flat_map(|run| &run.measurements);
+        let same = all.filter(|m| m.case.id() == of.case.id() && (!many || m.node == of.node));
         let measured = same.filter(|m| m.standing().0 == Status::Ok);
-        let figures = measured.filter_map(|m| m.metrics.iter().find(|m| m.name == metric));
-        median(figures.map(|m| m.summary.median).collect())
+        let figures = measured.filter_map(|m| m.metrics.iter().find(|m| m.name == metric.name));
+        median(figures.filter(|m| m.unit == metric.unit).map(|m| m.summary.median).collect())
     };
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
@@ -113,7 +116,7 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
 }
 
 /// The requirements against every figure of a run, and against the last runs before it where one needs a baseline.
-/// Unmet ones are told on stderr.
+/// Unmet ones are told on stderr, and which earlier runs are no part of the baseline.
 ///
 /// # Errors
 /// The history cannot be read.
@@ -124,8 +127,12 @@ pub(super) fn required(
 ) -> Result<Vec<Holds>, Failure> {
     const BEFORE: usize = 10;
     let needs_baseline = requirements.iter().any(Requirement::needs_baseline);
-    let runs = if needs_baseline { history.before(run, BEFORE)? } else { Vec::new() };
-    let held = held(requirements, run, &Side { name: "baseline".to_owned(), runs });
+    let (runs, note) = if needs_baseline { history.before(run, BEFORE)? } else { (Vec::new(), None) };
+    let name = format!("baseline:last{BEFORE}");
+    if let Some(note) = note {
+        complain(&format!("{name}: {note}"));
+    }
+    let held = held(requirements, run, &Side { name, runs });
     for unmet in held.iter().filter(|h| !h.met) {
         let case = unmet.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
@@ -175,6 +182,36 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
 mod tests {
     use super::*;
     use crate::fixture;
+
+    /// A machine of many is held against its own past, and a figure against one of its unit.
+    #[test]
+    fn a_baseline_is_that_of_the_machine() {
+        let mut run = fixture::run();
+        let first = run.measurements[0].clone();
+        let of = |node: &str, value: f64| {
+            let mut made = Measurement { node: node.to_owned(), ..first.clone() };
+            made.metrics[0].summary.median = value;
+            made
+        };
+        run.nodes = vec![run.nodes[0].clone(); 2];
+        run.measurements = vec![of("fast", 200e9), of("slow", 50e9)];
+        let mut before = run.clone();
+        before.measurements = vec![of("fast", 200e9), of("slow", 100e9)];
+        let required = requirements(&["cpu.peak rate >= 95% of baseline".to_owned()]).unwrap();
+        let met = |run: &Run, before: &Run| -> Vec<bool> {
+            let side = Side { name: "before".to_owned(), runs: vec![before.clone()] };
+            held(&required, run, &side).into_iter().map(|one| one.met).collect()
+        };
+        assert_eq!(met(&run, &before), [true, false]);
+        before.measurements[1].metrics[0].unit = crate::quantity::Unit::BytePerSecond;
+        assert_eq!(met(&before, &run), [true, false], "another unit has no ratio");
+        // Of one machine each, its name is no difference.
+        let alone = |node: &str| {
+            let nodes = run.nodes[..1].to_vec();
+            Run { nodes, measurements: vec![of(node, 1e9)], ..run.clone() }
+        };
+        assert_eq!(met(&alone("new"), &alone("old")), [true]);
+    }
 
     #[test]
     fn a_case_that_only_an_earlier_run_has_is_not_met() {

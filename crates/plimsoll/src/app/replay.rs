@@ -19,7 +19,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
     let target = typed.html.as_deref().map(target).transpose()?;
     let runs = history.runs(&typed.runs)?;
-    let before = runs.first().and_then(|run| history.before(run, 1).ok()?.pop());
+    let before = runs.first().and_then(|run| history.before(run, 1).ok()?.0.pop());
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
     let Some(target) = target else {

@@ -96,34 +96,41 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The last `count` own runs before this one; none for the first.
+    /// The last `count` own runs before this one, none for the first; and what the reader must know of them.
     ///
     /// # Errors
     /// There is no history, or it cannot be read.
-    pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<Vec<Run>, Failure> {
+    pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let ids = store.baseline(run, count).map_err(|e| store_failure(&e))?;
-        loaded(store, &ids)
+        let others = not_taken(store.not_in_baseline(run).map_err(|e| store_failure(&e))?);
+        let runs = loaded(store, &ids)?;
+        let note = match (runs.is_empty(), others) {
+            (false, others) => others,
+            (true, others) => {
+                let rest = others.unwrap_or_else(|| "the first run has no baseline".to_owned());
+                Some(format!(
+                    "no complete run of plan {} on this kind of machine came before; {rest}",
+                    crate::text::shown(&run.plan.name)
+                ))
+            }
+        };
+        Ok((runs, note))
     }
 
     fn baseline_of(&mut self, other: &Side, name: &str, count: usize) -> Result<Side, Failure> {
         let Some(run) = other.runs.last() else {
             return Err(Failure::usage("an empty side has no baseline"));
         };
-        let runs = self.before(run, count)?;
-        let others = self.open()?.not_in_baseline(run).map_err(|e| store_failure(&e))?;
-        let others = not_taken(others);
+        let (runs, note) = self.before(run, count)?;
+        let note = note.map(|note| format!("{}: {note}", shown(name)));
         if runs.is_empty() {
-            let others = others.map_or("the first run has no baseline".to_owned(), |others| {
-                format!("{others}: give runs a tag with plimsoll history tag, and name the tag")
-            });
             return Err(Failure::usage(format!(
-                "{}: no complete run of plan {} on this kind of machine came before; {others}",
-                shown(name),
-                crate::text::shown(&run.plan.name)
+                "{}; to compare with other runs give them a tag with plimsoll history tag, and name the tag",
+                note.unwrap_or_default()
             )));
         }
-        self.notes.extend(others.map(|others| format!("{}: {others}", shown(name))));
+        self.notes.extend(note);
         Ok(Side { name: shown(name), runs })
     }
 

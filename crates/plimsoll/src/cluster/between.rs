@@ -3,7 +3,8 @@
 //! Up to 16 machines every pair is measured, one pair at a time. Above that there are rounds of perfect
 //! matchings, in which each machine is busy once; their number is fixed, so that the time does not grow with the square
 //! of the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
-//! receives slowly are not the same. Last, the first half of the machines measures to the second at once: the bisection.
+//! receives slowly are not the same. Last, the first half of the machines measures to the second at once, then the second to the
+//! first: the bisection.
 
 use std::net::IpAddr;
 
@@ -18,7 +19,7 @@ const ALL_PAIRS: usize = 16;
 /// Matchings for more: each machine is measured with so many others.
 const ROUNDS: usize = 15;
 
-pub use crate::case::{AT_ONCE, EACH};
+pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 
 /// The benchmark that machines solve together.
 pub const HPL: &str = "cpu.hpl";
@@ -26,7 +27,7 @@ pub const HPL: &str = "cpu.hpl";
 /// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
 /// solved together.
 pub fn is_of_all(case: &Case) -> bool {
-    let between = matches!(case.word("server"), Some(EACH | AT_ONCE));
+    let between = matches!(case.word("server"), Some(EACH | AT_ONCE | AT_ONCE_BACK));
     between || case.subsystem() == SUBSYSTEM || case.benchmark() == HPL
 }
 
@@ -89,7 +90,7 @@ pub struct Pair {
 pub struct Round {
     /// No machine is in two of them.
     pub pairs: Vec<Pair>,
-    /// [`EACH`] or [`AT_ONCE`].
+    /// [`EACH`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
     pub kind: &'static str,
 }
 
@@ -107,14 +108,14 @@ pub struct Between {
 /// Who measures with whom, among so many machines.
 pub fn rounds(machines: usize) -> Vec<Round> {
     let matchings = if machines <= ALL_PAIRS { one_at_a_time(machines) } else { matchings(machines) };
-    let both = |pairs: Vec<Pair>| {
-        let back = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
-        [pairs, back].map(|pairs| Round { pairs, kind: EACH })
+    let both = |pairs: Vec<Pair>, [there, back]: [&'static str; 2]| {
+        let turned = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
+        [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]
     };
-    let mut rounds: Vec<Round> = matchings.into_iter().flat_map(both).collect();
+    let mut rounds: Vec<Round> = matchings.into_iter().flat_map(|pairs| both(pairs, [EACH; 2])).collect();
     // A bisection of a single pair is that pair.
     if machines > 3 {
-        rounds.push(Round { pairs: bisection(machines), kind: AT_ONCE });
+        rounds.extend(both(bisection(machines), [AT_ONCE, AT_ONCE_BACK]));
     }
     rounds
 }
@@ -158,7 +159,7 @@ mod tests {
                 for Pair { from, to } in round.pairs {
                     prop_assert!(from < machines && to < machines && from != to);
                     prop_assert!(busy.insert(from) && busy.insert(to));
-                    prop_assert!(round.kind == AT_ONCE || seen.insert([from, to]));
+                    prop_assert!(round.kind != EACH || seen.insert([from, to]));
                 }
             }
             prop_assert!(seen.iter().all(|[from, to]| seen.contains(&[*to, *from])));
@@ -181,9 +182,19 @@ mod tests {
             (rounds.len(), pairs)
         };
         assert_eq!((of(0), of(1), of(2), of(3)), ((0, 0), (0, 0), (2, 2), (6, 6)));
-        assert_eq!(of(4), (13, 14));
-        assert_eq!(of(16), (241, 248));
-        assert_eq!(of(17), (2 * ROUNDS + 1, 2 * ROUNDS * 8 + 8));
-        assert_eq!(of(2000), (2 * ROUNDS + 1, 2 * ROUNDS * 1000 + 1000));
+        assert_eq!(of(4), (14, 16));
+        assert_eq!(of(16), (242, 256));
+        assert_eq!(of(17), (2 * ROUNDS + 2, 2 * ROUNDS * 8 + 16));
+        assert_eq!(of(2000), (2 * ROUNDS + 2, 2 * ROUNDS * 1000 + 2000));
+    }
+
+    /// One half may send slowly to the other and receive well.
+    #[test]
+    fn the_bisection_goes_both_ways() {
+        let rounds = rounds(5);
+        let of = |kind| rounds.iter().find(|round| round.kind == kind).unwrap().pairs.clone();
+        let turned: Vec<Pair> =
+            of(AT_ONCE_BACK).into_iter().map(|Pair { from, to }| Pair { from: to, to: from }).collect();
+        assert_eq!(of(AT_ONCE), turned);
     }
 }

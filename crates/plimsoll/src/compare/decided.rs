@@ -207,3 +207,79 @@ fn unseen(one: &Compared) -> Option<f64> {
     };
     one.unseen.map(|unseen| unseen.max(worst))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::quantity::Unit;
+
+    fn undecided(doubt: Doubt, unseen: Option<f64>) -> Compared {
+        Compared {
+            case: Case::of("null"),
+            node: None,
+            metric: "latency".to_owned(),
+            headline: true,
+            unit: Unit::Second,
+            better: Some(Better::Lower),
+            a: 1.0,
+            b: 1.0,
+            difference: Some(0.0),
+            interval: Some([-0.02, 0.02]),
+            smallest: unseen,
+            unseen,
+            noise: None,
+            outliers: 0,
+            p: None,
+            verdict: Verdict::Undecided,
+            why: None,
+            doubt: Some(doubt),
+            differs: Vec::new(),
+        }
+    }
+
+    /// Each cause has its number and what helps against it, and the line says how much could be lost.
+    #[test]
+    fn a_blind_gate_names_each_cause_with_its_remedy() {
+        let causes = [
+            (Doubt::Noise, "too noisy", "doctor"),
+            (Doubt::Unknown, "without a known noise between runs", "doctor"),
+            (Doubt::Interval, "with too wide an interval", "take more samples"),
+            (Doubt::Many, "not certain among so many metrics", "compare more runs"),
+            (Doubt::Disturbed, "disturbed by other work", "idle machine"),
+            (Doubt::Moved, "on CPUs that the hypervisor moved", "measure again"),
+            (Doubt::Zero, "with a zero on one side", "--require"),
+        ];
+        let line = |all: &[Compared]| Gate::of(0.05, all, &[]).blindness().unwrap();
+        for (doubt, why, helps) in causes {
+            let one = line(&[undecided(doubt, Some(0.08))]);
+            let begins = "gate blind: 1 of 1 figures can be worse by up to 8.0 % and pass --fail-on 5.0%: 1 ";
+            let rest = one.strip_prefix(begins).unwrap_or_else(|| panic!("{one}"));
+            assert!(rest.starts_with(why) && rest.contains(helps) && !one.contains('\n'), "{one}");
+        }
+        // All of them, the same in any order; what could lose any share makes the whole line so.
+        let mut all: Vec<Compared> = causes.iter().map(|(doubt, ..)| undecided(*doubt, Some(0.08))).collect();
+        all.push(undecided(Doubt::Zero, None));
+        let forwards = line(&all);
+        all.reverse();
+        assert_eq!(forwards, line(&all));
+        assert!(
+            forwards.starts_with("gate blind: 8 of 8 figures can be worse by any amount and"),
+            "{forwards}"
+        );
+        assert!(causes.iter().all(|(_, why, _)| forwards.contains(why)), "{forwards}");
+        assert!(forwards.contains("2 with a zero on one side"), "{forwards}");
+        // The interval may reach further than what would have been seen.
+        let wide = [Compared { interval: Some([-0.3, 0.4]), ..undecided(Doubt::Interval, Some(0.08)) }];
+        assert!(line(&wide).contains("by up to 40 % and"), "{}", line(&wide));
+        let higher = wide.map(|wide| Compared { better: Some(Better::Higher), ..wide });
+        assert!(line(&higher).contains("by up to 30 % and"), "{}", line(&higher));
+    }
+
+    #[test]
+    fn a_gate_that_sees_everything_says_nothing() {
+        let seen = Compared { verdict: Verdict::Same, doubt: None, ..undecided(Doubt::Noise, Some(0.01)) };
+        assert_eq!(Gate::of(0.05, &[seen], &[]).blindness(), None);
+        assert_eq!(Gate::of(0.05, &[], &[]).blindness(), None);
+    }
+}

@@ -120,8 +120,12 @@ impl Requirement {
         matches!(self.bound, Bound::OfBaseline(_))
     }
 
-    /// Holds it against every figure of the run that it names. `baseline` knows the figure to compare with.
-    pub fn check(&self, run: &Run, baseline: impl Fn(&CaseId, &str) -> Option<f64>) -> Vec<Holds> {
+    /// Holds it against every figure of the run that it names. `baseline` knows what a metric of a measurement is compared with.
+    pub fn check(
+        &self,
+        run: &Run,
+        baseline: impl Fn(&Measurement, &MetricResult) -> Option<f64>,
+    ) -> Vec<Holds> {
         let meant: Vec<&Measurement> = run
             .measurements
             .iter()
@@ -206,7 +210,7 @@ impl Requirement {
         &self,
         measurement: &Measurement,
         run: &Run,
-        baseline: &impl Fn(&CaseId, &str) -> Option<f64>,
+        baseline: &impl Fn(&Measurement, &MetricResult) -> Option<f64>,
     ) -> Option<Holds> {
         let id = measurement.case.id();
         let node = match run.nodes.len() {
@@ -235,7 +239,7 @@ impl Requirement {
                 ),
                 None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
-            Bound::OfBaseline(bound) => match baseline(&id, &metric.name).filter(|base| *base > 0.0) {
+            Bound::OfBaseline(bound) => match baseline(measurement, metric).filter(|base| *base > 0.0) {
                 Some(base) => {
                     let found = format!("{shown}, {} of the baseline's", beside(value / base, bound));
                     holds(self.relation.holds(value / base, bound), found)
@@ -353,9 +357,9 @@ mod tests {
 
     fn held(requirement: &str) -> Vec<(bool, String)> {
         let run = fixture::run();
-        let check = Requirement::parse(requirement)
-            .unwrap()
-            .check(&run, |id, _| id.as_str().starts_with("cpu.peak/op=fma/type=f64").then_some(110e9));
+        let check = Requirement::parse(requirement).unwrap().check(&run, |m, _| {
+            m.case.id().as_str().starts_with("cpu.peak/op=fma/type=f64").then_some(110e9)
+        });
         check.into_iter().map(|h| (h.met, h.found)).collect()
     }
 
@@ -384,6 +388,31 @@ mod tests {
         only("network.tcp rate >= 1", "none of these cases");
         only("disk.io/op=write/* rate >= 1", "failed: no space");
         only("cpu.peak/*f32* rate >= 1", "invalid: rate is 110.1 % of its limit");
+    }
+
+    #[test]
+    fn what_reaches_its_bound_meets_it_unless_that_is_strict() {
+        let mut run = fixture::run();
+        run.measurements.truncate(1);
+        let mut met = |value: f64, requirement: &str, base: f64| {
+            let metric = &mut run.measurements[0].metrics[0];
+            (metric.summary.median, metric.of_limit) = (value, Some(value / 100e9));
+            Requirement::parse(requirement).unwrap().check(&run, |_, _| Some(base)).remove(0).met
+        };
+        for (relation, expected) in [
+            (">=", [false, true, true]),
+            ("<=", [true, true, false]),
+            (">", [false, false, true]),
+            ("<", [true, false, false]),
+        ] {
+            for bound in ["100 GFLOP/s", "100% of limit", "100% of baseline"] {
+                let text = format!("cpu rate {relation} {bound}");
+                assert_eq!([99e9, 100e9, 101e9].map(|value| met(value, &text, 100e9)), expected, "{text}");
+            }
+        }
+        for base in [0.0, -1.0, f64::NAN] {
+            assert!(!met(1.0, "cpu rate > 1% of baseline", base), "{base} is no baseline");
+        }
     }
 
     #[test]

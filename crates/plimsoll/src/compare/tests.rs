@@ -82,6 +82,21 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     assert!(unknown.gate.unwrap().blindness().unwrap().contains("by any amount"));
 }
 
+/// A real loss fails the gate above its share, and only there.
+#[test]
+fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
+    for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
+        let found = compare(&side(vec![run(10e9)]), &side(vec![run(value)]), &floors(0.001), Some(0.05));
+        let expected = if value > 10e9 { Verdict::Better } else { Verdict::Worse };
+        assert_eq!(
+            (found.compared[0].verdict, found.gate.as_ref().unwrap().failed),
+            (expected, failed),
+            "{value}"
+        );
+        assert_eq!(found.worse_than(0.05).count(), failed, "{value}");
+    }
+}
+
 #[test]
 fn what_was_decided_is_one_sentence() {
     let two = |first: f64, second: f64, floors: &[Floors]| {
@@ -99,6 +114,11 @@ fn what_was_decided_is_one_sentence() {
     assert_eq!(two(0.8, 1.2, &quiet), "2 differences: 1 worse, 1 better");
     assert_eq!(two(1.0, 1.0, &loud), "cannot tell: 2 of 2 too noisy");
     assert_eq!(two(1.0, 1.0, &[]), "cannot tell: 2 of 2 without a known noise between runs");
+    let tone = |floors: &[Floors], value| {
+        compare(&side(vec![run(10e9)]), &side(vec![run(value)]), floors, None).decided.tone()
+    };
+    assert_eq!([1.0, 1.2, 0.8].map(|f| tone(&quiet, f * 10e9)), [Tone::Good, Tone::Fair, Tone::Poor]);
+    assert_eq!([tone(&loud, 10e9), Decided::default().tone()], [Tone::Fair; 2], "nothing was decided");
     let mut lost = run(10e9);
     lost.measurements.clear();
     let nothing = compare(&side(vec![run(10e9)]), &side(vec![lost]), &quiet, None);
@@ -133,7 +153,9 @@ fn figures_of_which_little_time_is_left_decide_nothing() {
     assert_eq!(mostly.compared[0].verdict, Verdict::Undecided);
     assert!(mostly.compared[0].why.as_ref().unwrap().starts_with("60 % of the time of B is excluded"));
     let same = compare(&with(10e9, 0.6), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
-    assert_eq!((same.compared[0].verdict, same.gate.unwrap().blind), (Verdict::Undecided, 1));
+    let gate = same.gate.unwrap();
+    assert_eq!((same.compared[0].verdict, gate.blind), (Verdict::Undecided, 1));
+    assert!(gate.blindness().unwrap().contains("by any amount"), "no loss would have been seen");
     let all = found(0.995);
     assert!(all.compared.is_empty(), "it is no figure, also where an earlier version stored it as one");
     assert_eq!((all.uncompared[0].kind, all.uncompared[0].b.status), (Kind::Lost, Has::Invalid));
@@ -200,6 +222,59 @@ fn many_runs_tell_their_own_noise() {
     assert_eq!((found.compared[0].verdict, found.compared[0].noise), (Verdict::Worse, Some(Origin::Runs)));
 }
 
+/// Two figures are the same only as far as both are known: the interval of their difference stays within what would be real.
+#[test]
+fn what_is_known_too_roughly_is_not_called_the_same() {
+    let known = |share: f64| {
+        let mut run = run(10e9);
+        let summary = &mut run.measurements[0].metrics[0].summary;
+        summary.ci95 = Some([summary.median * (1.0 - share), summary.median * (1.0 + share)]);
+        side(vec![run])
+    };
+    // 1 % is the least that is called real; of two sides with ± 0.71 % each the difference is known to ± 1 %.
+    let verdict =
+        |share| compare(&known(share), &known(share), &floors(0.000_1), None).compared.remove(0).verdict;
+    assert_eq!([0.006, 0.008].map(verdict), [Verdict::Same, Verdict::Undecided]);
+}
+
+#[test]
+fn a_difference_must_be_unlikely_among_all() {
+    let verdicts = |all: &[f64]| -> Vec<Verdict> {
+        let one = |p: &f64| Compared { p: Some(*p), ..only(10e9, 9e9, 0.004) };
+        let mut compared: Vec<Compared> = all.iter().map(one).collect();
+        judge::correct(&mut compared);
+        compared.into_iter().map(|one| one.verdict).collect()
+    };
+    assert_eq!(verdicts(&[0.9 * FAMILY]), [Verdict::Worse]);
+    assert_eq!(verdicts(&[1.1 * FAMILY]), [Verdict::Undecided]);
+    // Twice the probability among two; what is left has fewer beside it.
+    assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [Verdict::Undecided; 2]);
+    assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [Verdict::Worse; 2]);
+}
+
+#[test]
+fn four_runs_do_not_tell_their_noise() {
+    let few: Vec<Run> = [10.0, 10.02, 9.98, 10.01].map(|g| run(g * 1e9)).to_vec();
+    let found = |floors: &[Floors]| {
+        compare(&side(few.clone()), &side(vec![run(9e9)]), floors, None).compared.remove(0)
+    };
+    assert_eq!((found(&[]).verdict, found(&[]).noise), (Verdict::Undecided, None));
+    let known = found(&floors(0.004));
+    assert_eq!((known.verdict, known.noise), (Verdict::Worse, Some(Origin::Doctor)));
+}
+
+#[test]
+fn a_published_table_loses_nothing() {
+    let mut whole = run(10e9);
+    whole.measurements.extend(of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9).measurements);
+    let table = |runs| Side { name: format!("{PUBLISHED}table"), runs };
+    let found = compare(&side(vec![whole.clone()]), &table(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    let kinds: Vec<Kind> = found.uncompared.iter().map(|one| one.kind).collect();
+    assert_eq!((kinds, found.gate.unwrap().lost, found.decided.lost), (vec![Kind::Neither], 0, 0));
+    let found = compare(&table(vec![whole]), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    assert_eq!(found.gate.unwrap().lost, 1, "what was published and is not measured");
+}
+
 #[test]
 fn a_benchmark_may_declare_its_noise() {
     let peak = |rate: f64| side(vec![fixture::run_of(vec![fixture::cpu("f64", 2, rate, 200e9)])]);
@@ -223,6 +298,7 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
     let verdict = |b: Side| compared(b).verdict;
     assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), Verdict::Same, "that share was taken");
     assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Verdict::Worse);
+    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), Verdict::Worse, "much more than was taken");
     assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), Verdict::Same, "it made no difference");
     assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Verdict::Worse, "a quota is a cause");
     for value in [5e9, 8e9, 20e9] {
@@ -284,6 +360,12 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
         assert_eq!(busy.difference.is_some(), a > 0.0);
         assert_eq!((found.count(Verdict::Undecided), found.worse_than(0.0).count()), (0, 0));
     }
+    // Nor is it lost where a version no longer gives it.
+    let mut without = made(0.5);
+    without.runs[0].measurements[0].metrics.pop();
+    let found = compare(&made(0.5), &without, &floors, Some(0.05));
+    let left: Vec<_> = found.uncompared.iter().map(|one| (one.kind, one.metric.as_deref())).collect();
+    assert_eq!((left, found.gate.unwrap().lost), (vec![(Kind::Partly, Some("busy"))], 0));
 }
 
 #[test]
@@ -300,6 +382,11 @@ fn a_thread_fewer_is_paired_and_said() {
     assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.status), (Kind::Lost, CASE, Has::Missing));
     assert_eq!((found.compared.len(), found.gate.unwrap().lost), (1, 1));
     assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");
+    // Nor is one that differs in two things.
+    let far = of_case("memory.bandwidth/op=read/size=256M/threads=1", 10e9);
+    let found = compare(&side(vec![run(20e9)]), &side(vec![far]), &floors(0.004), Some(0.05));
+    let kinds: Vec<Kind> = found.uncompared.iter().map(|one| one.kind).collect();
+    assert_eq!((found.compared.len(), kinds), (0, vec![Kind::Lost, Kind::New]));
     // Two that are as near: nobody can say which is meant.
     let mut both = of_case(CASE, 20e9);
     both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
@@ -374,6 +461,11 @@ fn a_fall_to_zero_is_worse() {
     assert_eq!(loss(0.0, 0.06, None).0, Verdict::Undecided);
     assert_eq!(loss(0.06, 0.0, Some(0.05)), (Verdict::Better, 0, -1000.0));
     assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::Same);
+    // No neighbour takes all of a figure.
+    let mut crowded = of("rate", Unit::BytePerSecond, &[0.0]);
+    crowded.runs[0].measurements[0].conditions.more.insert(WAITED.to_owned(), 0.5);
+    let gone = compare(&of("rate", Unit::BytePerSecond, &[1e9]), &crowded, &[], Some(0.05));
+    assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (Verdict::Worse, 1));
     let time = |a: f64, b: f64| judged("rtt", Unit::Second, [&[a], &[b]], Some(0.05)).0;
     assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Verdict::Undecided; 2], "no time is none");
     let text = crate::report::compare::failed(

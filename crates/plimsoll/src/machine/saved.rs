@@ -80,7 +80,7 @@ const TABLE_HEAD: u64 = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// A file or directory could not be made or read.
-    #[error("{path}: {cause}")]
+    #[error("{path}: {cause}; name another")]
     File {
         /// Which one, sanitised.
         path: String,
@@ -98,6 +98,19 @@ pub enum SavedError {
         /// What is wrong with it.
         why: String,
     },
+}
+
+impl SavedError {
+    /// Whether another name is what helps.
+    pub fn is_of_the_name(&self) -> bool {
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        match self {
+            Self::Exists(_) | Self::Refused { .. } => true,
+            Self::File { cause, .. } => {
+                matches!(cause.kind(), NotFound | NotADirectory | IsADirectory | PermissionDenied)
+            }
+        }
+    }
 }
 
 /// All that is saved of a machine: paths below its root, with their content.

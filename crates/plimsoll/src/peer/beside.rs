@@ -13,8 +13,8 @@ use super::said::Said;
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
-    Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Peer, Reading, Scratch, Search, Through,
-    patience,
+    Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Scratch,
+    Search, Through, patience,
 };
 use crate::bench::Prepared;
 use crate::bench::network::Address;
@@ -77,6 +77,8 @@ pub struct Server {
 pub struct Companion {
     /// What is told of it.
     pub about: Beside,
+    /// Its further passes; their pairs are taken with its own.
+    pub passes: Vec<Beside>,
     /// Pairs that are to be taken.
     pub pairs: usize,
     /// Its runs, unless it is unavailable.
@@ -135,14 +137,15 @@ impl Companions {
     fn companion(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> Companion {
         let Choice { pairing, found } = choice;
         let (name, found) = match found {
-            Ok(found) => (found.peer.tool().name, Ok(found)),
-            Err(absent) => (absent.name, Err(absent.why)),
+            Ok(found) => (named(found.peer, case), Ok(found)),
+            Err(absent) => (absent.name.to_owned(), Err(absent.why)),
         };
+        let passes = found.as_ref().map(|found| found.peer.passes(case)).unwrap_or_default();
         let version = found.as_ref().ok().and_then(|found| self.version(found));
         let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, &pairing));
         let told = prepared.as_ref().ok();
         let about = Beside {
-            name: name.to_owned(),
+            name,
             version,
             metric: pairing.metric.to_owned(),
             definition: pairing.definition,
@@ -155,7 +158,14 @@ impl Companions {
             unavailable: prepared.as_ref().err().cloned(),
         };
         let prepared = prepared.ok().map(|runs| Box::new(runs) as Box<dyn Prepared>);
-        Companion { about, pairs: pairing.pairs, prepared }
+        let pass = |pass: Pass| Beside {
+            name: of_pass(&about.name, pass.name),
+            definition: pass.definition,
+            note: pass.note.to_owned(),
+            ..about.clone()
+        };
+        let passes = passes.into_iter().map(pass).collect();
+        Companion { about, passes, pairs: pairing.pairs, prepared }
     }
 
     fn prepared(
@@ -179,6 +189,10 @@ impl Companions {
         enough_space(parent, invocation.disk_bytes)?;
         let scratch =
             Scratch::new(parent, self.registry.as_ref()).map_err(|e| format!("no private directory: {e}"))?;
+        let through = match (through, invocation.processes) {
+            (None, several @ 2..) => Some(Through::here(&self.search, several)?),
+            (through, _) => through,
+        };
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
         let libraries = found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher));
         let digest = digest(&order.program);
@@ -260,6 +274,17 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// A tool's name, with that of the part of it that measures the case.
+fn named(peer: &dyn Peer, case: &Case) -> String {
+    let name = peer.tool().name;
+    peer.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
+}
+
+/// The name of a further pass, also among the values of a sample.
+fn of_pass(tool: &str, pass: &str) -> String {
+    format!("{tool} {pass}")
 }
 
 fn order(found: &Found, invocation: &Invocation, scratch: &Scratch, seconds: f64) -> Result<Order, String> {
@@ -398,11 +423,13 @@ impl Runs {
     /// What it said, if its own work and time allow it.
     fn plausible(&self, answer: &Answer) -> Result<Reading, String> {
         let case = &self.making.case;
-        let reading = self.found.peer.parse(case, &answer.text)?;
+        let mut reading = self.found.peer.parse(case, &answer.text)?;
         let metrics = crate::bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
         let metric = metrics.into_iter().flatten().find(|metric| metric.name == self.metric);
         let unit = metric.ok_or_else(|| format!("the case has no metric {}", self.metric))?.unit;
-        match reading.account.contradicts(reading.value, unit, answer.life) {
+        let is_wrong = |value: f64, account: &Account| account.contradicts(value, unit, answer.life);
+        reading.passes.retain(|_, (value, account)| is_wrong(*value, account).is_none());
+        match is_wrong(reading.value, &reading.account) {
             Some(why) => Err(why),
             None => Ok(reading),
         }
@@ -529,9 +556,11 @@ impl Prepared for Runs {
             .into_iter()
             .map(|text| Warning::Other { code: "peer-differs".to_owned(), text })
             .collect();
+        let tool = named(peer, &self.making.case);
+        let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
-            values: [(self.metric.to_owned(), reading.value)].into(),
+            values: passes.chain([(self.metric.to_owned(), reading.value)]).collect(),
             ..Sample::default()
         })
     }

@@ -55,6 +55,17 @@ impl Pairing {
     pub const PAIRS: usize = 5;
 }
 
+/// A further figure of the same metric that a tool gives in the same answer, such as that of another pass over its file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pass {
+    /// What the tool calls it.
+    pub name: &'static str,
+    /// How far the definitions agree.
+    pub definition: Match,
+    /// Where they differ, or how they were brought together; one phrase.
+    pub note: &'static str,
+}
+
 /// Where a tool comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Package {
@@ -165,6 +176,8 @@ pub struct Invocation {
     pub server: Option<Server>,
     /// The CPUs it is bound to from outside; empty where it binds its threads itself.
     pub cpus: Vec<usize>,
+    /// Processes of it that MPI's launcher starts; up to one is started without it.
+    pub processes: usize,
     /// Bytes of files that it makes in its directory.
     pub disk_bytes: u64,
     /// Whether its answer holds for other cases too that call it by the same command: it is then called once for all of
@@ -184,6 +197,8 @@ pub struct Reading {
     pub value: f64,
     /// What it did for that, and in how many seconds.
     pub account: Account,
+    /// The same of its further passes, by their names.
+    pub passes: BTreeMap<&'static str, (f64, Account)>,
     /// Parameters that it says it used: name → value as text. Those of the case are compared.
     pub achieved: BTreeMap<String, String>,
     /// Where it did something else than asked; one phrase each.
@@ -197,9 +212,13 @@ impl Reading {
     /// What was read instead.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
         match value {
-            v if v.is_finite() && v > 0.0 => {
-                Ok(Self { value: v, account, achieved: BTreeMap::new(), differs: Vec::new() })
-            }
+            v if v.is_finite() && v > 0.0 => Ok(Self {
+                value: v,
+                account,
+                passes: BTreeMap::new(),
+                achieved: BTreeMap::new(),
+                differs: Vec::new(),
+            }),
             v => Err(format!("it printed {v}, which is no figure")),
         }
     }
@@ -270,6 +289,16 @@ pub trait Peer: Sync {
     /// Why it has no counterpart of a case of its subsystem, where there is more to say than that it is another subject.
     fn declines(&self, _: &Case) -> Option<&'static str> {
         None
+    }
+
+    /// Which of its parts measures this case, where it runs several benchmarks: it is named with the tool.
+    fn part(&self, _: &Case) -> Option<&'static str> {
+        None
+    }
+
+    /// What else it says of the metric that it is paired with.
+    fn passes(&self, _: &Case) -> Vec<Pass> {
+        Vec::new()
     }
 
     /// What its standard error tells of how it ran, where its answer is elsewhere.

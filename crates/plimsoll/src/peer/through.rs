@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Search;
 use super::process::Order;
 
 /// What starts a tool in the place of ourselves.
@@ -19,6 +20,19 @@ pub struct Through {
 }
 
 impl Through {
+    /// Open MPI's launcher with so many processes on this machine. They are bound from outside, as any tool is.
+    ///
+    /// # Errors
+    /// That it is not installed, or why it is not trusted.
+    pub(super) fn here(search: &Search, processes: usize) -> Result<Self, String> {
+        let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
+        // It counts cores, and may have fewer of these than there are CPUs.
+        let words = ["-n", &processes.to_string(), "--bind-to", "none", "--oversubscribe"];
+        let root = rustix::process::geteuid().is_root().then_some("--allow-run-as-root");
+        let arguments = words.into_iter().chain(root).map(str::to_owned).collect();
+        Ok(Self { program, arguments, export: "-x", limit: 0.0 })
+    }
+
     /// The tool's order, given to the launcher.
     pub(super) fn applied(&self, order: Order) -> Order {
         let own = self.arguments.iter().map(Into::into);

@@ -66,7 +66,8 @@ pub struct Figure {
     pub impossible: &'static str,
     /// The rule that says so.
     pub rule: &'static str,
-    /// Why no case measures the same; empty where one does.
+    /// Why no case measures the same, or why the one that measures the same operation is not divided by it; empty where
+    /// one does.
     pub unmatched: &'static str,
 }
 

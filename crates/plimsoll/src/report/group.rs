@@ -6,7 +6,7 @@ use crate::measurement::Note;
 use crate::warning::CAUSES;
 
 /// Warnings whose number stands in the row anyway (its interval, its count).
-const IN_THE_ROW: [&str; 2] = ["not-converged", "few-samples"];
+const IN_THE_ROW: [&str; 3] = ["not-converged", "mostly-excluded", "few-samples"];
 
 /// Rows under one heading.
 #[derive(Debug, Default)]

@@ -171,9 +171,11 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
 fn sampling(plan: &Plan, group: &Group) -> Sampling {
     let how = &group.how;
     let series = how.series.map(|n| scale::series(n, plan.scale));
+    let usual = plan.sampling.sample_time;
+    let time = how.sample_time.map_or(usual, |time| time.as_secs_f64());
     Sampling {
         samples: how.samples.or(series).or(plan.sampling.samples),
-        sample_time: how.sample_time.map_or(plan.sampling.sample_time, |time| time.as_secs_f64()),
+        sample_time: if series.is_some() { scale::of_series(time, plan.scale, usual) } else { time },
         precision: how.precision.unwrap_or(plan.sampling.precision),
     }
 }

@@ -1,8 +1,9 @@
-//! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not, except those of series.
+//! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not. Of a series both the number of its
+//! samples and their time are.
 //!
 //! Each keeps what makes its case one: a file has room for two blocks of each thread in any case of its group and at
-//! least 64 MiB, so that one file serves the group; a volume is at least two blocks for each thread, as far as the plan
-//! itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
+//! least 64 MiB, so that one file serves the group; a volume is at least two blocks for each thread, or 50 messages for each stream,
+//! and a count 50 operations, as far as the plan itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
 //! left out in a plan is not scaled.
 
 use crate::case::{Case, SWEEP, Value};
@@ -13,6 +14,8 @@ const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
 
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
+/// Operations of each thread: the rate of fewer is that of their begin and end.
+const LEAST_OPERATIONS: u64 = 50;
 /// A series that is shorter shows no course in time.
 const LEAST_SERIES: u32 = 30;
 /// The smallest system of equations that is worth timing.
@@ -27,6 +30,11 @@ pub(super) fn series(samples: u32, scale: f64) -> u32 {
     }
     // The cast saturates.
     ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
+}
+
+/// Seconds of each sample of a series: no shorter than those of other cases.
+pub(super) fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
+    if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
 /// The group in parts, each with lists that fit together.
@@ -114,10 +122,11 @@ fn shrink(part: &mut Group, scale: f64, room: u64) {
     let disk = part.benchmarks.iter().any(|name| name.starts_with("disk."));
     let block = block(part);
     let threads = threads(part);
+    let least = if part.asked("message") { LEAST_OPERATIONS } else { 2 };
     for (key, values) in &mut part.lists {
         let rule: &dyn Fn(u64) -> u64 = match *key {
-            "volume" => &|n| times(n, scale).max(n.min(block.saturating_mul(2).saturating_mul(threads))),
-            "count" => &|n| times(n, scale).max(n.min(threads)),
+            "volume" => &|n| times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads))),
+            "count" => &|n| times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads))),
             "work" => &|n| times(n, scale).max(n.min(LEAST_WORK)),
             "n" => &|n| scaled_order(n, scale),
             // Of memory, a size says which cache a region lives in.
@@ -202,6 +211,8 @@ mod tests {
             [series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)],
             [60, 30, 3, 600]
         );
+        assert_eq!([of_series(1.0, 0.5, 0.2), of_series(1.0, 0.001, 0.2)], [0.5, 0.2]);
+        assert_eq!([of_series(0.1, 0.5, 0.2), of_series(1.0, 1.0, 0.2)], [0.1, 1.0]);
     }
 
     #[test]

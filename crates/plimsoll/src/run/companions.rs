@@ -3,6 +3,8 @@
 //! In every round ours and each tool's sample are taken once, in an order drawn from the seed, so that a drift of the
 //! machine favours nobody. A tool that fails is heard no more; that changes nothing but its own column.
 
+use std::collections::BTreeMap;
+
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
@@ -15,8 +17,8 @@ use crate::warning::Warning;
 /// All of them.
 pub(super) struct Companions {
     all: Vec<Companion>,
-    /// The tools' figures of this round.
-    fresh: Vec<Option<f64>>,
+    /// The tools' figures of this round: that of the metric, and those of further passes.
+    fresh: Vec<BTreeMap<String, f64>>,
     generator: ChaCha8Rng,
     /// Seconds that the tools may take; those that take longer give fewer pairs.
     allowed: f64,
@@ -30,7 +32,7 @@ const LEAST: usize = 3;
 impl Companions {
     /// `allowed` is how many seconds they may take, where that is bounded.
     pub(super) fn new(all: Vec<Companion>, seed: Seed, allowed: Option<f64>) -> Self {
-        let fresh = vec![None; all.len()];
+        let fresh = vec![BTreeMap::new(); all.len()];
         let allowed = allowed.unwrap_or(f64::INFINITY);
         Self { all, fresh, generator: seed.generator(), allowed, seconds: 0.0 }
     }
@@ -78,7 +80,7 @@ impl Companions {
         let Some(tool) = prepared else { return Ok(()) };
         // A tool decides itself how much it does.
         match tool.sample(Amount::Seconds(0.0)) {
-            Ok(sample) => self.fresh[index] = sample.values.get(&about.metric).copied(),
+            Ok(sample) => self.fresh[index] = sample.values,
             Err(interrupt) if interrupt.cause == Cause::Interrupted => return Err(interrupt),
             Err(cannot) => {
                 about.unavailable = Some(cannot.reason);
@@ -90,16 +92,27 @@ impl Companions {
 
     /// Forgets all pairs so far, this round's included: they were taken in another state.
     pub(super) fn forget(&mut self) {
-        self.fresh.fill(None);
-        self.all.iter_mut().for_each(|companion| companion.about.pairs.clear());
+        self.fresh.fill(BTreeMap::new());
+        let of_one = |companion: &mut Companion| {
+            std::iter::once(&mut companion.about)
+                .chain(&mut companion.passes)
+                .for_each(|beside| beside.pairs.clear());
+        };
+        self.all.iter_mut().for_each(of_one);
     }
 
     /// Puts our sample beside the tools' of this round.
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
         for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
-            let Some(peer) = fresh.take() else { continue };
+            let fresh = std::mem::take(fresh);
+            let Some(peer) = fresh.get(&companion.about.metric).copied() else { continue };
             match comparable(sample, &companion.about.metric, headline) {
-                Some(own) => companion.about.pairs.push(Paired { own, peer }),
+                Some(own) => {
+                    companion.about.pairs.push(Paired { own, peer });
+                    for pass in &mut companion.passes {
+                        pass.pairs.extend(fresh.get(&pass.name).map(|peer| Paired { own, peer: *peer }));
+                    }
+                }
                 None => {
                     companion.about.unavailable = Some("the case has no such metric".to_owned());
                     companion.prepared = None;
@@ -114,11 +127,13 @@ impl Companions {
         let told = |companion: Companion| {
             let hurried =
                 late && companion.prepared.is_some() && companion.about.pairs.len() < companion.pairs;
-            let (mut about, wanted) = (companion.about, companion.pairs);
+            let (mut about, wanted, mut passes) = (companion.about, companion.pairs, companion.passes);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
             if about.achieved.get(peer::STATISTIC).and_then(|v| v.as_str()) == Some(peer::BEST) {
-                with_our_best(&mut about.pairs);
+                std::iter::once(&mut about)
+                    .chain(&mut passes)
+                    .for_each(|beside| with_our_best(&mut beside.pairs));
             }
             if hurried {
                 let n = about.pairs.len();
@@ -129,10 +144,26 @@ impl Companions {
             // Some tell their version with their results only.
             let version = about.achieved.remove("version").and_then(|v| v.as_str().map(str::to_owned));
             about.version = about.version.or(version);
-            about
+            with_passes(about, passes)
         };
-        self.all.into_iter().map(told).collect()
+        self.all.into_iter().flat_map(told).collect()
     }
+}
+
+/// A tool and its further passes, which ran as it did. Of a tool that gave nothing there is one line, and not one of each.
+fn with_passes(about: Beside, passes: Vec<Beside>) -> Vec<Beside> {
+    let gave = !about.pairs.is_empty();
+    let passes = passes.into_iter().filter(|_| gave).map(|pass| Beside {
+        version: about.version.clone(),
+        achieved: about.achieved.clone(),
+        warnings: about.warnings.clone(),
+        unavailable: about.unavailable.clone().or_else(|| {
+            pass.pairs.is_empty().then(|| "its output has no figure of it to be believed".to_owned())
+        }),
+        ..pass
+    });
+    let passes: Vec<Beside> = passes.collect();
+    std::iter::once(about).chain(passes).collect()
 }
 
 /// Pairs of a rate that is the best of what a tool did: beside each stands the best of ours.

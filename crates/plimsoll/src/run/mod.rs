@@ -16,6 +16,7 @@ use crate::limit::Evidence;
 use crate::measurement::{Maker, Measurement};
 use crate::peer::Companion;
 use crate::plan::Sampling;
+use crate::quantity::{Quantity, Unit};
 use crate::resolve::Planned;
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WrongAnswer,
@@ -42,6 +43,12 @@ const WARM_UP: f64 = 0.5;
 
 /// Share of the budget by which a run may exceed it, so that every case has its least samples.
 const GRACE: f64 = 0.25;
+
+/// Seconds past the sample time from which on a sample is one that does not end with it.
+const LONGER: f64 = 1.0;
+
+/// Seconds past the end of the budget up to which nobody needs to know of it.
+const LEAST_PAST: f64 = 1.0;
 
 /// Seconds that a case is expected to take before its first sample.
 const SET_UP: f64 = 0.5;
@@ -280,7 +287,8 @@ impl Harness<'_> {
         let amount = calibrated(prepared.as_mut(), sampling.sample_time).map_err(End::Cannot)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
-        let rule = rule(case, sampling, self.enough(room, sampling, begun));
+        let own = self.enough(room, sampling, begun);
+        let rule = rule(case, sampling, own);
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
@@ -291,21 +299,24 @@ impl Harness<'_> {
         companions.seconds = self.clock.now() - looking;
         let ending = loop {
             let named = headline.map(|m| m.name);
-            let own = self.round(prepared.as_mut(), amount, &mut companions, named);
+            let before = self.clock.now() - companions.seconds;
+            let sample = self.round(prepared.as_mut(), amount, &mut companions, named);
             taken.beside_s = companions.seconds;
-            let own = own.map_err(End::Cannot)?;
-            let value = headline.and_then(|m| own.values.get(m.name).copied()).unwrap_or(own.elapsed);
-            if own.renewed {
+            let took = self.clock.now() - companions.seconds - before;
+            let sample = sample.map_err(End::Cannot)?;
+            let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
+            if sample.renewed {
                 taken.samples.clear();
                 taken.headline.clear();
             }
-            taken.samples.push(own);
+            taken.samples.push(sample);
             taken.headline.push(value);
             (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| End::Wrong(WrongAnswer(e.to_string())))?;
             // The next sample must still fit.
-            let used = self.clock.now() - begun - companions.seconds + sampling.sample_time;
+            let used = self.clock.now() - begun - companions.seconds;
+            let used = with_next(used, took, sampling.sample_time, own);
             if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
                 && (ending == Ending::Fixed || !companions.want_more())
             {
@@ -319,9 +330,33 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
+        taken.facts.warnings.extend(self.overrun(planned, room, begun, taken.beside_s));
         let cpus = self.maker.machine.cpu.allowed.len();
         taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
+    }
+
+    /// That a case ran past the end of the budget, which ends no sample that has begun; `beside_s` is what its reference tools took.
+    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Warning> {
+        let own = room.own?;
+        let took = self.clock.now() - begun - beside_s;
+        let (of, budget, past) = match own.whose {
+            EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
+            _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
+        };
+        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then(|| {
+            let [took, budget, past] = [took, budget, past].map(|s| Quantity::new(s, Unit::Second).human(2));
+            let why = match planned.sampling.samples {
+                Some(_) => "a fixed number of samples is completed; take fewer --samples, or give it more room",
+                None => {
+                    "set-up and a sample that has begun are completed, and each sample of a search is a whole search; take shorter samples with --sample-time, or give it more room"
+                }
+            };
+            Warning::Other {
+                code: "budget-exceeded".to_owned(),
+                text: format!("budget exceeded: the case took {took} and ended {past} after {of} ({budget}): {why}"),
+            }
+        })
     }
 
     /// One sample of ours and one of each tool that still wants pairs, in random order.
@@ -382,6 +417,17 @@ fn sooner(run: Option<f64>, group: Option<f64>) -> Option<Own> {
     let of_run = run.map(|seconds| Own { seconds, whose: EndedBy::Budget });
     let of_group = group.map(|seconds| Own { seconds, whose: EndedBy::GroupBudget });
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+/// Seconds that a case has used when its next sample ends, where the last one took `took`. Least samples were reserved at their
+/// usual time: for those that take longer, as a whole search does, a budget that is used up counts as used twice, which ends
+/// also fewer than the least number.
+fn with_next(used: f64, took: f64, sample_time: f64, own: Option<Own>) -> f64 {
+    if took <= sample_time + LONGER {
+        return used + sample_time;
+    }
+    let next = used + took;
+    own.filter(|own| next >= own.seconds).map_or(next, |own| next.max(2.0 * own.seconds))
 }
 
 fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {

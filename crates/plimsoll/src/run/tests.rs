@@ -24,6 +24,8 @@ struct Script {
     set_up: Vec<f64>,
     /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
     tools: Vec<f64>,
+    /// How many times the time that is asked for a sample takes.
+    stretch: f64,
 }
 
 impl Script {
@@ -37,6 +39,7 @@ impl Script {
             set_aside: None,
             set_up: Vec::new(),
             tools: Vec::new(),
+            stretch: 1.0,
         }
     }
 }
@@ -76,6 +79,7 @@ impl Station for Mock {
 
     fn beside(&mut self, planned: &Planned, _: &Offer) -> Vec<Companion> {
         let tool = |seconds| Companion {
+            passes: Vec::new(),
             about: Beside {
                 name: "tool".to_owned(),
                 version: None,
@@ -125,7 +129,7 @@ impl Prepared for MockCase {
         }
         // This machine does 1000 units of work a second.
         let (elapsed, work) = match amount {
-            Amount::Seconds(s) => (s, (s * 1000.0) as u64),
+            Amount::Seconds(s) => (s * self.script.stretch, (s * 1000.0) as u64),
             Amount::Work(n) => (n as f64 / 1000.0, n),
         };
         self.log.amounts.borrow_mut().push(amount);
@@ -267,13 +271,48 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
     assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
 }
 
+/// A search takes many times the sample time: the budget ends it before one that does not fit.
+#[test]
+fn samples_that_take_longer_than_asked_keep_to_the_budget() {
+    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], work: false, ..Script::steady() };
+    for (budget, n) in [(1.0, 1), (9.5, 4), (20.5, 9)] {
+        // Each takes 2 s, and the warm-up 1 s.
+        let done = run_with(Script { stretch: 20.0, ..wild.clone() }, None, Some(budget), 1);
+        let made = &done.measurements[0];
+        assert_eq!(made.metrics[0].samples.len(), n, "{budget}");
+        assert_eq!(made.warnings.iter().any(|w| w.code == "budget-exceeded"), n == 1, "{budget}");
+        assert!(done.log.now.get() <= f64::max(budget, 3.0) + 1e-6, "{budget}: {}", done.log.now.get());
+    }
+}
+
+#[test]
+fn a_case_that_ends_after_its_budget_says_so() {
+    let told = |set_up: f64, samples, budget, cases| -> Vec<String> {
+        let script = Script { set_up: vec![set_up], ..Script::steady() };
+        let made = run_with(script, samples, budget, cases).measurements;
+        let of =
+            |m: &Measurement| m.warnings.iter().find(|w| w.code == "budget-exceeded").map(|w| w.text.clone());
+        made.iter().filter_map(of).collect()
+    };
+    let late = told(9.0, None, Some(2.0), 1);
+    assert!(late[0].starts_with("budget exceeded: the case took 9."), "{late:?}");
+    assert!(late[0].contains(" after --budget (2.0 s): ") && late[0].contains("--sample-time"), "{late:?}");
+    // Only the case that took too long is named, not those that had their share after it.
+    assert_eq!(told(9.0, None, Some(2.0), 3).len(), 1);
+    let fixed = told(0.0, Some(50), Some(1.0), 1);
+    assert!(fixed[0].contains("take fewer --samples"), "{fixed:?}");
+    for (set_up, samples, budget) in [(9.0, None, None), (0.5, None, Some(2.0)), (9.0, None, Some(20.0))] {
+        assert!(told(set_up, samples, budget, 1).is_empty(), "{set_up} {budget:?}");
+    }
+}
+
 #[test]
 fn what_little_time_was_left_says_nothing() {
     let with = |share| {
         let script = Script { set_aside: Some(share), ..Script::steady() };
         run_with(script, Some(6), None, 1).measurements.remove(0)
     };
-    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "not-converged");
+    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "mostly-excluded");
     let half = with(0.5);
     assert_eq!((half.status, doubted(&half)), (Status::Ok, false));
     let most = with(0.6);

@@ -364,6 +364,19 @@ impl Store {
         let found = self.connection.query_row(SELECT, [machine], |row| row.get::<_, String>(0)).optional();
         found.map_err(|e| self.failed(&e))?.map(|text| self.parsed(&text)).transpose()
     }
+
+    /// All that doctor measured, as machine and document, the oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn all_floors(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let all = || -> rusqlite::Result<Vec<(String, String)>> {
+            let mut statement =
+                self.connection.prepare("SELECT machine, document FROM floor ORDER BY number")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        all().map_err(|e| self.failed(&e))
+    }
 }
 
 /// The characters of a glob before the first that has a meaning.

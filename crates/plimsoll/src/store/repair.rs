@@ -173,7 +173,10 @@ impl Saved {
     fn is_same_as(&self, other: &Self) -> Result<bool, StoreError> {
         let (mine, others) = (Store::existing(self.fresh.clone())?, Store::existing(other.fresh.clone())?);
         let lines = mine.list()?;
-        if self.repaired != other.repaired || lines != others.list()? {
+        if self.repaired != other.repaired
+            || lines != others.list()?
+            || mine.all_floors()? != others.all_floors()?
+        {
             return Ok(false);
         }
         for RunLine { id, .. } in &lines {

@@ -5,9 +5,10 @@
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open, openat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::links::LinkError;
@@ -88,16 +89,22 @@ impl Key {
         }
     }
 
-    /// Reads a key file. It must not be readable by others.
+    /// Reads a key file, or a pipe that another program writes it to. It must not be readable by others.
     ///
     /// # Errors
     /// It cannot be read, is open to others, or holds no key.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
-        let file = File::open(path).map_err(failed)?;
-        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().map_err(failed)?.permissions());
-        if mode & 0o077 != 0 {
+        // Nobody waits for the writer of a FIFO that has none: it is empty.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?);
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() && !about.file_type().is_fifo() {
+            return Err(failed(io::Error::other("not a regular file; name another")));
+        }
+        fcntl_setfl(&file, OFlags::empty()).map_err(|e| failed(e.into()))?;
+        if about.permissions().mode() & 0o077 != 0 {
             return Err(KeyError::Exposed { path: shown });
         }
         let mut text = String::new();
@@ -164,8 +171,9 @@ pub(super) fn unhex(text: &str, bytes: &mut [u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn keys_differ_round_trip_and_hide() {
@@ -196,6 +204,25 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(Key::read(&path), Err(KeyError::Exposed { .. })));
         assert!(matches!(Key::read(&dir.path().join("none")), Err(KeyError::File { .. })));
-        assert!(Key::read(dir.path()).is_err());
+        for none in [dir.path(), Path::new("/dev/null")] {
+            let error = Key::read(none).unwrap_err().to_string();
+            assert!(error.contains("not a regular file") && !error.contains("chmod"), "{error}");
+        }
+    }
+
+    /// A shell hands over what a program prints as a pipe; a FIFO that nobody writes to keeps nobody waiting.
+    #[test]
+    fn a_key_may_come_by_a_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let owner = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, owner, 0).unwrap();
+        assert!(matches!(Key::read(&pipe), Err(KeyError::Malformed { .. })));
+        let key = Key::random().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
+        writeln!(writer, "{}", key.to_hex()).unwrap();
+        drop(writer);
+        let handed = format!("/dev/fd/{}", reader.as_raw_fd());
+        assert_eq!(Key::read(Path::new(&handed)).unwrap(), key);
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use super::message::{self, Reply, Request};
 use crate::bench::{self, Options, Prepared};
@@ -367,7 +368,9 @@ impl Worker {
         let status = child.wait().ok().filter(|_| by_itself);
         // A process that the worker left behind may hold its standard error open.
         let said = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
-        CannotMeasure::environment(obituary(status, &said))
+        let cpu_time = getrlimit(Resource::Cpu);
+        let cpu_time = cpu_time.current.into_iter().chain(cpu_time.maximum).min();
+        CannotMeasure::environment(obituary(status, &said, cpu_time))
     }
 }
 
@@ -398,9 +401,26 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// One line on how a worker ended.
-fn obituary(status: Option<ExitStatus>, said: &str) -> String {
-    let how = match status.map(|s| (s.signal(), s.code())) {
+/// One line on how a worker ended, whose CPU time is limited to so many seconds.
+fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> String {
+    let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
+        (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
+            let or = if signal == 9 { "; or memory, see `dmesg`" } else { "" };
+            format!(
+                "worker killed (signal {signal}: the CPU time of a process is limited to {seconds} s; raise `ulimit -t`{or})"
+            )
+        }
+        (ended, _) => ended_with(ended),
+    };
+    match said.trim() {
+        "" => how,
+        said => format!("{how}: {}", crate::text::shown(said)),
+    }
+}
+
+/// The same without limits: by this signal, or with this code.
+fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
+    match status {
         Some((Some(9), _)) => {
             "worker killed (signal 9: memory? see `dmesg` and the cgroup's limit)".to_owned()
         }
@@ -412,10 +432,6 @@ fn obituary(status: Option<ExitStatus>, said: &str) -> String {
         Some((Some(signal), _)) => format!("worker killed (signal {signal})"),
         Some((None, Some(code))) => format!("worker ended with code {code}"),
         _ => "worker closed its pipe, did not end, and was ended".to_owned(),
-    };
-    match said.trim() {
-        "" => how,
-        said => format!("{how}: {}", crate::text::shown(said)),
     }
 }
 
@@ -450,5 +466,20 @@ impl Drop for Worker {
                 let _ = waits.recv_timeout(LAST_WORDS);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_cpu_time_is_named_where_it_may_have_ended_a_worker() {
+        let said = |signal, limit| obituary(Some(ExitStatus::from_raw(signal)), "", limit);
+        assert!(said(24, Some(7)).contains("limited to 7 s; raise `ulimit -t`)"));
+        let killed = said(9, Some(7));
+        assert!(killed.contains("`ulimit -t`") && killed.contains("memory"), "{killed}");
+        assert!(!said(9, None).contains("ulimit"), "{}", said(9, None));
+        assert!(!said(4, Some(7)).contains("ulimit"), "{}", said(4, Some(7)));
     }
 }

@@ -66,6 +66,8 @@ fn the_last_machine_behind_a_token_bucket_is_the_slow_sender_of_all() {
         assert_eq!(of(&stored, "network.latency", "bisection").len(), 0);
         let bisection = &of(&stored, "network.tcp", "bisection")[0]["metrics"][0]["summary"]["median"];
         assert!(bisection.as_f64().unwrap() > 0.0, "{bisection}");
+        let back = &of(&stored, "network.tcp", "bisection-back")[0]["metrics"][0]["summary"]["median"];
+        assert!(back.as_f64().unwrap() > 0.0, "{back}");
         let slow = slow(&stored, "network.tcp");
         if let [[node, direction, cause]] = slow[..]
             && (node, direction) == ("n4", "sending")

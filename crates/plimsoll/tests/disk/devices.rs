@@ -296,7 +296,7 @@ fn with_consent_a_device_is_filled_written_and_verified() {
     // More than there is.
     let large = on_device(&["--target", &device.device, "--op", "read", "--size", "1G"]);
     let (out, _) = with_code(&large, 4);
-    assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("more than"), "{out}");
+    assert!(measurements(&out)[0]["reason"].as_str().unwrap().contains("which has"), "{out}");
 }
 
 #[test]

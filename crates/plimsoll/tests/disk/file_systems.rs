@@ -42,6 +42,12 @@ fn a_read_only_mount_and_an_immutable_directory_are_usage_errors() {
     let mounted = "truncate -s 16M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; ";
     let script = format!("{mounted} mount -o remount,ro mnt; exec \"$1\" disk --dir mnt --store none");
     one_line(&in_own_mounts(dir.path(), &script, &[]), 2, &["/mnt", "read-only"]);
+    // A directory that is bound elsewhere is on the same device, and what is mounted is the binding.
+    let dir = scratch();
+    let script = format!(
+        "{mounted} mkdir mnt/x mnt/y; mount --bind mnt/x mnt/y; mount -o remount,ro,bind mnt/y; exec \"$1\" disk --dir mnt/y --store none"
+    );
+    one_line(&in_own_mounts(dir.path(), &script, &[]), 2, &["/mnt/y, which is mounted read-only"]);
     let dir = scratch();
     let script = format!("{mounted} mkdir mnt/x; chattr +i mnt/x; exec \"$1\" disk --dir mnt/x --store none");
     one_line(&in_own_mounts(dir.path(), &script, &[]), 2, &["mnt/x", "immutable"]);

@@ -261,6 +261,10 @@ fn the_address_to_send_from_is_kept() {
     assert_eq!(client("10.77.0.9", 0)["measurements"][0]["status"], "ok");
     let refused = client(NEAR, 5);
     assert_eq!(refused["measurements"][0]["status"], "failed");
+    // That is a mistake of this end: nobody is to look for a server.
+    let refused = client("192.0.2.1", 4);
+    let reason = refused["measurements"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("cannot send from 192.0.2.1") && !reason.contains("serve"), "{reason}");
 }
 
 #[test]

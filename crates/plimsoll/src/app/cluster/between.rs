@@ -14,7 +14,7 @@ use super::Joint;
 use super::ranks::{self, Ranks, Who};
 use crate::bench::{Better, Metric};
 use crate::case::{Case, CaseId};
-use crate::cluster::between::{AT_ONCE, Actor, Answer, Between, EACH, Figure, Place};
+use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Actor, Answer, Between, EACH, Figure, Place};
 use crate::cluster::{Ended, Roster};
 use crate::document::Run;
 use crate::event::Event;
@@ -286,7 +286,7 @@ pub(super) fn measurements(joint: &Joint<'_>, together: &[Planned], ended: &Ende
     let mut made = Vec::new();
     let planned = cases(joint.prepared).into_iter().chain(ranks::cases(together, Who::Two));
     for (index, planned) in planned.enumerate() {
-        for kind in [EACH, AT_ONCE] {
+        for kind in [EACH, AT_ONCE, AT_ONCE_BACK] {
             let of_kind = ended.between.iter().filter(|one| one.kind == kind);
             let all: Vec<(&Between, &Answer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();

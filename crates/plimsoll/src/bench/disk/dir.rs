@@ -2,10 +2,9 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
+use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -137,7 +136,7 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     if !metadata.is_dir() {
         return Err(DirError::NotADirectory(name()));
     }
-    let mount = mount_point(&path, metadata.dev());
+    let mount = mount_point(&path);
     let other = |errno| DirError::Other { dir: name(), errno };
     let vfs = rustix::fs::statvfs(&path).map_err(other)?;
     let read_only =
@@ -172,9 +171,18 @@ fn may_create(dir: &Path) -> Result<(), Errno> {
     }
 }
 
-/// The highest parent on the same device.
-fn mount_point(path: &Path, device: u64) -> PathBuf {
-    let same = |p: &&Path| p.metadata().is_ok_and(|m| m.dev() == device);
+/// The highest parent on the same device and, where the kernel tells it, in the same mount: a directory that is bound elsewhere
+/// keeps its device.
+fn mount_point(path: &Path) -> PathBuf {
+    // Of the mount's number only Linux 5.8 and later know.
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let place = |path: &Path| {
+        let found = rustix::fs::statx(CWD, path, AtFlags::NO_AUTOMOUNT, wanted).ok()?;
+        let mount = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+        Some((found.stx_dev_major, found.stx_dev_minor, mount.then_some(found.stx_mnt_id)))
+    };
+    let own = place(path);
+    let same = |p: &&Path| own.is_some() && place(p) == own;
     path.ancestors().take_while(same).last().unwrap_or(path).to_owned()
 }
 
@@ -291,8 +299,9 @@ mod tests {
 
     #[test]
     fn the_mount_point_of_proc_is_proc() {
-        let device = Path::new("/proc/self").canonicalize().expect("proc").metadata().expect("stat").dev();
-        assert_eq!(mount_point(Path::new("/proc/sys/kernel"), device), Path::new("/proc"));
+        // A container may have a part of it bound read-only.
+        assert_eq!(mount_point(Path::new("/proc/self/net")), Path::new("/proc"));
+        assert_eq!(mount_point(Path::new("/")), Path::new("/"));
     }
 
     #[test]

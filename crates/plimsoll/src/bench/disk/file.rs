@@ -167,7 +167,7 @@ impl Filled {
         let wanted = match size {
             Size::Exactly(bytes) if bytes > has => {
                 return Err(CannotMeasure::environment(format!(
-                    "--size {} is more than {name} has, {}",
+                    "needs {} of {name}, which has {}; give a smaller --size, --block or --threads",
                     human(bytes),
                     human(has)
                 )));

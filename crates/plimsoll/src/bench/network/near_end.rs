@@ -315,6 +315,15 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
             Err(e) if is_out_of_descriptors(&e) => {
                 return Err(CannotMeasure::environment(traffic::plain(&e, "this process")));
             }
+            Err(e) if address.ip().is_loopback() && e.kind() == io::ErrorKind::NetworkUnreachable => {
+                return Err(CannotMeasure::environment(format!(
+                    "{address} cannot be reached: {e}; the loopback interface is down: ip link set lo up"
+                )));
+            }
+            // Nor does an address that this machine does not have.
+            Err(e) if from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
+                return Err(CannotMeasure::environment(e.to_string()));
+            }
             Err(e) => tried.push(format!("{address}: {}", plain(&e))),
         }
     }

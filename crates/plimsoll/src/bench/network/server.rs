@@ -42,6 +42,9 @@ impl Address {
                 crate::text::shown(text)
             )
         };
+        if text.contains("://") {
+            return Err(bad("of URLs, iperf3:// alone names a server"));
+        }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
             Some((host, rest)) => {
@@ -109,6 +112,8 @@ mod tests {
             let error = Address::parse(text).unwrap_err();
             assert!(error.contains("names no server") && !error.contains('\u{1b}'), "{error}");
         }
+        let url = Address::parse("http://far:99").unwrap_err();
+        assert!(url.contains("iperf3://") && !url.contains("not a number"), "{url}");
     }
 
     #[test]

@@ -36,13 +36,15 @@ const RECORDINGS: &[Recording] = recordings![
     "hpcc", "hpcc-1.5.0-1000.txt", "cpu.linpack/n=1000/nb=192/threads=1", 11.63e9;
     "hpcc", "hpcc-1.5.0-2000.txt", "cpu.linpack/n=2000/nb=192/threads=2", 15000000000.0;
     "hpcc", "hpcc-1.5.0-1000.txt", "memory.bandwidth/op=triad/size=8000000/threads=1", 70.4045e9;
+    "hpcc", "hpcc-1.5.0-two-processes.txt", "memory.bandwidth/op=copy/size=10666656/threads=2", 2.0 * 42.460_267e9;
+    "hpcc", "hpcc-1.5.0-two-processes.txt", "memory.bandwidth/op=add/size=15999984/threads=2", 2.0 * 41.038_122e9;
     "xlinpack", "xlinpack-published-1.txt", "cpu.linpack/n=10000/threads=4", 163.2364e9 * (2e4 / 3.0 + 1.5) / (2e4 / 3.0 + 2.0);
     "xlinpack", "xlinpack-published-2.txt", "cpu.linpack/n=13460/threads=24", 165.0621e9 * (2.0 / 3.0 * 13460.0 + 1.5) / (2.0 / 3.0 * 13460.0 + 2.0);
     "sysbench", "sysbench-1.0.20-cpu-1.txt", "cpu.peak/op=div/type=f64/threads=1", 1955.31 * 117_526.0;
     "sysbench", "sysbench-1.0.20-cpu-2.txt", "cpu.peak/op=div/type=f64/threads=2", 242755829.3;
-    "java", "java-17-cpu-fma.txt", "cpu.peak/op=fma/type=f64/isa=avx512/threads=2/work=1000000000/scaling=strong", 1.777139712e9 / 0.337490644;
-    "java", "java-17-disk-read.txt", "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct", 566.0 * MIB / 0.301522898;
-    "java", "java-17-tcp.txt", "network.tcp/message=64K/streams=2/direction=up", 4.244657272e9 / 0.305652728;
+    "java", "java-17-cpu-fma.txt", "cpu.peak/op=fma/type=f64/isa=avx512/threads=2/work=1000000000/scaling=strong", 1.884422144e9 / 0.311911773;
+    "java", "java-17-disk-read.txt", "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct", 605.0 * MIB / 0.300385071;
+    "java", "java-17-tcp.txt", "network.tcp/message=64K/streams=2/direction=up", 8.511819072e9 / 0.300763289;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=copy/size=1G/threads=2", 80000000.0 * 16.0 / 0.022752;
     "stream", "stream-5.10-2threads.txt", "memory.bandwidth/op=triad/size=1G/threads=2", 80000000.0 * 24.0 / 0.039182;
     "stream", "stream-5.10-serial.txt", "memory.bandwidth/op=triad/size=480M/threads=1", 20_000_000.0 * 24.0 / 0.029846;

@@ -1,10 +1,11 @@
-//! HPC Challenge: its HPL section beside our solver, and its STREAM on one process beside our bandwidth.
+//! HPC Challenge: its HPL section beside our solver, and its STREAM beside our bandwidth: SingleSTREAM for one thread,
+//! StarSTREAM, all processes at once, for several.
 //!
 //! It runs all of its parts, and HPL last; so one reading takes a minute. Its arrays of STREAM follow from the order of
-//! its matrix: a third of the matrix each.
+//! its matrix: a third of each process's part of the matrix. One answer serves all operations of STREAM.
 
-use super::super::{Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Tool};
-use super::{hpl, stream};
+use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::{hpl, number_after, stream};
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -20,9 +21,61 @@ const WORD: u64 = 8;
 /// Its arrays of STREAM.
 const ARRAYS: u64 = 3;
 
-/// Our operation in its STREAM, which has one thread.
-fn kernel(case: &Case) -> Option<stream::Kernel> {
-    stream::kernel(case).filter(|_| case.threads() == 1)
+/// Its largest matrix for STREAM alone (three arrays of 170 MB): with a larger one its other parts take many minutes.
+const MOST_ORDER: u64 = 8000;
+
+/// One of its two measurements with STREAM.
+enum Section {
+    /// One process measures.
+    Single,
+    /// All processes measure at once.
+    Star,
+}
+
+impl Section {
+    /// That of a case of so many threads: it has one thread in each process.
+    fn of(case: &Case) -> Self {
+        if case.threads() > 1 { Self::Star } else { Self::Single }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Single => "SingleSTREAM",
+            Self::Star => "StarSTREAM",
+        }
+    }
+}
+
+/// The processes that a case needs: for STREAM one for each thread.
+fn processes(case: &Case) -> usize {
+    if stream::kernel(case).is_some() { case.threads() } else { 1 }
+}
+
+/// The part of its output between a section's marks.
+fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
+    let (_, rest) = text
+        .split_once(&format!("Begin of {name} section"))
+        .ok_or_else(|| format!("its output has no 'Begin of {name} section'"))?;
+    let (found, _) = rest
+        .split_once(&format!("\nEnd of {name} section"))
+        .ok_or_else(|| format!("its {name} section is cut off"))?;
+    Ok(found)
+}
+
+/// The rate of all processes together, in bytes a second: it prints the least, mean and most of them.
+fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<Reading, String> {
+    const GIGA: f64 = 1e9;
+    let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
+    let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];
+    // Printed with four decimals in the table and with six below it.
+    const ROUNDING: f64 = 1e-3;
+    let is_between = |value: f64| least * (1.0 - ROUNDING) <= value && value <= most * (1.0 + ROUNDING);
+    if !is_between(of_one.value) || !is_between(mean) {
+        return Err(format!("its figures of {op} by all processes contradict that of the first"));
+    }
+    let bytes = of_one.account.amount;
+    let account = Account::of(bytes * processes, Seconds::of(bytes / mean));
+    Ok(Reading::of(mean * processes, account)?.best())
 }
 
 /// Elements of each of our arrays.
@@ -41,7 +94,7 @@ fn summary(text: &str, key: &str) -> Result<f64, String> {
 /// What it is.
 const TOOL: Tool = Tool {
     name: "hpcc",
-    checks: "dense linear system (HPL), STREAM on one process",
+    checks: "dense linear system (HPL); STREAM on one process, and on all at once",
     programs: &["hpcc"],
     package: Package::Debian("hpcc"),
     // It takes none; without its input it measures nothing and leaves a head with its version.
@@ -62,45 +115,60 @@ impl Peer for Hpcc {
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
         (case.benchmark() == "memory.bandwidth")
-            .then_some("it has STREAM's copy, scale, add and triad, on one process")
+            .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
     }
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        if kernel(case).is_some() {
-            elements(case)?;
-            let note = "STREAM on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them";
-            let pairs = hpl::PAIRS;
-            return Some(Pairing {
-                metric: "program",
-                definition: Match::Related,
-                note,
-                seconds: BEFORE,
-                pairs,
-            });
+    fn part(&self, case: &Case) -> Option<&'static str> {
+        stream::kernel(case).map(|_| "STREAM")
+    }
+
+    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
+        if stream::kernel(case).is_none() {
+            return hpl::pairing(case, BEFORE + hpl::factorising(case));
         }
-        hpl::pairing(case, BEFORE + hpl::factorising(case))
+        elements(case)?;
+        // Processes that wait for each other must all run.
+        (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
+        let note = match Section::of(case) {
+            Section::Single => {
+                "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
+            }
+            Section::Star => {
+                "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
+            }
+        };
+        // One reading has ten repetitions of each operation.
+        Some(Pairing { metric: "program", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let order = match elements(ask.case).filter(|_| kernel(ask.case).is_some()) {
-            // So that a third of the matrix is one of our arrays.
-            Some(elements) => ask.case.clone().with_count("n", ((elements * ARRAYS) as f64).sqrt() as u64),
+        let processes = processes(ask.case);
+        let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
+            // So that a third of each process's part of the matrix is one of our arrays.
+            Some(elements) => {
+                let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
+                let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
+                grid.with_count("n", n.min(MOST_ORDER))
+            }
             None => ask.case.clone(),
         };
         // A line between, and no further sizes for its transposition.
         let input = hpl::input(&order)? + "# ignored\n0\n0\n0\n0\n";
+        let threads = ask.case.threads().div_ceil(processes.max(1));
         Ok(Invocation {
             program: "hpcc",
             files: vec![("hpccinf.txt", input)],
-            environment: hpl::environment(ask),
+            environment: hpl::environment(ask, threads),
             cpus: ask.offer.cpus.clone(),
             output: Output::File(ANSWER),
+            processes,
+            answers_others: self.part(ask.case).is_some(),
             ..Invocation::default()
         })
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let Some(kernel) = kernel(case) else {
+        let Some(kernel) = stream::kernel(case) else {
             let reading = hpl::parse(case, text)?;
             return match summary(text, "Success=")? {
                 1.0 => Ok(reading),
@@ -108,15 +176,23 @@ impl Peer for Hpcc {
             };
         };
         let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
-        let (_, section) = text
-            .split_once("Begin of SingleSTREAM section")
-            .ok_or("its output has no 'Begin of SingleSTREAM section'")?;
-        let mut reading = stream::Row::of(section, &kernel, used, 1e9)?.best()?;
-        reading.achieved.insert(
-            "part".to_owned(),
-            format!("STREAM {} on one process", case.word("op").unwrap_or_default()),
-        );
+        let part = Section::of(case);
+        let section = section(text, part.name())?;
+        let op = kernel.name();
+        let mut reading = match part {
+            Section::Single => stream::Row::of(section, &kernel, used, 1e9)?.best()?,
+            Section::Star => {
+                let of_one = stream::Row::of(section, &kernel, used, 1e9)?.best()?;
+                of_all(section, op, case.threads() as f64, &of_one)?
+            }
+        };
+        let count = summary(text, "CommWorldProcs=")?;
+        reading.achieved.insert("part".to_owned(), format!("{} {op}", part.name()));
         reading.achieved.insert("elements".to_owned(), used.to_string());
+        reading.achieved.insert("processes".to_owned(), count.to_string());
+        if (count - case.threads() as f64).abs() > 0.5 {
+            return Err(format!("it had {count} processes where {} were asked", case.threads()));
+        }
         if (used / wanted - 1.0).abs() > 0.01 {
             reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));
         }
@@ -129,6 +205,7 @@ mod tests {
     use super::super::golden;
     use super::*;
 
+    const TWO: &str = include_str!("../../../tests/fixtures/peers/hpcc-1.5.0-two-processes.txt");
     const RECORDED: &str = include_str!("../../../tests/fixtures/peers/hpcc-1.5.0-1000.txt");
 
     #[test]
@@ -137,6 +214,48 @@ mod tests {
         assert_eq!(elements(&case), Some(1_000_000));
         let differs = Hpcc.parse(&case, &golden::body(RECORDED)).unwrap().differs;
         assert_eq!(differs, ["its arrays had 333333 elements where ours have 1000000"]);
+    }
+
+    #[test]
+    fn for_several_threads_it_has_a_process_for_each_and_their_sum_counts() {
+        let case: Case = "memory.bandwidth/op=copy/size=10666656/threads=2".parse().unwrap();
+        let text = golden::body(TWO);
+        let reading = Hpcc.parse(&case, &text).unwrap();
+        assert_eq!(reading.differs, Vec::<String>::new());
+        assert_eq!((&*reading.achieved["part"], &*reading.achieved["processes"]), ("StarSTREAM Copy", "2"));
+        assert_eq!((Hpcc.part(&case), processes(&case)), (Some("STREAM"), 2));
+        let one = case.clone().with_count("threads", 1);
+        assert!(Hpcc.parse(&one, &text).is_err(), "two processes are not one");
+        let four = case.with_count("threads", 4);
+        assert!(Hpcc.parse(&four, &text).unwrap_err().contains("2 processes"));
+        let other = text.replace("Average Copy GB/s 42.4", "Average Copy GB/s 84.9");
+        assert!(Hpcc.parse(&four.with_count("threads", 2), &other).unwrap_err().contains("contradict"));
+        let linpack: Case = "cpu.linpack/n=1000/nb=192/threads=2".parse().unwrap();
+        assert_eq!((Hpcc.part(&linpack), processes(&linpack)), (None, 1));
+    }
+
+    #[test]
+    fn all_operations_are_asked_for_by_one_command_and_too_large_arrays_are_shortened() {
+        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = crate::sample::Offer::default();
+        let invoked = |id: &str| {
+            let case: Case = id.parse().unwrap();
+            let far = crate::peer::Far::Here(1);
+            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            Hpcc.invocation(&ask).unwrap()
+        };
+        let order = |id: &str| {
+            let input = invoked(id).files.remove(0).1;
+            let line =
+                |at: usize| input.lines().nth(at).unwrap().split_whitespace().next().unwrap().to_owned();
+            [line(5), line(10), line(11)]
+        };
+        let copy = "memory.bandwidth/op=copy/size=128M/threads=2";
+        assert_eq!(invoked(copy), invoked("memory.bandwidth/op=triad/size=192M/threads=2"));
+        assert_eq!(order(copy), ["7094", "1", "2"]);
+        assert_eq!(order("memory.bandwidth/op=copy/size=256M/threads=1"), ["7094", "1", "1"]);
+        assert_eq!(order("memory.bandwidth/op=copy/size=4G/threads=1"), ["8000", "1", "1"]);
+        assert_eq!((invoked(copy).processes, invoked(copy).answers_others), (2, true));
     }
 
     #[test]

@@ -39,9 +39,9 @@ pub(super) fn factorising(case: &Case) -> f64 {
     2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
 }
 
-/// The environment of OpenBLAS, and of the other libraries that Debian offers as BLAS.
-pub(super) fn environment(ask: &Ask<'_>) -> Vec<(&'static str, String)> {
-    let threads = ask.case.threads().to_string();
+/// The environment of OpenBLAS, and of the other libraries that Debian offers as BLAS, with so many threads in a process.
+pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, String)> {
+    let threads = threads.to_string();
     let mut all = vec![
         ("OPENBLAS_NUM_THREADS", threads.clone()),
         ("OMP_NUM_THREADS", threads.clone()),

@@ -3,9 +3,10 @@
 //! Its usual answer is a line of thirteen columns, of which only those that were asked for are filled: which one a figure
 //! stands in follows from where it ends, and that differs between versions and where figures grow into each other. So it
 //! is asked for `-R`, a table for each test under the test's name (rows are file sizes, columns record sizes), and only
-//! that is read. For several threads its throughput mode is used, a process and a file each, of which it prints the sum.
+//! that is read. It makes two passes over the file in some tests: one is paired with our case, whose blocks are there
+//! already, and the other is a figure of its own. For several threads its throughput mode is used, a process and a file each, of which it prints the sum.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -33,7 +34,20 @@ struct Test {
     report: &'static str,
     /// What it calls the processes of its throughput mode, where that has the test.
     processes: Option<&'static str>,
+    /// The other pass that it makes over the same records.
+    other: Option<Other>,
 }
+
+/// Another pass of a test.
+struct Other {
+    /// What the columns of its output call it.
+    name: &'static str,
+    report: &'static str,
+    note: &'static str,
+}
+
+const NEW_FILE: &str =
+    "the first pass over a new file: it also makes the file longer and has its blocks allocated";
 
 const TESTS: &[Test] = &[
     Test {
@@ -43,6 +57,11 @@ const TESTS: &[Test] = &[
         number: "1",
         report: "Reader report",
         processes: Some("readers"),
+        other: Some(Other {
+            name: "reread",
+            report: "Re-Reader report",
+            note: "the second pass over the same file",
+        }),
     },
     Test {
         op: "write",
@@ -50,7 +69,9 @@ const TESTS: &[Test] = &[
         cache: "direct",
         number: "0",
         report: "Re-writer report",
-        processes: Some("rewriters"),
+        // Its second pass of writes would sleep as long as its others; the answer of reads has the first.
+        processes: Some("initial writers"),
+        other: Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
     },
     Test {
         op: "read",
@@ -59,6 +80,7 @@ const TESTS: &[Test] = &[
         number: "2",
         report: "Random read report",
         processes: Some("random readers"),
+        other: None,
     },
     Test {
         op: "write",
@@ -67,6 +89,7 @@ const TESTS: &[Test] = &[
         number: "2",
         report: "Random write report",
         processes: Some("random writers"),
+        other: None,
     },
     Test {
         op: "read",
@@ -75,6 +98,7 @@ const TESTS: &[Test] = &[
         number: "3",
         report: "Backward read report",
         processes: Some("reverse readers"),
+        other: None,
     },
     Test {
         op: "write",
@@ -83,6 +107,7 @@ const TESTS: &[Test] = &[
         number: "4",
         report: "Record rewrite report",
         processes: None,
+        other: None,
     },
     Test {
         op: "read",
@@ -91,6 +116,7 @@ const TESTS: &[Test] = &[
         number: "5",
         report: "Stride read report",
         processes: Some("stride readers"),
+        other: None,
     },
     Test {
         op: "write",
@@ -99,6 +125,11 @@ const TESTS: &[Test] = &[
         number: "6",
         report: "Re-Fwrite report",
         processes: None,
+        other: Some(Other {
+            name: "fwrite",
+            report: "Fwrite report",
+            note: "the first pass over a new file, through the C library's stream and the page cache",
+        }),
     },
     Test {
         op: "read",
@@ -107,6 +138,11 @@ const TESTS: &[Test] = &[
         number: "7",
         report: "Fread report",
         processes: None,
+        other: Some(Other {
+            name: "freread",
+            report: "Re-Fread report",
+            note: "the second pass over the same file; the C library's stream and the page cache are in the figure",
+        }),
     },
 ];
 
@@ -168,6 +204,9 @@ impl Peer for Iozone {
             Some("psync") if threads == 1 => {
                 (Match::Exact, "bytes per second, one block at a time, on a file of its own")
             }
+            Some("psync") if test.op == "write" && test.pattern == "sequential" => {
+                (Match::Related, "the sum of what its processes saw when each made a file of its own")
+            }
             Some("psync") => (Match::Related, "the sum of what its processes saw, on files of their own"),
             _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
         };
@@ -180,6 +219,17 @@ impl Peer for Iozone {
         Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
     }
 
+    fn passes(&self, case: &Case) -> Vec<Pass> {
+        let found = test(case).and_then(|test| test.other.as_ref().map(|other| (test, other)));
+        let found = found.filter(|_| case.threads() == 1);
+        let pass = |(test, other): (&Test, &Other)| {
+            let exact = test.op == "read" && test.cache == "direct" && case.word("engine") == Some("psync");
+            let definition = if exact { Match::Exact } else { Match::Related };
+            Pass { name: other.name, definition, note: other.note }
+        };
+        found.map(pass).into_iter().collect()
+    }
+
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let test = test(ask.case).ok_or("it has no such test")?;
         let block = ask.case.number("block").ok_or("the case has no block")?;
@@ -190,6 +240,10 @@ impl Peer for Iozone {
         if test.cache == "direct" {
             arguments.push("-I".to_owned());
         }
+        // Of several processes one answer serves sequential reads and writes, and another the random ones.
+        if threads > 1 && test.number == "0" {
+            arguments.extend(words(&["-i", "1"]));
+        }
         if test.number != "0" {
             arguments.extend(words(&["-i", test.number]));
         }
@@ -198,8 +252,8 @@ impl Peer for Iozone {
             1 => words(&["-f", "iozone.tmp"]),
             n => words(&["-t", &n.to_string()]),
         });
-        // A second pass of reads says nothing new and sleeps as long as the first; writes over filled blocks are its second.
-        if threads > 1 && test.number != "0" {
+        // No second passes: each sleeps as long as the first.
+        if threads > 1 {
             arguments.push("-+n".to_owned());
         }
         Ok(Invocation {
@@ -207,7 +261,7 @@ impl Peer for Iozone {
             arguments,
             cpus: ask.offer.cpus.clone(),
             disk_bytes: bytes.saturating_mul(threads),
-            // Random reads and random writes are one test of its, which sleeps 14 s.
+            // It sleeps in each pass.
             answers_others: threads > 1,
             ..Invocation::default()
         })
@@ -225,16 +279,25 @@ impl Peer for Iozone {
             return Err("its output is not in kBytes/sec".to_owned());
         }
         let record = block / KIB;
-        let figure = match (case.threads(), test.processes) {
-            (1, _) | (_, None) => in_report(text, record, test.report),
+        let figure = |report, processes: Option<&str>| match (case.threads(), processes) {
+            (1, _) | (_, None) => in_report(text, record, report),
             (threads, Some(processes)) => of_all(text, record, threads, processes),
         };
+        let other = test.other.as_ref().filter(|_| case.threads() == 1);
+        let other = other.map(|other| (other.name, figure(other.report, None)));
+        let figure = figure(test.report, test.processes);
         let wanted = || format!("its output has no {} {} of records of {record} kB", test.pattern, test.op);
         let figure = figure.ok_or_else(wanted)?;
         let each = if block <= SMALL { block as f64 } else { 1.0 };
-        // It prints no time.
-        let account = Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
-        let mut reading = Reading::of(figure.kib_per_second * KIB as f64 / each, account)?;
+        let read = |figure: &Figure| {
+            // It prints no time.
+            let account =
+                Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
+            Reading::of(figure.kib_per_second * KIB as f64 / each, account)
+        };
+        let mut reading = read(&figure)?;
+        let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
+        reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
         reading.achieved.insert("size".to_owned(), (figure.file_kib.saturating_mul(KIB)).to_string());
         reading.achieved.insert("block".to_owned(), (record * KIB).to_string());
         if test.cache == "direct" && !text.contains("O_DIRECT feature enabled") {
@@ -317,6 +380,54 @@ mod tests {
             }
             assert!(in_report(&text, 4, report).is_none(), "no such record");
         }
+    }
+
+    #[test]
+    fn the_other_pass_of_the_same_answer_is_a_figure_of_its_own() {
+        const STREAMS: &str = include_str!("../../../tests/fixtures/peers/iozone-3.489-i0-i6-i7.txt");
+        let of = |what: &str, block: &str, threads: u8| -> Case {
+            let (op, cache) = what.split_once(' ').unwrap();
+            let id = "disk.io/pattern=sequential/depth=1/engine=psync";
+            format!("{id}/op={op}/cache={cache}/block={block}/threads={threads}").parse().unwrap()
+        };
+        for (text, case, name, kib) in [
+            (ALONE[0].1, of("write direct", "64K", 1), "write", 515_744.0),
+            (ALONE[1].1, of("read direct", "64K", 1), "reread", 329_654.0),
+            (STREAMS, of("write buffered", "64K", 1), "fwrite", 126_156.0),
+            (STREAMS, of("read buffered", "64K", 1), "freread", 17_910_197.0),
+        ] {
+            let said = Iozone.passes(&case);
+            assert_eq!(said.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
+            let reading = Iozone.parse(&case, &golden::body(text)).unwrap();
+            let records = case.number("block").unwrap() as f64 / 1024.0;
+            assert_eq!(
+                reading.passes.iter().map(|(name, (value, _))| (*name, *value)).collect::<Vec<_>>(),
+                [(name, kib / records)]
+            );
+        }
+        assert_eq!(Iozone.passes(&of("read direct", "4K", 2)), [], "several processes make one pass");
+        let random: Case = "disk.io/op=read/pattern=random/block=64K/threads=1/cache=direct".parse().unwrap();
+        assert_eq!(Iozone.passes(&random), []);
+    }
+
+    #[test]
+    fn several_processes_answer_for_both_directions_in_one_call() {
+        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = crate::sample::Offer::default();
+        let arguments = |what: &str, threads: u8| {
+            let (op, pattern) = what.split_once(' ').unwrap();
+            let id = format!(
+                "disk.io/op={op}/pattern={pattern}/block=1M/threads={threads}/engine=psync/cache=direct"
+            );
+            let case: Case = id.parse().unwrap();
+            let far = crate::peer::Far::Here(1);
+            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            Iozone.invocation(&ask).unwrap().arguments
+        };
+        assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));
+        assert_eq!(arguments("read random", 2), arguments("write random", 2));
+        assert!(arguments("read random", 2).contains(&"-+n".to_owned()));
+        assert_ne!(arguments("read sequential", 1), arguments("write sequential", 1));
     }
 
     #[test]

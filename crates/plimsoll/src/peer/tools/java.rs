@@ -1,7 +1,7 @@
 //! A Java runtime: the loops of cpu.peak, disk.io and network.tcp as one source file of our own, which `java` runs.
 //!
 //! The figures are what a program gets whose code is compiled while it runs and whose calls go through its library. It is
-//! taken only where it is named. A runtime without a compiler (a JRE alone) cannot run a source file, and says so.
+//! taken only where it is named. Its start takes longer than a loop, so one call runs the loops of several cases. A runtime without a compiler (a JRE alone) cannot run a source file, and says so.
 
 use super::super::{Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
 use super::only;
@@ -34,8 +34,25 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-/// The case in the program's words, and our metric.
-fn asked(case: &Case) -> Option<(Vec<String>, &'static str)> {
+/// The loops of transfers, which a call runs all.
+const TRANSFERS: &[&str] = &["write:sequential", "read:sequential", "write:random", "read:random"];
+/// The loops of arithmetic that a call runs, and that of the case where it is another.
+const ARITHMETIC: &[&str] = &["add:i32", "fma:f64", "mix:f64"];
+
+/// The messages of the streams that a call sends, and that of the case where it is another.
+const MESSAGES: &[u64] = &[1, 1 << 10, 64 << 10, 1 << 20];
+
+/// A case in the program's words.
+struct Asked {
+    /// What it is called with.
+    words: Vec<String>,
+    /// Which of its loops is the case's.
+    of_case: String,
+    /// Our metric.
+    metric: &'static str,
+}
+
+fn asked(case: &Case) -> Option<Asked> {
     let number = |key: &str| case.number(key);
     let named = |kind: &str, pairs: &[(&str, String)]| {
         let pairs = pairs.iter().map(|(key, value)| format!("{key}={value}"));
@@ -46,9 +63,11 @@ fn asked(case: &Case) -> Option<(Vec<String>, &'static str)> {
             only(case, &["op", "type", "isa", "place", "threads"]).then_some(())?;
             let (op, element) = (case.word("op")?, case.word("type")?);
             matches!((op, element), ("add", "i32" | "f64") | ("fma" | "mix", "f64")).then_some(())?;
-            let threads = case.threads().to_string();
-            let pairs = [("op", op.to_owned()), ("type", element.to_owned()), ("threads", threads)];
-            Some((named("cpu", &pairs), "rate"))
+            let of_case = format!("{op}:{element}");
+            let other = (!ARITHMETIC.contains(&of_case.as_str())).then_some(of_case.as_str());
+            let loops: Vec<&str> = ARITHMETIC.iter().copied().chain(other).collect();
+            let pairs = [("loops", loops.join(",")), ("threads", case.threads().to_string())];
+            Some(Asked { words: named("cpu", &pairs), of_case, metric: "rate" })
         }
         "disk.io" => {
             let known =
@@ -56,26 +75,28 @@ fn asked(case: &Case) -> Option<(Vec<String>, &'static str)> {
             let one = number("depth").unwrap_or(1) == 1 && case.word("engine") == Some("psync");
             (known && one).then_some(())?;
             let (op, pattern) = (case.word("op")?, case.word("pattern")?);
-            (matches!(op, "read" | "write") && matches!(pattern, "sequential" | "random")).then_some(())?;
+            let of_case = format!("{op}:{pattern}");
+            TRANSFERS.contains(&of_case.as_str()).then_some(())?;
             let block = number("block").filter(|block| (1..=LARGEST).contains(block))?;
             let size = FILE.max(block * 4 * case.threads() as u64);
             let pairs = [
-                ("op", op.to_owned()),
-                ("pattern", pattern.to_owned()),
+                ("loops", TRANSFERS.join(",")),
                 ("block", block.to_string()),
                 ("size", size.to_string()),
                 ("cache", case.word("cache").unwrap_or("direct").to_owned()),
                 ("threads", case.threads().to_string()),
             ];
-            Some((named("disk", &pairs), if block <= SMALL { "rate" } else { "throughput" }))
+            let metric = if block <= SMALL { "rate" } else { "throughput" };
+            Some(Asked { words: named("disk", &pairs), of_case, metric })
         }
         "network.tcp" => {
             only(case, &["message", "streams", "direction"]).then_some(())?;
             case.word("direction").is_none_or(|direction| direction == "up").then_some(())?;
             let message = number("message").filter(|message| (1..=LARGEST).contains(message))?;
-            let pairs =
-                [("message", message.to_string()), ("threads", number("streams").unwrap_or(1).to_string())];
-            Some((named("tcp", &pairs), "goodput"))
+            let other = (!MESSAGES.contains(&message)).then_some(message);
+            let loops: Vec<String> = MESSAGES.iter().copied().chain(other).map(|m| m.to_string()).collect();
+            let pairs = [("loops", loops.join(",")), ("threads", number("streams").unwrap_or(1).to_string())];
+            Some(Asked { words: named("tcp", &pairs), of_case: message.to_string(), metric: "goodput" })
         }
         _ => None,
     }
@@ -94,7 +115,7 @@ impl Peer for Java {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let (_, metric) = asked(case)?;
+        let Asked { metric, .. } = asked(case)?;
         let note = match case.benchmark() {
             "cpu.peak" => {
                 "Java: its numbers lie in the first cache, and its compiler chooses the instructions"
@@ -107,7 +128,7 @@ impl Peer for Java {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let (mut arguments, _) = asked(ask.case).ok_or("it has no such loop")?;
+        let Asked { words: mut arguments, .. } = asked(ask.case).ok_or("it has no such loop")?;
         if ask.case.benchmark() == "network.tcp" && matches!(ask.far, Far::There(..)) {
             return Err(
                 "both its ends are in one process, and the server of the case is elsewhere".to_owned()
@@ -126,6 +147,7 @@ impl Peer for Java {
             arguments,
             files: vec![(SOURCE.0, SOURCE.1.to_owned())],
             cpus,
+            answers_others: true,
             disk_bytes: if disk {
                 FILE.max(ask.case.number("block").unwrap_or(1) * 4 * ask.case.threads() as u64)
             } else {
@@ -136,10 +158,10 @@ impl Peer for Java {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let (_, metric) = asked(case).ok_or("it has no such loop")?;
+        let Asked { of_case, metric, .. } = asked(case).ok_or("it has no such loop")?;
         let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let line = whole.next_back().filter(|line| line.starts_with("work="));
-        let line = line.ok_or("its output has no line 'work=… seconds=…'")?;
+        let line = whole.find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
+        let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
         let word = |key: &str| {
             let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
             pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
@@ -176,18 +198,27 @@ mod tests {
 
     #[test]
     fn it_stands_beside_the_loops_that_it_has() {
-        let asked = |id: &str| asked(&id.parse().unwrap()).map(|(words, metric)| (words.join(" "), metric));
+        let asked = |id: &str| {
+            asked(&id.parse().unwrap()).map(|found| (found.words.join(" "), found.of_case, found.metric))
+        };
         assert_eq!(
             asked("cpu.peak/op=fma/type=f64/isa=avx2/threads=4/work=1000000/scaling=strong"),
-            Some(("cpu op=fma type=f64 threads=4".to_owned(), "rate"))
+            Some(("cpu loops=add:i32,fma:f64,mix:f64 threads=4".to_owned(), "fma:f64".to_owned(), "rate"))
         );
         assert_eq!(
             asked("network.tcp/message=64K/streams=2/direction=up/count=1000/scaling=strong"),
-            Some(("tcp message=65536 threads=2".to_owned(), "goodput"))
+            Some(("tcp loops=1,1024,65536,1048576 threads=2".to_owned(), "65536".to_owned(), "goodput"))
         );
         let disk =
             asked("disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct");
-        assert_eq!(disk.unwrap().1, "throughput");
+        let disk = disk.unwrap();
+        assert_eq!((disk.1.as_str(), disk.2), ("read:random", "throughput"));
+        assert!(
+            disk.0.contains("loops=write:sequential,read:sequential,write:random,read:random"),
+            "{}",
+            disk.0
+        );
+        assert!(asked("cpu.peak/op=add/type=f64/threads=1").unwrap().0.contains("mix:f64,add:f64"));
         assert!(asked("cpu.peak/op=sqrt/type=f64/threads=1").is_none());
         assert!(
             asked("disk.io/op=read/pattern=random/block=4K/depth=32/threads=1/engine=io_uring").is_none()

@@ -34,6 +34,13 @@ pub(super) fn kernel(case: &Case) -> Option<Kernel> {
     Some(Kernel { row, arrays })
 }
 
+impl Kernel {
+    /// Its name, as it stands in the table.
+    pub(super) fn name(&self) -> &'static str {
+        self.row.trim_end_matches(':')
+    }
+}
+
 /// A line of its table, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
 pub(super) struct Row {
     /// Bytes of one repetition.

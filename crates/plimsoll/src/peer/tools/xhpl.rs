@@ -38,7 +38,7 @@ impl Peer for Xhpl {
         Ok(Invocation {
             program: "xhpl",
             files: vec![("HPL.dat", hpl::input(ask.case)?)],
-            environment: hpl::environment(ask),
+            environment: hpl::environment(ask, ask.case.threads()),
             cpus: ask.offer.cpus.clone(),
             ..Invocation::default()
         })

@@ -179,8 +179,8 @@ impl Seen {
             let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
             let (fates, planted) = made.truth[index];
             let real = matches!(one.verdict, Verdict::Better | Verdict::Worse);
-            let right =
-                (planted > 0.0) == (one.verdict == Verdict::Better) || like.metrics[0].unit == Unit::Second;
+            let gain = if like.metrics[0].unit == Unit::Second { -planted } else { planted };
+            let right = (gain > 0.0) == (one.verdict == Verdict::Better);
             if fates.contains(&Fate::Doubtful) {
                 assert_eq!(one.verdict, Verdict::Undecided, "{one:?}");
                 continue;

@@ -83,6 +83,7 @@ fn what_is_of_all_machines_is_named_after_none() {
     let shared = ["network.tcp/message=128K/server=nodes", "mpi.barrier", "cpu.hpl/n=500"];
     assert!(!shared.into_iter().any(&mut of_one));
     assert!(!of_one("network.tcp/message=128K/server=bisection"));
+    assert!(!of_one("network.tcp/message=128K/server=bisection-back"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use super::stated::Stated;
 use crate::case::{Case, Value};
-use crate::cluster::between::{AT_ONCE, EACH};
+use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, EACH};
 use crate::document::Run;
 use crate::label::{is_usual, label};
 use crate::machine::Machine;
@@ -175,6 +175,7 @@ fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let said = |(name, value): &(&'static str, Value)| match (*name, value) {
         ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
+        ("server", Value::Word(word)) if word == AT_ONCE_BACK => "bisection back".to_owned(),
         _ => format!("{name} {value}"),
     };
     kept.map(said).collect()

@@ -86,8 +86,9 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let timed: Vec<Timed<'_>> = timed.collect();
     let apart = timed.len() > MOST_DISTRIBUTIONS;
     let size = |m: &Measurement| {
-        let size = ["block", "message"].into_iter().find_map(|key| m.case.get(key));
-        size.filter(|_| apart).map(ToString::to_string).unwrap_or_default()
+        let size =
+            ["block", "message"].into_iter().find_map(|key| Some(format!("{key} {}", m.case.get(key)?)));
+        size.filter(|_| apart).unwrap_or_default()
     };
     let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
     for one in timed {

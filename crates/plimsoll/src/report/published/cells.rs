@@ -96,7 +96,9 @@ impl<'a> Filled<'a> {
             let part = Part::of(figure, table.kind);
             let (part, today) = match (&figure.matched, table.kind) {
                 (_, Kind::Text) => of_text(baseline, figure, row, part, runs),
-                (Some(matched), _) => (part, runs.of(matched, figure.source)),
+                (Some(matched), _) => {
+                    (part, runs.of(matched, &format!("{} {}", figure.source, figure.operation)))
+                }
                 (None, _) => (part, Today::absent(figure.unmatched)),
             };
             let today = with_report_tool(baseline, figure, today, runs);
@@ -236,6 +238,8 @@ fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
         // No unit is printed, and none fits: what is usual for it.
         (None, "memory", "latency") => Shown { scale: 1e-9, name: "ns".to_owned() },
         (None, _, "latency") => Shown { scale: 1e-3, name: "ms".to_owned() },
+        // As IOzone counts, which is the only one.
+        (None, "disk", "throughput") => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
         _ => Shown { scale: 1.0, name: figure.unit.to_owned() },
     }
 }

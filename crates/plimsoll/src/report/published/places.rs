@@ -54,10 +54,19 @@ fn measured_by(table: &Table<'_>) -> String {
         .map(|figure| figure.unmatched)
         .collect();
     let by: Vec<String> = benchmarks.into_iter().collect();
+    let alone: BTreeSet<&str> = table
+        .figures()
+        .filter(|figure| figure.matched.is_some() && !figure.unmatched.is_empty())
+        .map(|figure| figure.unmatched)
+        .collect();
     let why: Vec<&str> = unmatched.into_iter().collect();
     match (table.kind, by.is_empty(), why.is_empty()) {
         (Kind::Text, ..) => "the point with that number, else the best of those it is about".to_owned(),
         (_, true, _) => format!("published numbers alone: {}", why.join("; ")),
+        (_, false, true) if !alone.is_empty() => {
+            let why: Vec<&str> = alone.into_iter().collect();
+            format!("{}; without a ratio: {}", by.join(", "), why.join("; "))
+        }
         (_, false, true) => by.join(", "),
         (_, false, false) => format!("{}; without a figure of today: {}", by.join(", "), why.join("; ")),
     }
@@ -100,19 +109,42 @@ fn section(baseline: &Baseline) -> String {
     text
 }
 
+/// The title in a row of the list of figures.
+fn title_of_chart(line: &str) -> Option<&str> {
+    let (number, title) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+    (number.parse::<usize>().is_ok() && !title.contains('|')).then_some(title)
+}
+
 fn all() -> String {
     let reports: Vec<Baseline> = names().into_iter().filter_map(find).collect();
     let [_, together] = html::titles_of_figures(&replay(reports[0].name));
-    let tables: usize = reports.iter().map(|report| tables::of(report).len()).sum();
+    let kinds: Vec<Kind> = reports
+        .iter()
+        .flat_map(|report| tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>())
+        .collect();
+    let of_kind = |wanted: Kind| kinds.iter().filter(|kind| **kind == wanted).count();
     let numbers: usize = reports.iter().map(|report| report.figures.len()).sum();
     let text: String = reports.iter().map(section).collect();
-    let figures = text.lines().filter(|line| line.starts_with("| ") && line.matches('|').count() == 3);
-    let figures =
-        figures.filter(|line| !line.contains("---") && !line.contains("title of the chart")).count();
-    let head = HEAD
-        .replace("TABLES", &tables.to_string())
-        .replace("FIGURES", &figures.to_string())
-        .replace("NUMBERS", &numbers.to_string());
+    let titles: Vec<&str> = text.lines().filter_map(title_of_chart).collect();
+    let named = |is: fn(&str) -> bool| titles.iter().filter(|title| is(title)).count();
+    let shares = named(|title| title.ends_with(", efficiency"));
+    let series = named(|title| title.ends_with(" over time"));
+    let beside = named(|title| ["linpack", "stream"].iter().any(|program| title.ends_with(program)));
+    // The longer words first: TABLES is the end of OWN_TABLES.
+    let head = [
+        ("OWN_TABLES", of_kind(Kind::Own)),
+        ("OWN_FIGURES", titles.len() - shares - series - beside),
+        ("TABLES", kinds.len()),
+        ("FIGURES", titles.len()),
+        ("NUMBERS", numbers),
+        ("TEXTS", of_kind(Kind::Text)),
+        ("PROGRAMS", of_kind(Kind::Program)),
+        ("SHARES", shares),
+        ("SERIES", series),
+        ("BESIDE", beside),
+    ];
+    let head =
+        head.iter().fold(HEAD.to_owned(), |text, (word, count)| text.replace(word, &count.to_string()));
     let list: String = together.iter().map(|title| format!("- {title}\n")).collect();
     format!(
         "{head}{text}\n## All five together\n\nIn the section \"The published reports together\" of the page of each replay:\n\n{list}{REST}"
@@ -150,17 +182,22 @@ figures, and nothing of figures but what they show. So the lists are derived:
 - A figure is a chart of one operation and metric over blocks and threads; efficiencies, reference programs and series in time
   have charts of their own.
 
-That gives TABLES tables and FIGURES charts. The reports themselves have 76 tables and 79 figures: which numbers share a caption is not in
-the data, so one of theirs may be two of these, or two of theirs one. No number is left out: a test checks that every number is in
-exactly one table and is printed in every format, and that every operation and metric is drawn.
+That gives TABLES tables and FIGURES charts, where the reports have 76 tables and 79 figures. To find one of theirs again, look for what it
+shows: its subsystem, operation and metric are in the titles below, its rows and columns in the table. Some of what is counted here is
+not counted there, or not as such: TEXTS tables have the numbers of the running text and PROGRAMS the output of reference programs, which
+reports also print as screens; SHARES charts have efficiencies, SERIES series in time and BESIDE reference programs. Without these there are
+OWN_TABLES tables and OWN_FIGURES charts. For the rest, which numbers share a caption is not in the data: one of theirs may be two of these, or
+two of theirs one. No number is left out: a test checks that every number is in exactly one table and is printed in every format, and
+that every operation and metric is drawn.
 ";
 
 const REST: &str = "
 ## What is not measured again
 
 Such numbers are printed in their tables, with the reason. They are single runs of a reference program with its own defaults (lines of
-iperf and IOzone whose message or record size is not printed), times and residuals that follow from a rate that is
-measured, and STREAM on a machine that the report is not about.
+iperf whose message size is not printed), times and residuals that follow from a rate that is
+measured, and STREAM on a machine that the report is not about. IOzone's table has lost its record sizes and unit: its operations are
+measured again, each with IOzone's own figure of the same pass, but not divided.
 ";
 
 #[test]

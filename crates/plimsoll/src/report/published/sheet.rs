@@ -286,6 +286,7 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
     if filled.table.kind != Kind::Text {
         remarks.extend(printed_units(filled));
         remarks.extend(theory_of_text(baseline, filled));
+        remarks.extend(not_divided(filled));
     }
     let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == "latency";
     if filled.cells().any(is_latency) {
@@ -324,6 +325,17 @@ fn printed_units(filled: &Filled<'_>) -> Option<String> {
         (Some(printed), Some(_)) => Some(format!("{printed}, and no unit for the rest")),
         (printed, implied) => printed.or(implied),
     }
+}
+
+/// Why today's figures are not divided by those of the report.
+fn not_divided(filled: &Filled<'_>) -> Vec<String> {
+    let mut reasons: Vec<&str> = Vec::new();
+    for cell in filled.cells().filter(|cell| cell.figure.matched.is_some()) {
+        if !cell.figure.unmatched.is_empty() && !reasons.contains(&cell.figure.unmatched) {
+            reasons.push(cell.figure.unmatched);
+        }
+    }
+    reasons.into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
 /// What the report's text gives as limit for the points of this table.

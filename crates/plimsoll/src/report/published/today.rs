@@ -53,6 +53,27 @@ pub(super) struct Tool<'a> {
 }
 
 impl<'a> Tool<'a> {
+    /// How near a tool of that name is to what is wanted, a report's program and the operation: `iozone reread` is that pass
+    /// of IOzone, `hpcc STREAM` is STREAM.
+    fn distance(name: &str, wanted: &str) -> Option<u8> {
+        let program = wanted.split(' ').next().filter(|program| !program.is_empty())?.to_lowercase();
+        let name = name.to_lowercase();
+        let mut words = name.split(' ');
+        let is_first = words.next().is_some_and(|word| word.starts_with(&program));
+        match words.next() {
+            _ if name == wanted => Some(0),
+            None if is_first => Some(1),
+            Some(_) if is_first => Some(2),
+            Some(part) if part.starts_with(&program) => Some(3),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the program of a report.
+    fn is(&self, program: &str) -> bool {
+        Self::distance(self.name, program).is_some()
+    }
+
     /// The figure of this metric that a tool gave, or that follows from another metric of the same transfers; the tool of the
     /// report first, where it has one.
     pub(super) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
@@ -71,7 +92,8 @@ impl<'a> Tool<'a> {
             given.collect::<Vec<_>>()
         });
         let all: Vec<Self> = all.collect();
-        let of_the_report = all.iter().find(|tool| !wanted.is_empty() && tool.name.starts_with(wanted));
+        let near = all.iter().filter_map(|tool| Some((Self::distance(tool.name, wanted)?, tool)));
+        let of_the_report = near.min_by_key(|(distance, _)| *distance).map(|(_, tool)| tool);
         of_the_report.or_else(|| all.first()).cloned()
     }
 }
@@ -133,7 +155,7 @@ impl<'a> Runs<'a> {
             let all = here.filter_map(|m| {
                 let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;
                 let today = Today::new(run, &[m], &name.name, tool);
-                today.tool.as_ref().is_some_and(|found| found.name.starts_with(tool)).then_some(today)
+                today.tool.as_ref().is_some_and(|found| found.is(tool)).then_some(today)
             });
             let all: Vec<Today<'a>> = all.collect();
             let count = all.len();

@@ -421,7 +421,7 @@ fn a_damaged_write_version_does_not_hide_other_damage() {
 }
 
 #[test]
-fn two_reads_are_the_same_only_with_the_same_figures_tags_notes_and_origin() {
+fn two_reads_are_the_same_only_with_the_same_figures_tags_notes_origin_and_noise() {
     let directory = tempfile::tempdir().unwrap();
     let (location, runs) = history(directory.path());
     rewritten(&location, &runs[..2], RunStatus::Partial);
@@ -439,6 +439,7 @@ fn two_reads_are_the_same_only_with_the_same_figures_tags_notes_and_origin() {
         "UPDATE run SET note = 'another' WHERE number = 2",
         "UPDATE run SET origin = 'imported' WHERE number = 2",
         "INSERT INTO tag VALUES ('another', 1)",
+        "INSERT INTO floor (machine, document) VALUES ('another', '{}')",
     ] {
         let other = saved(change);
         assert!(!first.is_same_as(&other).unwrap() && !other.is_same_as(&first).unwrap(), "{change}");

@@ -130,6 +130,8 @@ pub struct Datagrams {
     watch: Watch,
     /// Whether each sample searches for the highest rate without loss.
     searches: bool,
+    /// Whether it has warmed up: before a search, a transfer is enough for that.
+    warm: bool,
     /// The rates between which a search could not tell.
     open: Option<(f64, f64)>,
     /// Searches, and those whose rate is not proved.
@@ -174,6 +176,7 @@ impl Datagrams {
             held,
             watch,
             searches: case.word("search").is_some(),
+            warm: false,
             open: None,
             searches_done: 0,
             unproved: 0,
@@ -254,6 +257,12 @@ impl Datagrams {
         self.watch.judged(spoilt);
         self.held.came(&came);
         sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        Ok(sample)
+    }
+
+    /// The warm-up of a search: a transfer as fast as it goes.
+    fn warmed(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let (sample, ..) = self.transfer(amount::of_sample(None, amount, self.work.streams), None)?;
         Ok(sample)
     }
 
@@ -359,11 +368,24 @@ fn tag() -> u32 {
 struct Way<'a> {
     sent: &'a UdpSent,
     received: &'a UdpReceived,
+    /// Seconds from one datagram to the next, of all streams together, where a rate was asked for; else zero.
+    interval: f64,
 }
 
 impl Way<'_> {
-    fn seconds(&self) -> f64 {
+    fn spent(&self) -> f64 {
         Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
+    }
+
+    /// Seconds of sending: of a rate, the interval after the last datagram is a part of it. Else few datagrams would make more
+    /// than the rate, and a single one any.
+    fn sending(&self) -> f64 {
+        let sent = Duration::from_nanos(self.sent.nanos).as_secs_f64();
+        sent.max(self.sent.datagrams as f64 * self.interval)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.spent().max(self.sending())
     }
 
     fn bits_per_second(&self, bits: f64) -> f64 {
@@ -401,8 +423,10 @@ fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotM
         )
     };
     let there = done.there.as_ref().ok_or_else(impossible)?;
+    let bits = f64::from(work.datagram) * 8.0;
+    let interval = work.rate.filter(|rate| *rate > 0).map_or(0.0, |rate| bits / rate as f64);
     let way = |from: &'a UdpReport, to: &'a UdpReport| {
-        Some(Way { sent: from.sent.as_ref()?, received: to.received.as_ref()? })
+        Some(Way { sent: from.sent.as_ref()?, received: to.received.as_ref()?, interval })
     };
     let ways: Vec<Way<'a>> = [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
     let wanted = if work.direction == Direction::Both { 2 } else { 1 };
@@ -420,8 +444,7 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     };
     let total = |count: fn(&Way<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
     let goodput = rate(|way| way.received.received);
-    let sending = |way: &Way<'_>| Duration::from_nanos(way.sent.nanos).as_secs_f64();
-    let offered = ways.iter().map(|way| way.sent.datagrams as f64 * bits / sending(way)).sum();
+    let offered = ways.iter().map(|way| way.sent.datagrams as f64 * bits / way.sending()).sum();
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
@@ -447,7 +470,7 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
         more.push(("far_fullest_cpu_busy", f64::from(there.account.fullest_busy) * 1e-6));
     }
     let sample = Sample {
-        elapsed: ways.iter().map(Way::seconds).fold(0.0, f64::max),
+        elapsed: ways.iter().map(Way::spent).fold(0.0, f64::max),
         values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         conditions: Conditions {
             more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
@@ -467,7 +490,12 @@ impl Prepared for Datagrams {
     }
 
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let sample = if self.searches { self.searched(amount) } else { self.measured(amount) };
+        let warms_up = !std::mem::replace(&mut self.warm, true);
+        let sample = match self.searches {
+            true if warms_up => self.warmed(amount),
+            true => self.searched(amount),
+            false => self.measured(amount),
+        };
         self.held.sampled();
         sample
     }

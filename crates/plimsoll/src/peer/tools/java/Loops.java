@@ -1,5 +1,6 @@
 // The loops of cpu.peak, disk.io and network.tcp in Java, run as one source file: java Loops.java KIND KEY=VALUE …
-// It prints one line of KEY=VALUE: what was done (work), in how many seconds, and what it used.
+// Its start takes longer than a loop, so a call runs several (loops=read:random,…) one after the other. It prints a line of
+// KEY=VALUE for each: which loop, what was done (work), in how many seconds, and what it used.
 
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -53,7 +54,8 @@ public class Loops {
     }
 
     /** Runs a task on each thread, all at once, first to warm up and then timed. */
-    static void timed(Map<String, String> asked, Maker maker, double each, String more) throws Exception {
+    static void timed(Map<String, String> asked, String loop, Maker maker, double each, String more)
+            throws Exception {
         int threads = Integer.parseInt(asked.get("threads"));
         double seconds = Double.parseDouble(asked.get("seconds"));
         CyclicBarrier barrier = new CyclicBarrier(threads);
@@ -92,37 +94,40 @@ public class Loops {
             System.exit(1);
         }
         double took = (last.get() - first.get()) / 1e9;
-        System.out.println("work=" + work.get() * each + " seconds=" + took + " threads=" + threads
+        System.out.println("loop=" + loop + " work=" + work.get() * each + " seconds=" + took + " threads=" + threads
             + " runtime=" + System.getProperty("java.version") + more);
     }
 
     static volatile double sink;
 
     static void cpu(Map<String, String> asked) throws Exception {
-        String kernel = asked.get("op") + " " + asked.get("type");
+        for (String kernel : asked.get("loops").split(",")) kernel(asked, kernel);
+    }
+
+    static void kernel(Map<String, String> asked, String kernel) throws Exception {
         Maker maker = switch (kernel) {
-            case "add i32" -> index -> {
+            case "add:i32" -> index -> {
                 int[] x = new int[NUMBERS];
                 for (int i = 0; i < NUMBERS; i++) x[i] = i * 7 + index;
                 return counted(() -> addInts(x, 3, TURNS), () -> sink = x[1]);
             };
-            case "add f64" -> index -> {
+            case "add:f64" -> index -> {
                 double[] x = numbers(index);
                 return counted(() -> addDoubles(x, 1e-9, TURNS), () -> sink = x[1]);
             };
-            case "fma f64" -> index -> {
+            case "fma:f64" -> index -> {
                 double[] x = numbers(index);
                 return counted(() -> fuse(x, 0.999999, 1e-6, TURNS), () -> sink = x[1]);
             };
-            case "mix f64" -> index -> {
+            case "mix:f64" -> index -> {
                 double[] x = numbers(index);
                 double[] y = numbers(index + 1);
                 return counted(() -> mix(x, y, 1e-9, 0.9999999, TURNS), () -> sink = x[1] + y[1]);
             };
             default -> throw new IllegalArgumentException(kernel);
         };
-        double operations = (double) NUMBERS * TURNS * ("fma f64".equals(kernel) || "mix f64".equals(kernel) ? 2 : 1);
-        timed(asked, maker, operations, "");
+        double operations = (double) NUMBERS * TURNS * ("fma:f64".equals(kernel) || "mix:f64".equals(kernel) ? 2 : 1);
+        timed(asked, kernel, maker, operations, "");
     }
 
     static double[] numbers(int index) {
@@ -166,12 +171,17 @@ public class Loops {
     }
 
     static void disk(Map<String, String> asked) throws Exception {
-        int block = Integer.parseInt(asked.get("block"));
         long size = Long.parseLong(asked.get("size"));
-        boolean write = "write".equals(asked.get("op"));
-        boolean random = "random".equals(asked.get("pattern"));
-        int threads = Integer.parseInt(asked.get("threads"));
         Path path = Path.of("loops.tmp");
+        try {
+            fill(path, size);
+            for (String loop : asked.get("loops").split(",")) transfers(asked, loop, path, size);
+        } finally {
+            Files.deleteIfExists(path);
+        }
+    }
+
+    static void fill(Path path, long size) throws Exception {
         try (FileChannel filled = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
             ByteBuffer bytes = ByteBuffer.allocateDirect(1 << 20);
             SplittableRandom noise = new SplittableRandom(1);
@@ -182,10 +192,19 @@ public class Loops {
             }
             filled.force(true);
         }
+    }
+
+    static void transfers(Map<String, String> asked, String loop, Path path, long size) throws Exception {
+        int block = Integer.parseInt(asked.get("block"));
+        boolean write = loop.startsWith("write:");
+        boolean random = loop.endsWith(":random");
+        int threads = Integer.parseInt(asked.get("threads"));
         Set<OpenOption> options = new HashSet<>(Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE));
-        boolean direct = "direct".equals(asked.get("cache"));
+        // FileChannel transfers whole blocks of the file system past the page cache, and nothing smaller.
+        int unit = (int) Files.getFileStore(path).getBlockSize();
+        boolean direct = "direct".equals(asked.get("cache")) && block % unit == 0;
         if (direct) options.add(com.sun.nio.file.ExtendedOpenOption.DIRECT);
-        int align = direct ? (int) Files.getFileStore(path).getBlockSize() : 1;
+        int align = direct ? unit : 1;
         try (FileChannel file = FileChannel.open(path, options)) {
             Maker maker = index -> {
                 ByteBuffer bytes = ByteBuffer.allocateDirect(block + align);
@@ -207,14 +226,17 @@ public class Loops {
                     return done;
                 };
             };
-            timed(asked, maker, 1.0, " block=" + block + " size=" + size + " direct=" + direct);
-        } finally {
-            Files.deleteIfExists(path);
+            timed(asked, loop, maker, 1.0, " block=" + block + " size=" + size + " direct=" + direct);
         }
     }
 
     static void tcp(Map<String, String> asked) throws Exception {
-        int message = Integer.parseInt(asked.get("message"));
+        for (String message : asked.get("loops").split(",")) stream(asked, message);
+        System.exit(0);
+    }
+
+    static void stream(Map<String, String> asked, String size) throws Exception {
+        int message = Integer.parseInt(size);
         try (ServerSocket server = new ServerSocket(0, 64, InetAddress.getLoopbackAddress())) {
             Maker maker = index -> {
                 Socket near = new Socket(server.getInetAddress(), server.getLocalPort());
@@ -243,8 +265,7 @@ public class Loops {
                     return count;
                 };
             };
-            timed(asked, maker, 8.0, " message=" + message);
+            timed(asked, size, maker, 8.0, " message=" + message);
         }
-        System.exit(0);
     }
 }

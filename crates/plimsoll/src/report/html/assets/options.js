@@ -78,11 +78,22 @@ function pairedColours(one) {
   return { colour: COLOURS[one.colour % COLOURS.length], symbol: one.role === "own" ? "circle" : "rect", bar: 0 };
 }
 
+// What is not to be believed has the colour of its source.
+function doubted(name, places) {
+  const source = name.replace("not believed, ", "");
+  const other = name.startsWith("not believed") || name.startsWith("theory") ? BY_ROLE.published : BY_ROLE.program;
+  return places[source] ?? other;
+}
+
 function colouredByRole(series) {
   const seen = {};
-  return series.map((one) => {
+  const places = {};
+  for (const one of series) {
     const further = MEASURED.includes(one.role) ? (seen[one.role] = (seen[one.role] ?? -1) + 1) : 0;
-    const index = BY_ROLE[one.role] + further;
+    places[one.name] = BY_ROLE[one.role] + further;
+  }
+  return series.map((one) => {
+    const index = one.role === "doubted" ? doubted(one.name, places) : places[one.name];
     return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
   });
 }

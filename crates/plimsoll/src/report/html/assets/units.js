@@ -19,6 +19,7 @@ function human(value, unit) {
   if (unit === "" || unit === "1") return Number.isInteger(value) && Math.abs(value) < 1e6 ? String(value) : digits(value);
   const steps = unit === "s" ? TIMES : unit === "B" ? BINARY : PREFIXES;
   const size = Math.abs(value);
+  if (size === 0) return "0 " + unit;
   const step = steps.find(([, s]) => size >= s * 0.9995) || steps[steps.length - 1];
   const scaled = value / step[1];
   const text = unit === "B" && Number.isInteger(scaled) ? String(scaled) : digits(scaled);

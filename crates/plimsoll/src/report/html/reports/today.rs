@@ -68,6 +68,11 @@ impl<'a> Today<'a> {
                 }
             }
         }
-        found
+        // Of further passes of the same tool, the report's figures have none.
+        let tools: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+        let is_pass = |name: &str| {
+            tools.iter().any(|tool| name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(' ')))
+        };
+        found.into_iter().filter(|(name, _)| !is_pass(name)).collect()
     }
 }
