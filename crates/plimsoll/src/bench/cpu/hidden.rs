@@ -22,7 +22,7 @@ const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
 const MOST_CPUS: usize = 16;
 
 /// Looks for CPUs that share a core although the kernel does not say so, where a hypervisor shows it the cores.
-pub(crate) fn look(machine: &mut Machine) {
+pub(super) fn look(machine: &mut Machine) {
     let quota = machine.cgroup.cpu_quota.as_ref();
     let held = quota.is_some_and(|quota| quota.cpus() < machine.cpu.allowed.len() as f64);
     if held || machine.virtualisation.is_virtual != Some(true) || !machine.cpu.hidden_siblings.is_empty() {

@@ -16,7 +16,7 @@ const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 const FLOATING: [Op; 3] = [Op::Fma, Op::Add, Op::Mul];
 
 /// Measures one core of each kind that may be used, once. Nothing where CPUs cannot be pinned or the clock is unknown.
-pub(crate) fn look(machine: &mut Machine) {
+pub(super) fn look(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;
     }

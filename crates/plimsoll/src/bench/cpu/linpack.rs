@@ -83,7 +83,7 @@ impl Benchmark for Linpack {
     }
 
     fn look(&self, machine: &mut Machine) {
-        super::identity::look(machine);
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -4,10 +4,10 @@ mod chains;
 mod core_to_core;
 mod dense;
 mod gemm;
-pub(crate) mod hidden;
+mod hidden;
 mod how;
 mod hpl;
-pub(crate) mod identity;
+mod identity;
 mod linpack;
 mod matrix;
 mod pairs;
@@ -20,3 +20,11 @@ pub use gemm::MatrixProduct;
 pub use linpack::{Linpack, operations};
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE, kind_clock};
 pub use together::Hpl;
+
+use crate::machine::Machine;
+
+/// Looks at the cores before a run: what they start in a cycle, and which CPUs of a guest share one.
+fn look(machine: &mut Machine) {
+    identity::look(machine);
+    hidden::look(machine);
+}

@@ -101,8 +101,7 @@ impl Benchmark for Peak {
     }
 
     fn look(&self, machine: &mut Machine) {
-        super::identity::look(machine);
-        super::hidden::look(machine);
+        super::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
