@@ -98,11 +98,17 @@ fn pairs(first: u64, second: u64) -> f64 {
     low + high
 }
 
-/// The recurrences of integers: each number takes its step with the one after it.
-fn advance_integers(kernel: &Kernel, turns: u64, [_, b]: [u64; 2], numbers: &mut [u64]) {
+/// The recurrences of integers: a number takes its step with one after it, or with a constant.
+fn advance_integers(kernel: &Kernel, turns: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
     let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
     match (kernel.recurrence, kernel.element) {
         (Recurrence::NextSum, _) => each_with_next(turns, numbers, |x, next| x.wrapping_add(next) & mask),
+        (Recurrence::RingOrSum, _) => (0..turns).for_each(|_| {
+            for which in 0..numbers.len() {
+                let addend = if which % 2 == 1 { a } else { numbers[(which + 2) % numbers.len()] };
+                numbers[which] = numbers[which].wrapping_add(addend) & mask;
+            }
+        }),
         (Recurrence::NextProduct, _) => each_with_next(turns, numbers, |x, next| x.wrapping_mul(next) & mask),
         (Recurrence::NextDot, Element::I8) => each_with_next(turns, numbers, |x, next| {
             (0..4).fold(x as u32, |sum, byte| {

@@ -14,6 +14,7 @@ mod together;
 
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
+pub use how::kind_clock;
 pub use linpack::{Linpack, operations};
-pub use peak::{PER_CYCLE, Peak, kind_clock};
+pub use peak::{PER_CYCLE, Peak};
 pub use together::Hpl;
