@@ -1,5 +1,9 @@
-"""cpu.gemm and cpu.linpack: share of the limit, gemm beside OpenBLAS's own dgemm, and linpack beside HPL with OpenBLAS
-(Debian: hpcc). What OpenBLAS's multiplication gives bounds what HPL can.
+"""cpu.gemm and cpu.linpack: share of the limit, gemm beside the dgemm of OpenBLAS and MKL, linpack beside MKL's LU (dgetrf and
+dgetrs) and beside HPL with OpenBLAS (Debian: hpcc). What OpenBLAS's multiplication gives bounds what HPL can. PARTS
+names some of them: shares, dgemm, mkl, hpl.
+
+MKL is `pip install mkl`; its libmkl_rt.so is named by the variable MKL, or is where the loader looks. On processors that are not
+Intel's it chooses kernels of its own accord: MKL_ENABLE_INSTRUCTIONS is passed on.
 
 hpcc has no way to run HPL alone, and what comes before it takes a minute. So each hpcc runs up to its HPL section, is
 stopped there (SIGSTOP), and is let go on for one result at a time, in turn with plimsoll.
@@ -17,26 +21,47 @@ import time
 
 from shared import CPUS, ROUNDS, Missing, interleave, median, plimsoll, spread, table, verdict
 
-GEMM, LINPACK, HPL = 0.92, 0.80, 1.20
+GEMM, LINPACK, HPL, MKL_GEMM, MKL_LU = 0.92, 0.80, 1.15, 1.0, 1.10
 N = int(os.environ.get("N", "8000"))
 BLOCKS = int(os.environ.get("HPL_NB", "256"))
 CORES = os.environ.get("OPENBLAS_CORETYPES", "Zen,SkylakeX").split(",")
 PATIENCE = 420
 GEMM_N = 4000
-PARTS = os.environ.get("PARTS", "shares,dgemm,hpl").split(",")
+PARTS = os.environ.get("PARTS", "shares,dgemm,mkl,hpl").split(",")
 
-# Best of three products, as a program of its own: OpenBLAS chooses its kernels when it is loaded.
-DGEMM = """
-import array, ctypes, sys, time
-blas, n = ctypes.CDLL(sys.argv[1]), int(sys.argv[2])
-kept = [array.array("d", [1 + i / 8 for i in range(7)]) * (n * n // 7 + 1) for _ in range(3)]
-a, b, c = ((ctypes.c_double * (n * n)).from_buffer(numbers) for numbers in kept)
-one, best = ctypes.c_double(1.0), float("inf")
+# Best of three, as a program of its own: the libraries choose their kernels when they are loaded. argv: library, what, order.
+OTHER = """
+import array, ctypes, random, sys, time
+blas, what, n = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL), sys.argv[2], int(sys.argv[3])
+some = array.array("d", [random.random() - 0.5 for _ in range(10007)])
+
+def numbers(count):
+    kept = (some * (count // len(some) + 1))[:count]
+    return (ctypes.c_double * count).from_buffer(kept)
+
+one, order, single, info = ctypes.c_double(1.0), ctypes.c_int(n), ctypes.c_int(1), ctypes.c_int()
+a, b, c = numbers(n * n), numbers(n * n), numbers(n * n)
+x, pivots, best = numbers(n), (ctypes.c_int * n)(), float("inf")
+by = ctypes.byref
+
+def lu():
+    blas.dgetrf_(by(order), by(order), c, by(order), pivots, by(info))
+    blas.dgetrs_(b"N", by(order), by(single), c, by(order), pivots, x, by(order), by(info))
+
 for _ in range(4):
+    if what == "lu":
+        ctypes.memmove(c, a, 8 * n * n)
+        for place in range(0, n * n, n + 1):
+            c[place] += 1
     begun = time.perf_counter()
-    blas.cblas_dgemm(102, 111, 111, n, n, n, one, a, n, b, n, one, c, n)
+    if what == "lu":
+        lu()
+    else:
+        blas.cblas_dgemm(102, 111, 111, n, n, n, one, a, n, b, n, one, c, n)
     best = min(best, time.perf_counter() - begun)
-print(2 * n**3 / best)
+    if info.value != 0:
+        sys.exit(f"dgetrf or dgetrs: info {info.value}")
+print((2 / 3 * n**3 + 1.5 * n**2 if what == "lu" else 2 * n**3) / best)
 """
 
 
@@ -45,34 +70,62 @@ def bench():
         shares()
     if "dgemm" in PARTS:
         against_dgemm()
+    if "mkl" in PARTS:
+        against_mkl()
     if "hpl" in PARTS:
         against_hpl()
 
 
+def other(library, what, order, threads, **more):
+    """FLOP/s of another library's product or LU."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), **more}
+    argv = [sys.executable, "-c", OTHER, library, what, str(order)]
+    ran = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=600)
+    if ran.returncode != 0:
+        raise RuntimeError(f"{library}: {what} failed: {ran.stderr.strip()[-300:]}")
+    return float(ran.stdout)
+
+
 def against_dgemm():
-    """cpu.gemm and OpenBLAS's dgemm of the same size on as many threads, best of three each."""
+    """cpu.gemm and OpenBLAS's dgemm of the same size, on one thread and on all, best of three each."""
     library = ctypes.util.find_library("openblas")
     if library is None:
         raise Missing("needs OpenBLAS: apt-get install libopenblas0-pthread")
+    for threads in sorted({1, CPUS}):
+        case = ["--only", "cpu.gemm", "--type", "f64", "--n", GEMM_N, "--threads", threads, "--samples", 3]
+        cores = {f"OpenBLAS {core}": lambda core=core: other(library, "dgemm", GEMM_N, threads, OPENBLAS_CORETYPE=core)
+                 for core in CORES}
+        side_by_side(f"dgemm N = {GEMM_N}, {threads} threads", case, cores, MKL_GEMM)
 
-    def dgemm(core):
-        environment = {**os.environ, "OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": str(CPUS)}
-        argv = [sys.executable, "-c", DGEMM, library, str(GEMM_N)]
-        ran = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
-        if ran.returncode != 0:
-            raise RuntimeError(f"OpenBLAS's dgemm failed: {ran.stderr.strip()[-300:]}")
-        return float(ran.stdout)
 
-    case = ["cpu", "--only", "cpu.gemm", "--type", "f64", "--n", GEMM_N, "--threads", CPUS, "--samples", 3]
-    cores = {core: lambda core=core: dgemm(core) for core in CORES}
-    taken = interleave({"plimsoll": lambda: plimsoll(*case)[0], **cores})
-    own = [metric.value for metric in taken["plimsoll"]]
-    limit = limit_of(taken["plimsoll"])
-    rows = [("cpu.gemm", f"{median(own) / 1e9:.1f}", f"{median(own) / limit:.3f}", spread([v / limit for v in own]))]
-    rows += [(f"OpenBLAS {core}", f"{median(taken[core]) / 1e9:.1f}", f"{median(taken[core]) / limit:.3f}",
-              spread([value / limit for value in taken[core]])) for core in CORES]
-    header = ["what", "GFLOP/s", "of the limit", "range"]
-    table(f"dgemm N = {GEMM_N}, {CPUS} threads, {len(own)} rounds", header, rows)
+def against_mkl():
+    """cpu.gemm and cpu.linpack beside MKL's dgemm and LU."""
+    library = os.environ.get("MKL") or ctypes.util.find_library("mkl_rt")
+    if library is None:
+        raise Missing("needs MKL: pip install mkl, and its libmkl_rt.so in the variable MKL")
+    for threads in sorted({1, CPUS}):
+        case = ["--only", "cpu.gemm", "--type", "f64", "--n", GEMM_N, "--threads", threads, "--samples", 3]
+        mkl = {"MKL": lambda threads=threads: other(library, "dgemm", GEMM_N, threads)}
+        side_by_side(f"dgemm N = {GEMM_N}, {threads} threads", case, mkl, MKL_GEMM)
+    case = ["--only", "cpu.linpack", "--n", N, "--threads", CPUS, "--samples", 1]
+    mkl = {"MKL dgetrf, dgetrs": lambda: other(library, "lu", N, CPUS)}
+    side_by_side(f"LU N = {N}, {CPUS} threads", case, mkl, MKL_LU)
+
+
+def side_by_side(title, case, others, wanted):
+    """A table of one of our cases and others; the best of these is the one that counts."""
+    taken = interleave({"plimsoll": lambda: plimsoll("cpu", *case)[0], **others})
+    own, limit = [metric.value for metric in taken["plimsoll"]], limit_of(taken["plimsoll"])
+    best = max(others, key=lambda name: median(taken[name]))
+    rows = [("plimsoll", f"{median(own) / 1e9:.1f}", f"{median(own) / limit:.3f}", spread([v / limit for v in own]), "", "")]
+    for name in others:
+        ratio = median(own) / median(taken[name])
+        rows.append((name, f"{median(taken[name]) / 1e9:.1f}", f"{median(taken[name]) / limit:.3f}",
+                     spread([value / limit for value in taken[name]]),
+                     verdict(ratio, wanted) if name == best else f"{ratio:.4f}",
+                     spread([mine / value for mine, value in zip(own, taken[name])])))
+    header = ["what", "GFLOP/s", "of the limit", "range", "plimsoll ÷ it, of medians", "of each round"]
+    table(f"{title}, {len(own)} rounds", header, rows)
 
 
 def limit_of(metrics):

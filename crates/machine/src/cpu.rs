@@ -81,7 +81,7 @@ pub struct Capability {
     pub isa: String,
     /// Bits of a vector.
     pub bits: u32,
-    /// Instructions in a cycle, as measured.
+    /// As measured: instructions in a cycle, or the cycles of a latency.
     pub measured: f64,
 }
 
@@ -99,6 +99,12 @@ pub enum Ability {
     Multiply,
     /// Integer addition.
     IntegerAdd,
+    /// Loads of whole vectors from the level-1 cache.
+    Loads,
+    /// Cycles from a fused multiply-add to the next that waits for its result.
+    FmaLatency,
+    /// Cycles from a floating-point addition to the next that waits for its result.
+    AddLatency,
 }
 
 impl Capability {
@@ -112,8 +118,11 @@ impl Capability {
         self.ability == Ability::Fma && self.bits == 512 && self.per_cycle() == Some(2.0)
     }
 
-    /// The rate that was meant, in instructions per cycle; `None` where the measured one is between two.
+    /// The rate that was meant, in instructions per cycle; `None` where the measured one is between two, or is a latency.
     pub fn per_cycle(&self) -> Option<f64> {
+        if matches!(self.ability, Ability::FmaLatency | Ability::AddLatency) {
+            return None;
+        }
         Self::STEPS.into_iter().find(|step| (self.measured / step - 1.0).abs() <= Self::NEAR)
     }
 }

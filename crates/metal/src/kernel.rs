@@ -44,6 +44,9 @@ pub enum Recurrence {
     RoundedRoot,
     /// x ← x + next.
     NextSum,
+    /// x ← x + the next but one for every second accumulator, beginning with the first, and x ← x + a, an odd number, for
+    /// the others.
+    RingOrSum,
     /// x ← x·next, odd numbers all.
     NextProduct,
     /// x ← x + the products of next and b, both cut into narrow integers: next unsigned where they are bytes.
@@ -158,6 +161,12 @@ impl Kernel {
         self.element.summed_by(self.op)
     }
 
+    /// Whether [`find`] gives another of its [`variants`].
+    #[must_use]
+    pub fn is_variant(&self) -> bool {
+        find(self.op, self.element, self.isa).is_some_and(|first| first.name != self.name)
+    }
+
     /// Whether this processor can run it.
     ///
     /// # Errors
@@ -189,10 +198,16 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     reference::KERNELS.iter().chain(native::kernels().into_iter().flatten())
 }
 
-/// The kernel of an operation, type and instruction set, if one is written.
+/// The kernel of an operation, type and instruction set, if one is written: the first of its [`variants`].
 #[must_use]
 pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static Kernel> {
-    kernels().find(|kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
+    variants(op, element, isa).next()
+}
+
+/// The kernels that do the same by the same instructions in another order. Which is quickest differs between cores
+/// ([`crate::capability::quickest`]); what bounds them is the same.
+pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'static Kernel> {
+    kernels().filter(move |kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
 }
 
 /// The kernels of so many independent chains of dependent instructions: one for each number of chains, up to what the

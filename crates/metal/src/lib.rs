@@ -30,4 +30,4 @@ pub mod team;
 pub mod ticks;
 pub mod uring;
 pub mod usage;
-mod watch;
+pub mod watch;

@@ -20,7 +20,7 @@ use crate::clock::ProbeWork;
 use crate::gemm::{NoTile, tile_for};
 use crate::isa::Isa;
 use crate::team::{Team, TeamError};
-use crate::watch::{Watch, mean_over};
+use crate::watch::{Clocks, Watch};
 use apply::Strips;
 use back::Back;
 use gate::Gate;
@@ -118,11 +118,11 @@ impl System {
 }
 
 /// What a solution was like.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Solved {
-    /// The core clock while it ran: the mean over threads and time, in Hz; `None` where it cannot be measured.
-    pub clock_hz: Option<f64>,
+    /// The core clock of each thread while it ran.
+    pub clocks: Clocks,
 }
 
 /// A system in memory, and all that is needed to solve it.
@@ -236,7 +236,7 @@ impl Lu {
         let back = Back { narrow: kernels.narrow, grid, numbers, block, parts };
         team.run(|member| back.run(member))?;
         debug_assert!(self.solution[rows..].iter().all(|x| *x == 0.0), "the identity's unknowns are zero");
-        Ok(Solved { clock_hz: mean_over(self.workers.iter().map(|worker| &worker.watch)) })
+        Ok(Solved { clocks: Clocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
     /// x, when the system is solved.

@@ -46,10 +46,25 @@ impl Watch {
     }
 }
 
-/// The mean over threads of what each saw, in Hz; `None` if none saw anything.
-pub(crate) fn mean_over<'a>(watches: impl Iterator<Item = &'a Watch>) -> Option<f64> {
-    let clocks: Vec<f64> = watches.filter_map(Watch::mean).collect();
-    (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64)
+/// The core clock of each thread of a team while it worked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Clocks {
+    /// The mean over time of each thread, in the order of the team, in Hz; `None` where it cannot be measured.
+    pub each_hz: Vec<Option<f64>>,
+}
+
+impl Clocks {
+    /// What the threads' watches saw.
+    pub(crate) fn of<'a>(watches: impl Iterator<Item = &'a Watch>) -> Self {
+        Self { each_hz: watches.map(Watch::mean).collect() }
+    }
+
+    /// The mean over threads, in Hz; `None` if none saw anything.
+    #[must_use]
+    pub fn mean_hz(&self) -> Option<f64> {
+        let seen: Vec<f64> = self.each_hz.iter().copied().flatten().collect();
+        (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64)
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +83,9 @@ mod tests {
         watch.glance();
         assert_eq!(watch.count, count);
         watch.reset();
-        assert_eq!((watch.mean(), mean_over([&watch].into_iter())), (None, None));
+        let clocks = Clocks::of([&watch].into_iter());
+        assert_eq!((watch.mean(), clocks.mean_hz(), clocks.each_hz), (None, None, vec![None]));
+        let some = Clocks { each_hz: vec![Some(1.0), None, Some(3.0)] };
+        assert_eq!((some.mean_hz(), Clocks::default().mean_hz()), (Some(2.0), None));
     }
 }

@@ -1,6 +1,7 @@
 //! Architectures without their own folder: portable kernels, and no assembly, so no core clock.
 
 use crate::arch::chain::{Density, Woven};
+use crate::capability::Loop;
 use crate::gemm::tile::Tile;
 use crate::isa::{Absence, Feature, Isa};
 use crate::kernel::Kernel;
@@ -35,6 +36,9 @@ pub(crate) fn prefetch<T>(_: *const T) {}
 
 /// The chains that show the core clock: none is written for this architecture.
 pub(crate) const SCALAR: Option<&Density> = None;
+
+/// Loops that show loads and latencies: none is written yet.
+pub(crate) static LOOPS: [Loop; 0] = [];
 
 /// Chains in vector work: none.
 pub(crate) static WOVEN: &[Woven] = &[];

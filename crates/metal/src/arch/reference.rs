@@ -113,6 +113,12 @@ fn advance_integers(kernel: &Kernel, steps: u64, [a, b]: [u64; 2], numbers: &mut
     let signed_dot = |x: u64, other: u64| u64::from((x as u32).wrapping_add(signed_bytes(other, b)));
     match kernel.recurrence {
         Recurrence::NextSum => each_with_next(steps, numbers, sum),
+        Recurrence::RingOrSum => (0..steps).for_each(|_| {
+            for which in 0..numbers.len() {
+                let addend = if which % 2 == 1 { a } else { numbers[(which + 2) % numbers.len()] };
+                numbers[which] = sum(numbers[which], addend);
+            }
+        }),
         Recurrence::NextProduct => each_with_next(steps, numbers, product),
         Recurrence::NextDot => each_with_next(steps, numbers, dot),
         Recurrence::NextSignedDot => each_with_next(steps, numbers, signed_dot),

@@ -13,7 +13,7 @@ use crate::buffer::{Buffer, BufferError, Pages};
 use crate::clock::ProbeWork;
 use crate::isa::Isa;
 use crate::team::{Member, Team, TeamError};
-use crate::watch::{Watch, mean_over};
+use crate::watch::{Clocks, Watch};
 
 /// Depth of a slab in blocks: all of B's slab is packed before it is used, so this bounds the memory for it, and each
 /// slab costs two barriers.
@@ -82,11 +82,11 @@ struct Worker {
 }
 
 /// What a multiplication was like.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Multiplied {
-    /// The core clock while it ran: the mean over threads and time, in Hz; `None` where it cannot be measured.
-    pub clock_hz: Option<f64>,
+    /// The core clock of each thread while it ran.
+    pub clocks: Clocks,
 }
 
 impl<T: Real> Gemm<T> {
@@ -172,7 +172,7 @@ impl<T: Real> Gemm<T> {
         };
         if shape.depth == 0 && update == Update::Set {
             shared.clear(shape.rows);
-            return Ok(Multiplied { clock_hz: None });
+            return Ok(Multiplied { clocks: Clocks::default() });
         }
         let slab = self.blocking.depth * SLAB_BLOCKS;
         team.run_each(&mut self.workers, |member, own| {
@@ -185,7 +185,7 @@ impl<T: Real> Gemm<T> {
                 unsafe { shared.slab(member, slab, own, update) };
             }
         })?;
-        Ok(Multiplied { clock_hz: mean_over(self.workers.iter().map(|worker| &worker.watch)) })
+        Ok(Multiplied { clocks: Clocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
     fn mismatch(&self, a: Matrix<'_, T>, b: Matrix<'_, T>, c: &MatrixMut<'_, T>) -> GemmError {

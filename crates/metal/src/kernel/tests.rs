@@ -213,12 +213,18 @@ fn rows_are_unique_and_whole() {
     assert_eq!(names.len(), kernels().count());
     for kernel in kernels() {
         let name = kernel.name;
-        assert_eq!(name, format!("{}_{}_{}", kernel.op, kernel.element, kernel.isa));
-        assert!(std::ptr::eq(find(kernel.op, kernel.element, kernel.isa).unwrap(), kernel));
+        let plain = format!("{}_{}_{}", kernel.op, kernel.element, kernel.isa);
+        let first = find(kernel.op, kernel.element, kernel.isa).unwrap();
+        assert_eq!(first.name, plain);
+        assert_eq!(kernel.is_variant(), !std::ptr::eq(first, kernel), "{name}");
+        // What bounds one bounds its variants, whose names tell them apart.
+        assert!(name == plain || name.starts_with(&(plain + "_")), "{name}");
+        let most = |kernel: &Kernel| kernel.parts.iter().map(|part| part.operations).max();
+        assert_eq!((kernel.lanes, most(kernel)), (first.lanes, most(first)), "{name}");
         assert!(kernel.parts.iter().all(|part| part.count > 0), "{name}");
         let counted =
             kernel.parts.iter().filter(|part| part.operations > 0).map(|part| part.count).sum::<u32>();
-        let apart = kernel.op == Op::Fma && kernel.parts.len() == 2 && kernel.isa == Isa::Sse2;
+        let apart = kernel.recurrence == Recurrence::RoundedScale && kernel.parts.len() == 2;
         assert_eq!(counted, kernel.accumulators * if apart { 2 } else { 1 }, "{name}");
         let bits = match kernel.isa {
             Isa::Sse2 | Isa::Neon | Isa::Mmla => 128,

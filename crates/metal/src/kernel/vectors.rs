@@ -187,6 +187,8 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         Recurrence::Tile if kernel.result().is_float() => {
             cancelling_pairs(Tile::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
         }
+        // Odd, so that a sum takes on every value before it comes back.
+        Recurrence::RingOrSum => Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) },
         Recurrence::NextSum
         | Recurrence::NextProduct
         | Recurrence::NextDot

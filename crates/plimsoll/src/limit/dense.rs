@@ -22,7 +22,9 @@ pub fn dense(question: &Question<'_>) -> Vec<Limit> {
     if limits.first().is_some_and(|limit| limit.value.is_none()) {
         limits.splice(0..0, cpu::capability(&question));
     }
-    for input in limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name == "clock") {
+    for input in
+        limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name.starts_with("clock"))
+    {
         input.from =
             "measured on each thread every 20 ms while it worked; mean of a sample, median of all".to_owned();
     }
@@ -68,7 +70,9 @@ mod tests {
     use plimsoll_metal::kernel::{self, Element, Op};
 
     use super::*;
+    use crate::bench::cpu::kind_clock;
     use crate::limit::{Evidence, Source};
+    use crate::machine::cpu::CoreKind;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Sample};
 
@@ -99,6 +103,34 @@ mod tests {
         assert_eq!(one.value, Some(16.0 * 3.0e9));
         let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];
         assert_eq!(gemm.value, Some(2.0 * 8.0 * 2.0 * 3.0e9));
+    }
+
+    #[test]
+    fn on_cores_of_several_kinds_it_is_the_sum_each_at_its_own_clock() {
+        if kernel::find(Op::Fma, Element::F64, Isa::Avx2).is_none() {
+            return;
+        }
+        // Alder Lake: two performance cores, two efficiency cores.
+        let mut hybrid = Machine::discover(&Root::at("/nonexistent"));
+        hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
+        (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
+        hybrid.cpu.allowed = "0-3".parse().unwrap();
+        let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
+        hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
+        let more = [(kind_clock("cpu_core"), 5e9), (kind_clock("cpu_atom"), 4e9)].into();
+        let conditions = Conditions { clock_hz: Some(4.5e9), more, ..Conditions::default() };
+        let samples = [Sample { conditions, ..Sample::default() }];
+        for id in
+            ["cpu.linpack/n=8000/nb=192/isa=avx2/threads=4", "cpu.gemm/type=f64/n=4000/isa=avx2/threads=4"]
+        {
+            let (case, evidence) = (id.parse().unwrap(), Evidence::default());
+            let question =
+                Question { machine: &hybrid, case: &case, metric: "rate", samples: &samples, evidence };
+            let limit = &dense(&question)[0];
+            assert_eq!(limit.value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9), "{limit:?}");
+            let clocks = limit.inputs.iter().filter(|input| input.name.starts_with("clock"));
+            assert!(clocks.clone().count() == 2 && clocks.clone().all(|clock| clock.from.contains("20 ms")));
+        }
     }
 
     #[test]

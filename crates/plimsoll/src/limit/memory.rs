@@ -8,7 +8,9 @@ use super::microarchitecture::Core;
 use super::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::bench::memory::{self, Answers};
 use crate::bench::placed;
+use crate::machine::cpu::{Ability, Capability};
 use crate::machine::{CpuSet, Machine};
+use crate::quantity::format::significant;
 use crate::quantity::format_size;
 
 /// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
@@ -43,16 +45,8 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
         return Err("how many bytes a cycle stores can put into a cache is not in our tables".to_owned());
     }
     let cpu = memory::first_cpu(machine, case);
-    let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
-    let bytes = match level {
-        1 => core.l1_load_bytes,
-        2 => core.l2_load_bytes,
-        3 => core.l3_load_bytes,
-        _ => None,
-    };
-    let bytes = bytes.ok_or_else(|| {
-        format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", core.name)
-    })?;
+    let width = width(machine, cpu, level)?;
+    let bytes = width.bytes;
     let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
     let cpus: CpuSet = placed(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
@@ -60,9 +54,8 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
-    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let mut inputs = vec![
-        Input::new("bytes", bytes, "B/cycle", &from),
+        Input::new("bytes", bytes, "B/cycle", &width.from),
         Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured beside each sample"),
         Input::new("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
         Input::new("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
@@ -74,12 +67,75 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
-    let limit = core.mark(Limit { per_sample, ..limit });
-    // Nothing is nearer than the first level; from a nearer cache a figure of a further one may come.
-    Ok(match level {
-        1 => limit.resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
-        _ => limit,
-    })
+    Ok(width.mark(Limit { per_sample, ..limit }, level))
+}
+
+/// What loads can take from the caches of a level.
+struct Width {
+    /// Bytes in a cycle of a core.
+    bytes: f64,
+    from: String,
+    /// Whose row says so; `None` where it was measured.
+    core: Option<Core>,
+}
+
+impl Width {
+    /// The limit with what it rests on.
+    fn mark(&self, limit: Limit, level: u8) -> Limit {
+        let bytes = self.bytes;
+        match &self.core {
+            // Nothing is nearer than the first level; from a nearer cache a figure of a further one may come.
+            Some(core) if level == 1 => core
+                .mark(limit)
+                .resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
+            Some(core) => core.mark(limit),
+            // Other work can have slowed down the look before the run: what passes it refutes it.
+            None => {
+                let reason = Some("measured capability of these cores".to_owned());
+                Limit { source: Source::Inferred, reason, ..limit }.resting_on(self.from.clone())
+            }
+        }
+    }
+}
+
+/// What a row says; for the first level, where none does, what was measured before the run.
+fn width(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
+    let listed = listed(machine, cpu, level);
+    match level {
+        1 => listed.or_else(|why| measured(machine).ok_or(why)),
+        _ => listed,
+    }
+}
+
+fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
+    let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
+    let bytes = match level {
+        1 => core.l1_load_bytes,
+        2 => core.l2_load_bytes,
+        3 => core.l3_load_bytes,
+        _ => None,
+    };
+    let bytes = bytes.ok_or_else(|| {
+        format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", core.name)
+    })?;
+    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
+    Ok(Width { bytes, from, core: Some(core) })
+}
+
+/// The most that loads of any width were measured to take from the first level. One core stands for all only where they are
+/// of one kind.
+fn measured(machine: &Machine) -> Option<Width> {
+    let loads = machine.cpu.capabilities.iter().filter(|one| one.ability == Ability::Loads);
+    let bytes = |one: &Capability| Some(one.per_cycle()? * f64::from(one.bits) / 8.0);
+    let widths = loads.filter_map(|one| Some((one, bytes(one)?)));
+    let (one, bytes) = widths.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| machine.cpu.kinds.is_empty())?;
+    let from = format!(
+        "measured capability: {} loads of {} bits per cycle on CPU {} before the run",
+        significant(one.measured, 4),
+        one.bits,
+        one.cpu
+    );
+    Some(Width { bytes, from, core: None })
 }
 
 /// The least share of `size` bytes that a cache nearer than this level has no room for.
@@ -305,6 +361,38 @@ mod tests {
         assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
         assert!(reason(of("write", 1)).contains("stores"));
+        Ok(())
+    }
+
+    #[test]
+    fn an_unknown_chip_is_held_to_the_loads_that_were_measured() -> Result<(), Fault> {
+        let mut machine = machine("firecracker-zen4")?;
+        (machine.cpu.family, machine.cpu.model) = (Some(250), Some(0));
+        machine.cpu.flags.remove("hypervisor");
+        let loads = |bits, measured| Capability {
+            cpu: 0,
+            ability: Ability::Loads,
+            isa: "avx2".to_owned(),
+            bits,
+            measured,
+        };
+        machine.cpu.capabilities = vec![loads(128, 2.99), loads(256, 1.98), loads(512, 0.7)];
+        let samples = [chased(Some(3e9))];
+        let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 1);
+        let first = ask(&machine, &case.clone().with_size("size", 16 * KIB), "program", &samples);
+        assert_eq!((first.value, first.source), (Some(64.0 * 3e9), Source::Inferred), "{first:?}");
+        assert!(
+            first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
+            "{first:?}"
+        );
+        // Further caches were not measured, and one core does not stand for another kind.
+        reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "program", &samples));
+        let kind = |name: &str, cpus: &str| crate::machine::cpu::CoreKind {
+            name: name.to_owned(),
+            cpus: cpus.parse().unwrap_or_default(),
+        };
+        machine.cpu.kinds = vec![kind("big", "0"), kind("small", "1")];
+        reason(ask(&machine, &case.with_size("size", 16 * KIB), "program", &samples));
         Ok(())
     }
 

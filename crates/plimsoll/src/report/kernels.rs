@@ -14,7 +14,7 @@ const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "operations/cycle", "
 /// The kernels that the candidates name, or all of this architecture; `clock_hz` as measured just now.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&Kernel> = match named {
-        None => kernel::kernels().collect(),
+        None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
         Some(candidates) => named_by(candidates),
     };
     let rows: Vec<[String; 5]> = kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)).collect();
@@ -98,7 +98,11 @@ mod tests {
         }
         let machine = Fixture::open("firecracker-zen4").unwrap().machine();
         let text = table(&machine, None, Some(3.7e9));
-        assert_eq!(text.lines().count(), kernel::kernels().count() + 2, "{text}");
+        assert_eq!(
+            text.lines().count(),
+            kernel::kernels().filter(|kernel| !kernel.is_variant()).count() + 2,
+            "{text}"
+        );
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let words = |start: &str| line(start).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         // Whether it can run is the affair of this processor, what it could do of that of the fixture.

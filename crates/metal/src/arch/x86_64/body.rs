@@ -2,23 +2,26 @@
 //!
 //! A table line gives name, operation, type, recurrence and one accumulator's step, for every second accumulator another
 //! one if there are two; or one step in phases. An instruction is its mnemonic, the operations of a lane that count, and
-//! its operands: `x` the accumulator, `n` the one after it (the first after the last), `a` and `b` the constants. From
-//! that line come the assembly, the counts of the row and the number of lanes, so they cannot differ.
+//! its operands: `x` the accumulator, `n` the one after it (the first after the last), `m` the next but one (in the first of
+//! two steps), `a` and `b` the constants. From that line come the assembly, the counts of the row and the number of lanes, so they cannot differ.
 //!
 //! Square roots have phases, what keeps the numbers alive before all of the roots: in between it costs Zen 4 7 % in f64.
 
 /// The text of one operand.
 macro_rules! operand {
-    ($file:literal $i:literal $next:literal x) => {
+    ($file:literal $i:literal $next:literal $after:literal x) => {
         concat!($file, $i)
     };
-    ($file:literal $i:literal $next:literal n) => {
+    ($file:literal $i:literal $next:literal $after:literal n) => {
         concat!($file, $next)
     };
-    ($file:literal $i:literal $next:literal a) => {
+    ($file:literal $i:literal $next:literal $after:literal m) => {
+        concat!($file, $after)
+    };
+    ($file:literal $i:literal $next:literal $after:literal a) => {
         concat!($file, "0")
     };
-    ($file:literal $i:literal $next:literal b) => {
+    ($file:literal $i:literal $next:literal $after:literal b) => {
         concat!($file, "1")
     };
 }
@@ -32,9 +35,9 @@ macro_rules! prefix {
 
 /// The text of one accumulator's step.
 macro_rules! step {
-    ($file:literal $i:literal $next:literal [$($($prefix:ident)? $mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
+    ($file:literal $i:literal $next:literal $after:literal [$($($prefix:ident)? $mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
         concat!($(
-            $(prefix!($prefix),)? $mnemonic, " ", operand!($file $i $next $first), $(", ", operand!($file $i $next $more),)+ "\n",
+            $(prefix!($prefix),)? $mnemonic, " ", operand!($file $i $next $after $first), $(", ", operand!($file $i $next $after $more),)+ "\n",
         )+)
     };
 }
@@ -51,7 +54,7 @@ macro_rules! turn {
         )
     };
     ($file:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
-        concat!($(step!($file $i $j $even), step!($file $j $k $odd),)+)
+        concat!($(step!($file $i $j $k $even), step!($file $j $k "no other" $odd),)+)
     };
 }
 

@@ -61,7 +61,7 @@ alone!(chain_multiply "imul {sum}, {step}" 25);
 macro_rules! weave {
     ($file:literal $link:literal $each:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(
-            step!($file $i $j $even), step!($file $j $k $odd), ".rept ", $each, "\n", $link, "\n.endr\n",
+            step!($file $i $j $k $even), step!($file $j $k "no other" $odd), ".rept ", $each, "\n", $link, "\n.endr\n",
         )+)
     };
 }

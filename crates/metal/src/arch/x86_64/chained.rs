@@ -31,12 +31,12 @@ macro_rules! each {
         concat!(each!($file $all $phase), each!($file $all { $($later)+ }))
     };
     ($file:literal $all:literal $step:tt) => {
-        concat!(".irp i, ", $all, "\n.if \\i - 2 < {chains}\n", step!($file "\\i" "" $step), ".endif\n.endr\n")
+        concat!(".irp i, ", $all, "\n.if \\i - 2 < {chains}\n", step!($file "\\i" "" "" $step), ".endif\n.endr\n")
     };
     ($file:literal $all:literal $even:tt $odd:tt) => {
         concat!(
-            ".irp i, ", $all, "\n.if \\i - 2 < {chains}\n.if \\i & 1\n", step!($file "\\i" "" $odd),
-            ".else\n", step!($file "\\i" "" $even), ".endif\n.endif\n.endr\n",
+            ".irp i, ", $all, "\n.if \\i - 2 < {chains}\n.if \\i & 1\n", step!($file "\\i" "" "" $odd),
+            ".else\n", step!($file "\\i" "" "" $even), ".endif\n.endif\n.endr\n",
         )
     };
 }

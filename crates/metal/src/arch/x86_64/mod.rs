@@ -11,6 +11,8 @@ mod chained;
 mod gemm_avx2;
 mod gemm_avx512;
 mod lu;
+mod pipeline;
+mod probe;
 mod sse2;
 mod stream;
 mod stream_avx2;
@@ -28,11 +30,12 @@ use crate::lu::narrow::Narrow;
 use crate::ticks::Ticks;
 
 pub(crate) use chain::{SCALAR, WOVEN};
+pub(crate) use probe::LOOPS;
 pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> [&'static [Kernel]; 5] {
-    [&sse2::FUSED, sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS]
+    [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS]
 }
 
 /// Kernels of so many chains.

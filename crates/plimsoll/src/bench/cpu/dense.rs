@@ -3,11 +3,13 @@
 use plimsoll_metal::gemm::{self, Caches};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
+use plimsoll_metal::watch::Clocks;
 
-use super::how::{seated, siblings, smt};
+use super::how::{clocks_of, kinds, seated, siblings, smt};
 use crate::bench::memory::{budget, reserve};
 use crate::bench::{Better, Metric, placed, places};
 use crate::case::Case;
+use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit};
@@ -67,14 +69,32 @@ pub(super) fn metrics() -> Vec<Metric> {
 }
 
 /// A sample of so many operations in so many seconds.
-pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, clock_hz: Option<f64>) -> Sample {
+pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
     let named = [("rate", operations / elapsed), ("time", elapsed), ("residual", residual)];
+    let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
+    let more = clocks_of(held.kinds, &clocks).into_iter().collect();
     Sample {
         elapsed,
         values: named.map(|(name, value)| (name.to_owned(), value)).into(),
-        conditions: Conditions { clock_hz, ..Conditions::default() },
+        conditions: Conditions { clock_hz: held.clocks.mean_hz(), more, ..Conditions::default() },
         ..Sample::default()
     }
+}
+
+/// The clocks that the threads held.
+#[derive(Clone, Copy)]
+pub(super) struct Held<'a> {
+    /// The CPU of each thread.
+    pub(super) cpus: &'a [usize],
+    /// What each saw.
+    pub(super) clocks: &'a Clocks,
+    /// The kinds of core among them, where the machine has several.
+    pub(super) kinds: &'a [CoreKind],
+}
+
+/// The kinds of core that a team is on, where the machine has several.
+pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
+    kinds(machine, &team.cpus().iter().copied().collect())
 }
 
 /// The instruction sets asked for, `best` resolved, none twice.

@@ -12,12 +12,13 @@ use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
-use super::dense::{self, Wanted, caches, counts, fits, human, isa, isas, number};
+use super::dense::{self, Held, Wanted, caches, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater};
 use crate::bench::memory::note_pages;
 use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, default_threads};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
@@ -161,6 +162,8 @@ struct Running<T: Real> {
     check: (Vec<f64>, Vec<f64>),
     /// The largest residual so far.
     worst: f64,
+    /// The kinds of core that it runs on, where there are several.
+    kinds: Vec<CoreKind>,
     facts: Facts,
 }
 
@@ -178,6 +181,7 @@ impl<T: Real> Running<T> {
         facts.achieved.insert("depth".to_owned(), Json::from(blocking.depth));
         facts.achieved.insert("rows".to_owned(), Json::from(blocking.rows));
         let mut running = Self {
+            kinds: dense::kinds_of(machine, &team),
             team,
             gemm,
             rows,
@@ -276,7 +280,8 @@ impl<T: Real> Prepared for Running<T> {
         let elapsed = begun.elapsed().as_secs_f64();
         let residual = self.residual();
         self.worst = greater(residual, self.worst);
-        Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, multiplied.clock_hz))
+        let held = Held { cpus: self.team.cpus(), clocks: &multiplied.clocks, kinds: &self.kinds };
+        Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, held))
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {

@@ -3,6 +3,7 @@
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::places;
 use crate::case::Case;
+use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::warning::Warning;
@@ -68,6 +69,26 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
     Ok(hows)
 }
 
+/// Name of a condition: the mean clock of the CPUs of this kind, in Hz.
+pub fn kind_clock(kind: &str) -> String {
+    format!("clock_hz_{}", kind.replace(' ', "_"))
+}
+
+/// The kinds of core among these CPUs, where the machine has several.
+pub(super) fn kinds(machine: &Machine, cpus: &CpuSet) -> Vec<CoreKind> {
+    machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(cpus)).cloned().collect()
+}
+
+/// The condition [`kind_clock`] of each kind whose clock is known, from CPUs and the clock that each held, in Hz.
+pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> Vec<(String, f64)> {
+    let of_kind = |kind: &CoreKind| {
+        let own = clocks.iter().filter(|(cpu, _)| kind.cpus.contains(*cpu));
+        let seen: Vec<f64> = own.filter_map(|(_, clock)| *clock).collect();
+        (!seen.is_empty()).then(|| (kind_clock(&kind.name), seen.iter().sum::<f64>() / seen.len() as f64))
+    };
+    kinds.iter().filter_map(of_kind).collect()
+}
+
 /// Says that these share cores.
 pub(super) fn smt(siblings: &[CpuSet]) -> Warning {
     let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
@@ -106,6 +127,15 @@ mod tests {
     use super::*;
     use crate::machine::Root;
     use crate::machine::fixture::two_cores;
+
+    #[test]
+    fn each_kind_has_the_mean_of_its_own_clocks() {
+        let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
+        let kinds = [kind("cpu_core", "0-1"), kind("cpu_atom", "2-3"), kind("other one", "4")];
+        let clocks = [(0, Some(5e9)), (1, Some(4e9)), (2, None), (3, Some(3e9)), (4, None)];
+        let wanted = [("clock_hz_cpu_core".to_owned(), 4.5e9), ("clock_hz_cpu_atom".to_owned(), 3e9)];
+        assert_eq!(clocks_of(&kinds, &clocks), wanted);
+    }
 
     #[test]
     fn siblings_are_told_once_and_only_among_the_cpus_in_use() {

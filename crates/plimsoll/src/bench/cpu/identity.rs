@@ -1,7 +1,8 @@
 //! What the cores here are measured to start in a cycle, in some 100 ms before a run: evidence against a wrong row of a
 //! chip, and a bound of others where no row is known.
 
-use plimsoll_metal::capability::{clock_for, per_cycle};
+use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
+use plimsoll_metal::clock::CoreClock;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op, find};
 use plimsoll_metal::team::Team;
@@ -16,7 +17,7 @@ const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 const FLOATING: [Op; 3] = [Op::Fma, Op::Add, Op::Mul];
 
 /// Measures one core of each kind that may be used, once. Nothing where CPUs cannot be pinned or the clock is unknown.
-pub(super) fn look(machine: &mut Machine) {
+pub fn look(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;
     }
@@ -45,7 +46,7 @@ fn of_this_core(cpu: usize) -> Vec<Capability> {
         for group in [floating, integer] {
             let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
             let each = group.iter().filter_map(|kernel| {
-                let rate = per_cycle(kernel.load().ok()?, &clock)?;
+                let rate = per_cycle(quickest(kernel).load().ok()?, &clock)?;
                 let bits = kernel.vector_bits();
                 Some(Capability {
                     cpu,
@@ -56,9 +57,26 @@ fn of_this_core(cpu: usize) -> Vec<Capability> {
                 })
             });
             found.extend(each);
+            if group.iter().all(|kernel| kernel.element.is_float()) {
+                found.extend(loads_and_latencies(cpu, isa, &clock));
+            }
         }
     }
     found
+}
+
+/// What the loops of an instruction set show beside arithmetic.
+fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capability> {
+    let each = loops(isa).filter_map(|one| {
+        let ability = match one.probed {
+            Probed::Loads => Ability::Loads,
+            Probed::FmaLatency => Ability::FmaLatency,
+            Probed::AddLatency => Ability::AddLatency,
+        };
+        let measured = one.measured(clock)?;
+        Some(Capability { cpu, ability, isa: isa.name().to_owned(), bits: one.bits, measured })
+    });
+    each.collect()
 }
 
 /// What the kernel asks of a core.
@@ -83,7 +101,10 @@ mod tests {
         look(&mut machine);
         let found = &machine.cpu.capabilities;
         for (place, one) in found.iter().enumerate() {
-            assert!(one.measured > 0.0 && one.measured < 8.2, "{one:?}");
+            let latency = matches!(one.ability, Ability::FmaLatency | Ability::AddLatency);
+            let most = if latency { 40.0 } else { 8.2 };
+            assert!(one.measured > 0.0 && one.measured < most, "{one:?}");
+            assert!(!latency || one.per_cycle().is_none());
             let same = |other: &&Capability| {
                 (other.cpu, other.ability, &other.isa) == (one.cpu, one.ability, &one.isa)
             };

@@ -9,12 +9,13 @@ use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
 use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
-use super::dense::{self, Wanted, counts, fits, human, isa, isas, number};
+use super::dense::{self, Held, Wanted, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater, residual};
 use crate::bench::memory::note_pages;
 use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::warning::Warning;
@@ -95,7 +96,8 @@ impl Benchmark for Linpack {
         facts.achieved.insert("nb".to_owned(), Json::from(system.block()));
         facts.achieved.insert("bytes".to_owned(), Json::from(system.bytes(team.count())));
         note_size(&mut facts, cx.machine, case, system);
-        Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, facts }))
+        let kinds = dense::kinds_of(cx.machine, &team);
+        Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
     }
 }
 
@@ -146,6 +148,8 @@ struct Running {
     sequence: Sequence,
     /// The largest residual so far.
     worst: f64,
+    /// The kinds of core that it runs on, where there are several.
+    kinds: Vec<CoreKind>,
     facts: Facts,
 }
 
@@ -162,7 +166,8 @@ impl Prepared for Running {
         let residual = residual(team, sequence, lu.solution())
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         self.worst = greater(residual, self.worst);
-        Ok(dense::sample(operations(rows), elapsed, residual, solved.clock_hz))
+        let held = Held { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
+        Ok(dense::sample(operations(rows), elapsed, residual, held))
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {

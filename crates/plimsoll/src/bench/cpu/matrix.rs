@@ -21,7 +21,8 @@ pub(super) struct Pair {
 
 impl Pair {
     fn kernels(self) -> impl Iterator<Item = &'static Kernel> {
-        kernels().filter(move |kernel| kernel.op == self.op && kernel.element == self.element)
+        let own = move |kernel: &&Kernel| kernel.op == self.op && kernel.element == self.element;
+        kernels().filter(own).filter(|kernel| !kernel.is_variant())
     }
 
     fn exists(self) -> bool {

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use plimsoll_metal::capability::quickest;
 use plimsoll_metal::clock::named_maximum_hz;
 use plimsoll_metal::kernel::{Element, Kernel};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
 use super::chains::{Asked, runnable};
-use super::how::{hidden, hows, siblings, smt};
+use super::how::{clocks_of, hidden, hows, kinds, siblings, smt};
 use super::matrix::pairs;
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
@@ -107,6 +108,7 @@ impl Benchmark for Peak {
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let kernel = runnable(case)?;
         let cpus = placed(cx.machine, case);
+        let kernel = quickest_on(kernel, &cpus);
         let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
         let team = Team::new(&cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let sliced = Sliced::prepare(team, |_| KernelLoad::new(loaded.clone()))
@@ -128,10 +130,18 @@ impl Benchmark for Peak {
             cores: cx.machine.cpu.cores_of(&set).unwrap_or(set.len()),
             siblings: siblings(cx.machine, &set),
             hidden: cx.machine.cpu.hidden_among(&set),
-            kinds: cx.machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(&set)).cloned().collect(),
+            kinds: kinds(cx.machine, &set),
             fastest: None,
         }))
     }
+}
+
+/// Of the kernels that do the same, the one that is quickest on the first of these CPUs. On a team of its own: the calling
+/// thread stays where it is.
+fn quickest_on(kernel: &'static Kernel, cpus: &[usize]) -> &'static Kernel {
+    let first = cpus.get(..1).unwrap_or_default();
+    let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
+    chosen.and_then(|each| each.into_iter().next()).unwrap_or(kernel)
 }
 
 /// A kernel loaded on every thread of a pinned team.
@@ -204,14 +214,8 @@ impl Running {
                 more.insert(STEPS_PER_CYCLE.to_owned(), per_cycle / self.kernel.operations_per_step());
             }
         }
-        for kind in &self.kinds {
-            let clocks =
-                outcome.cpus.iter().filter(|cpu| kind.cpus.contains(cpu.cpu)).filter_map(|cpu| cpu.clock_hz);
-            let clocks: Vec<f64> = clocks.collect();
-            if !clocks.is_empty() {
-                more.insert(kind_clock(&kind.name), clocks.iter().sum::<f64>() / clocks.len() as f64);
-            }
-        }
+        let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
+        more.extend(clocks_of(&self.kinds, &clocks));
         more.extend(excluded_by(&outcome.causes()));
         if let Some(share) = outcome.units_shared() {
             more.insert(UNITS_SHARED.to_owned(), share);
@@ -260,11 +264,6 @@ impl Running {
 /// How often a sample without one undisturbed slice is taken again before the case is given up: short samples on a busy
 /// machine often have none.
 const AGAIN: usize = 20;
-
-/// Name of a condition: the mean clock of the CPUs of this kind, in Hz.
-pub fn kind_clock(kind: &str) -> String {
-    format!("clock_hz_{}", kind.replace(' ', "_"))
-}
 
 /// Name of a condition: operations in a cycle of one core.
 pub const PER_CYCLE: &str = "operations_per_cycle";

@@ -88,6 +88,7 @@ impl Benchmark for Bandwidth {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+        crate::bench::cpu::identity::look(machine);
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

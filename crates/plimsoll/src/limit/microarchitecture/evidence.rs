@@ -139,6 +139,7 @@ impl<'a> Evidence<'a> {
                 Ability::Add => Work::Add,
                 Ability::Multiply => Work::Multiply,
                 Ability::IntegerAdd => Work::IntegerAdd,
+                Ability::Loads | Ability::FmaLatency | Ability::AddLatency => return None,
             };
             // One reading is not precise: only the step that it clearly means counts.
             let step = one.per_cycle()?;

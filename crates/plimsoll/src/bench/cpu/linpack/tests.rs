@@ -98,7 +98,8 @@ fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     for worst in [17.0, f64::NAN] {
         let mut team = dense::team(&machine, &case).unwrap();
         let lu = Lu::new(lu.system(), &mut team).unwrap();
-        let mut running = Running { team, lu, sequence: sequence.clone(), worst, facts: Facts::default() };
+        let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
+        let mut running = Running { team, lu, sequence, worst, kinds, facts };
         running.sample(Amount::Seconds(0.1)).unwrap();
         assert!(running.verify().is_err(), "{worst}");
     }

@@ -1,0 +1,148 @@
+//! Multiplications and additions of separate instructions as a software pipeline: x ← x·a + b, the product rounded.
+//!
+//! The multiply-add of SSE2, and `mix` of SSE2 and AVX2 where that is quicker than chains of one kind each. With sixteen
+//! registers there are fourteen accumulators at most, and a core that starts two products and two sums in every cycle
+//! needs twelve of them in flight (3 cycles of latency): an unlucky phase lasts. Which order avoids it differs between cores,
+//! so there are two, and [`crate::capability::quickest`] tells which is better here. Zen 4 wants pairs (others lose 5 to
+//! 12 %); Zen 5 loses 6 % with pairs in half of the slices, nothing in turn, and 25 % with twelve chains of one kind each.
+
+use crate::isa::Isa;
+use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+
+/// A row: both instructions once for each of the 14 accumulators.
+macro_rules! row {
+    ($name:ident $op:ident $element:ident $isa:ident $bytes:literal $multiply:literal $add:literal) => {
+        Kernel {
+            name: stringify!($name),
+            op: Op::$op,
+            element: Element::$element,
+            isa: Isa::$isa,
+            needs: None,
+            lanes: ($bytes / Element::$element.bytes()) as u32,
+            accumulators: 14,
+            steps: 1,
+            chains: false,
+            recurrence: Recurrence::RoundedScale,
+            parts: &[
+                Part { mnemonic: $multiply, count: 14, operations: 1 },
+                Part { mnemonic: $add, count: 14, operations: 1 },
+            ],
+            function: $name,
+        }
+    };
+}
+
+/// The rows, and the function of each.
+macro_rules! pipelines {
+    ($($name:ident $op:ident $element:ident $isa:ident $bytes:literal $file:ident $order:ident $multiply:literal $add:literal;)+) => {
+        /// The rows of this file: the default of an operation before its variant.
+        pub(crate) static KERNELS: &[Kernel] =
+            &[$(row!($name $op $element $isa $bytes $multiply $add),)+];
+        $(pipeline!($file $name $order $multiply $add);)+
+    };
+}
+
+/// One instruction: accumulator `$i`, constant `$constant`.
+macro_rules! instruction {
+    (xmm $mnemonic:literal $i:literal $constant:literal) => {
+        concat!($mnemonic, " xmm", $i, ", xmm", $constant, "\n")
+    };
+    (ymm $mnemonic:literal $i:literal $constant:literal) => {
+        concat!($mnemonic, " ymm", $i, ", ymm", $i, ", ymm", $constant, "\n")
+    };
+}
+
+/// Groups of four: multiplies the first two accumulators and adds to the last two. (In turn it does not matter which is first;
+/// functions with the same machine code would become one.)
+macro_rules! groups {
+    ($file:ident pairs $multiply:literal $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
+        concat!($(
+            instruction!($file $multiply $i "0"), instruction!($file $multiply $j "0"),
+            instruction!($file $add $k "1"), instruction!($file $add $l "1"),
+        )*)
+    };
+    ($file:ident in_turn $multiply:literal $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
+        concat!($(
+            instruction!($file $multiply $i "0"), instruction!($file $add $k "1"),
+            instruction!($file $multiply $j "0"), instruction!($file $add $l "1"),
+        )*)
+    };
+    ($file:ident sum_first $multiply:literal $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
+        concat!($(
+            instruction!($file $add $k "1"), instruction!($file $multiply $i "0"),
+            instruction!($file $add $l "1"), instruction!($file $multiply $j "0"),
+        )*)
+    };
+}
+
+/// Register 0 = multiplier, 1 = addend, 2 to 15 = accumulators.
+///
+/// Each product and sum is half a turn from the one it waits for. The upper half of the accumulators is therefore
+/// multiplied once before the loop, and the last turn stands after it.
+macro_rules! pipeline {
+    (xmm $name:ident $order:ident $multiply:literal $add:literal) => {
+        pipeline!(@ xmm $name $order $multiply $add "sse2" "xmm" 16 "movups" ""
+            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13"
+                "xmm14" "xmm15"));
+    };
+    (ymm $name:ident $order:ident $multiply:literal $add:literal) => {
+        pipeline!(@ ymm $name $order $multiply $add "avx2" "ymm" 32 "vmovups" "vzeroupper"
+            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13"
+                "ymm14" "ymm15"));
+    };
+    (@ $file:ident $name:ident $order:ident $multiply:literal $add:literal $feature:literal $register:literal
+        $bytes:literal $move:literal $end:literal ($($all:tt)+)) => {
+        /// # Safety
+        /// Needs the row's instruction set, `turns` > 0, and the vectors of that row.
+        #[inline(never)]
+        #[target_feature(enable = $feature)]
+        unsafe fn $name(turns: u64, vectors: &mut Vectors) {
+            // SAFETY: the caller grants the instructions and 16 rows of one vector; all registers are named.
+            unsafe {
+                core::arch::asm!(
+                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+                    concat!($move, " ", $register, "\\i, [{rows} + ", $bytes, "*\\i]"),
+                    ".endr",
+                    ".irp i, 9,10,11,12,13,14,15",
+                    instruction!($file $multiply "\\i" "0"),
+                    ".endr",
+                    "dec {turns}",
+                    "jz 3f",
+                    ".p2align 6",
+                    "2:",
+                    groups!($file $order $multiply $add;
+                        2 3 9 10, 4 5 11 12, 6 7 13 14, 8 9 15 2, 10 11 3 4, 12 13 5 6, 14 15 7 8),
+                    "dec {turns}",
+                    "jnz 2b",
+                    "3:",
+                    ".irp i, 2,3,4,5,6,7,8",
+                    instruction!($file $multiply "\\i" "0"),
+                    instruction!($file $add "\\i" "1"),
+                    ".endr",
+                    ".irp i, 9,10,11,12,13,14,15",
+                    instruction!($file $add "\\i" "1"),
+                    ".endr",
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+                    concat!($move, " [{rows} + ", $bytes, "*\\i], ", $register, "\\i"),
+                    ".endr",
+                    $end,
+                    rows = in(reg) vectors.rows(),
+                    turns = inout(reg) turns => _,
+                    $(out($all) _,)+
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+pipelines! {
+    fma_f64_sse2 Fma F64 Sse2 16 xmm pairs "mulpd" "addpd";
+    fma_f32_sse2 Fma F32 Sse2 16 xmm pairs "mulps" "addps";
+    fma_f64_sse2_in_turn Fma F64 Sse2 16 xmm in_turn "mulpd" "addpd";
+    fma_f32_sse2_in_turn Fma F32 Sse2 16 xmm in_turn "mulps" "addps";
+    mix_f64_sse2_in_turn Mix F64 Sse2 16 xmm sum_first "mulpd" "addpd";
+    mix_f32_sse2_in_turn Mix F32 Sse2 16 xmm sum_first "mulps" "addps";
+    mix_f64_avx2_in_turn Mix F64 Avx2 32 ymm sum_first "vmulpd" "vaddpd";
+    mix_f32_avx2_in_turn Mix F32 Avx2 32 ymm sum_first "vmulps" "vaddps";
+}
