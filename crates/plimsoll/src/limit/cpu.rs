@@ -14,7 +14,7 @@ use crate::bench::cpu::{PER_CYCLE, kernel_of, kind_clock};
 use crate::bench::placed;
 use crate::case::Case;
 use crate::machine::cpu::{Ability, Capability};
-use crate::machine::{CpuSet, Machine};
+use crate::machine::{Cpu, CpuSet, Machine};
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Sample;
@@ -572,7 +572,7 @@ mod tests {
             inputs,
             [("chains", 3.0), ("latency", 4.0), ("lanes", 4.0), ("clock", 1.0), ("cores", 1.0)]
         );
-        assert!(few.fact.unwrap().contains("4.00 cycles from one of the FMA to the next (Zen 4)"));
+        assert!(few.fact.unwrap().text.contains("4.00 cycles from one of the FMA to the next (Zen 4)"));
         // Without a latency the units bound it, and that is said.
         let id = "cpu.peak/op=mul/type=i32/isa=avx2/width=256/chains=1/threads=1";
         let unlisted = limit(&zen4, id, &[Some(1.0)]);
