@@ -16,9 +16,9 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
 /// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
 const LEAST_STEPS: u32 = 12;
 
-/// Steps of each of so many chains in a turn.
+/// Steps of each of so many chains in a turn: an odd number, so that what comes back after two steps shows each turn.
 const fn steps(chains: u32) -> u32 {
-    LEAST_STEPS.div_ceil(chains)
+    LEAST_STEPS.div_ceil(chains) | 1
 }
 
 /// The text of one operand: letter of the register and lanes, of the accumulator and of what is narrower.
@@ -37,13 +37,13 @@ macro_rules! operand {
     };
 }
 
-/// The steps of all chains, one after the other.
+/// The step of one chain; `\()` ends the name of the assembler's parameter, as a point may be part of one.
 macro_rules! each {
     ($lanes:tt $step:tt) => {
-        concat!(step!($lanes "\\i" "" $step))
+        concat!(step!($lanes "\\i\\()" "" $step))
     };
     ($lanes:tt $even:tt $odd:tt) => {
-        concat!(".if \\i & 1\n", step!($lanes "\\i" "" $odd), ".else\n", step!($lanes "\\i" "" $even), ".endif\n")
+        concat!(".if \\i & 1\n", step!($lanes "\\i\\()" "" $odd), ".else\n", step!($lanes "\\i\\()" "" $even), ".endif\n")
     };
 }
 

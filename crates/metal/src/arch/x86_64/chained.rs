@@ -17,9 +17,9 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
 /// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
 const LEAST_STEPS: u32 = 12;
 
-/// Steps of each of so many chains in a turn.
+/// Steps of each of so many chains in a turn: an odd number, so that what comes back after two steps shows each turn.
 const fn steps(chains: u32) -> u32 {
-    LEAST_STEPS.div_ceil(chains)
+    LEAST_STEPS.div_ceil(chains) | 1
 }
 
 /// The steps of all chains, one after the other; of a step in phases, each for all before the next begins.
