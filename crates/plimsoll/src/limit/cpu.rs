@@ -161,6 +161,7 @@ fn at_the_clock(
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
+    limit.burst = share.burst;
     Ok(limit)
 }
 
@@ -195,6 +196,8 @@ struct Share {
     cpus: f64,
     name: &'static str,
     from: String,
+    /// How many times this much there can be for a short time.
+    burst: Option<f64>,
 }
 
 impl Share {
@@ -206,8 +209,9 @@ impl Share {
                 cpus: quota.cpus(),
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
+                burst: Some(cores / quota.cpus()),
             },
-            None => Self { cpus: cores, name: "cores", from: format!("of CPUs {cpus}") },
+            None => Self { cpus: cores, name: "cores", from: format!("of CPUs {cpus}"), burst: None },
         }
     }
 }

@@ -281,6 +281,8 @@ impl Harness<'_> {
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
         let rule = rule(case, sampling, self.enough(room, sampling, begun));
+        let cpus = self.maker.machine.cpu.allowed.len();
+        let cpus_used = case.busy_threads().min(cpus.max(1));
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
@@ -293,7 +295,9 @@ impl Harness<'_> {
             let named = headline.map(|m| m.name);
             let own = self.round(prepared.as_mut(), amount, &mut companions, named);
             taken.beside_s = companions.seconds;
-            let own = own.map_err(End::Cannot)?;
+            let mut own = own.map_err(End::Cannot)?;
+            let stopped = &mut own.conditions.throttled;
+            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0));
             let value = headline.and_then(|m| own.values.get(m.name).copied()).unwrap_or(own.elapsed);
             if own.renewed {
                 taken.samples.clear();
@@ -319,7 +323,6 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        let cpus = self.maker.machine.cpu.allowed.len();
         taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
