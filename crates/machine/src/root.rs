@@ -14,6 +14,8 @@ use std::str::FromStr;
 
 /// The most that is read of one file, in bytes.
 pub const FILE_CAP: u64 = 1 << 20;
+/// The most that is read of cpuinfo: enough for 8192 CPUs with the longest flag lists seen (about 2.5 KB each).
+pub(super) const CPUINFO_CAP: u64 = 32 << 20;
 /// The most that is read of a mount table, in bytes: container hosts have tens of thousands of mounts.
 pub const MOUNTS_CAP: u64 = 16 << 20;
 /// The most names that are taken from one directory.
@@ -103,6 +105,14 @@ impl Root {
         real
     }
 
+    /// The same with the links of a saved tree followed, which must not leave it: such a tree is somebody else's.
+    fn inside(&self, path: &Path) -> Result<PathBuf, ReadError> {
+        match self.is_live() {
+            true => Ok(self.locate(path)),
+            false => self.resolve(path).map(|place| self.locate(&place)),
+        }
+    }
+
     /// The whole text of a file without the trailing white space; bytes that are not UTF-8 become U+FFFD.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let bytes = self.bytes(path.as_ref(), FILE_CAP)?;
@@ -129,7 +139,7 @@ impl Root {
         // Not blocking, so that a FIFO in a strange tree cannot hold us.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let mut file: File =
-            OpenOptions::new().read(true).custom_flags(flags).open(self.locate(path)).map_err(failed)?;
+            OpenOptions::new().read(true).custom_flags(flags).open(self.inside(path)?).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(ReadError::NotAFile(name_of(path)));
         }
@@ -166,7 +176,7 @@ impl Root {
     /// The names in a directory that are UTF-8, sorted, at most 16,384.
     pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, ReadError> {
         let path = path.as_ref();
-        let entries = fs::read_dir(self.locate(path)).map_err(|e| failure(path, &e))?;
+        let entries = fs::read_dir(self.inside(path)?).map_err(|e| failure(path, &e))?;
         let mut names: Vec<String> =
             entries.take(NAMES_CAP).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         names.sort();
@@ -184,7 +194,7 @@ impl Root {
     /// The directory cannot be read.
     pub fn numbers(&self, path: impl AsRef<Path>) -> Result<Vec<u32>, ReadError> {
         let path = path.as_ref();
-        let entries = fs::read_dir(self.locate(path)).map_err(|e| failure(path, &e))?;
+        let entries = fs::read_dir(self.inside(path)?).map_err(|e| failure(path, &e))?;
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let mut numbers: Vec<u32> = numbers.collect();
         numbers.sort_unstable();
@@ -240,7 +250,7 @@ impl Root {
 
     /// Whether something is there, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.locate(path.as_ref()).exists()
+        self.inside(path.as_ref()).is_ok_and(|place| place.exists())
     }
 }
 

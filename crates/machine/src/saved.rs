@@ -1,17 +1,22 @@
 //! A machine saved as files, to be attached to a report and to become a test: what discovery reads, as it lies below `/`,
 //! and CPUID as `cpuid.txt`.
 //!
-//! What is saved is a list (`SAVED`) and nothing else, so that nothing slips in that names a machine or its user: no host
-//! name, address, serial number, path, mount or control group. Of `/proc/cpuinfo` the line with a serial number goes, of the
-//! firmware's tables all but memory devices, and of their names all but the slots'.
+//! What is saved is a list (`SAVED`, and what the parts list of control groups, mounts and disks) and nothing else, so that
+//! nothing slips in that names a machine or its user: no host name, address or serial number. Paths, volumes and groups get
+//! numbers in place of names. Of `/proc/cpuinfo` the line with a serial number goes, of the firmware's tables all but memory
+//! devices, and of their names all but the slots'.
 
 mod archive;
+mod disks;
+mod groups;
+mod rename;
 
 pub use archive::Archive;
 
 use super::cpuid;
-use super::root::{FILE_CAP, Root};
+use super::root::{CPUINFO_CAP, FILE_CAP, Root};
 use super::{Machine, smbios};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,11 +24,15 @@ use std::path::{Path, PathBuf};
 const SAVED: &[&str] = &[
     "proc/cpuinfo",
     "proc/meminfo",
+    "proc/pressure/cpu",
+    "proc/pressure/io",
+    "proc/pressure/memory",
     "proc/device-tree/model",
     "proc/device-tree/hypervisor/compatible",
     "proc/sys/kernel/arch",
     "proc/sys/kernel/osrelease",
     "proc/sys/kernel/version",
+    "run/systemd/container",
     "sys/bus/virtio/devices/*/modalias",
     "sys/class/dmi/id/bios_vendor",
     "sys/class/dmi/id/board_vendor",
@@ -113,9 +122,52 @@ impl SavedError {
     }
 }
 
-/// All that is saved of a machine: paths below its root, with their content.
-fn files(root: &Root, machine: &Machine) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
+/// Files whose presence alone tells something.
+const MARKS: [&str; 2] = [".dockerenv", "run/.containerenv"];
+/// Buses of hypervisors whose devices have names of their own: that there is one is all that is saved.
+const BUSES: [&str; 2] = ["sys/bus/vmbus/devices", "sys/bus/xen/devices"];
+
+/// What is saved: paths below the root.
+#[derive(Debug, Default)]
+struct Content {
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Links, with the place below the root where each leads.
+    links: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl Content {
+    fn file(&mut self, path: impl AsRef<Path>, bytes: Vec<u8>) {
+        self.files.insert(below(path.as_ref()), bytes);
+    }
+
+    fn link(&mut self, path: impl AsRef<Path>, to: impl AsRef<Path>) {
+        let (path, to) = (below(path.as_ref()), below(to.as_ref()));
+        if path != to {
+            self.links.insert(path, to);
+        }
+    }
+
+    /// The links as they are written, relative to their own places; none where a file or directory is.
+    fn relative_links(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
+        let is_free = |path: &Path| {
+            self.files.range(path.to_owned()..).next().is_none_or(|(next, _)| !next.starts_with(path))
+        };
+        let free = self.links.iter().filter(move |(path, _)| is_free(path));
+        free.map(|(path, to)| {
+            let up = path.parent().map_or(0, |parent| parent.components().count());
+            (path.as_path(), std::iter::repeat_n(Path::new(".."), up).chain([to.as_path()]).collect())
+        })
+    }
+}
+
+/// A path without its leading slash.
+fn below(path: &Path) -> PathBuf {
+    path.strip_prefix("/").unwrap_or(path).to_owned()
+}
+
+/// All that is saved of a machine.
+fn content(root: &Root, machine: &Machine) -> Content {
+    let mut content = Content::default();
     for pattern in SAVED {
         let mut places = vec![PathBuf::new()];
         for part in pattern.split('/') {
@@ -123,27 +175,59 @@ fn files(root: &Root, machine: &Machine) -> Vec<(PathBuf, Vec<u8>)> {
         }
         for place in places {
             if let Ok(bytes) = root.bytes(&place, FILE_CAP) {
-                found.push((place, bytes));
+                content.file(place, bytes);
             }
         }
     }
-    for (path, bytes) in &mut found {
-        if path == Path::new("proc/cpuinfo") {
-            *bytes = without_serial(bytes);
-        }
+    if let Ok(text) = root.bytes(Path::new("proc/cpuinfo"), CPUINFO_CAP) {
+        content.file("proc/cpuinfo", without_serial(&text));
     }
     for table in TABLES {
         let place = Path::new("sys/firmware/acpi/tables").join(table);
-        found.extend(root.head(&place, TABLE_HEAD).ok().map(|head| (place, head)));
+        if let Ok(head) = root.head(&place, TABLE_HEAD) {
+            content.file(place, head);
+        }
     }
-    let dmi = Path::new(smbios::TABLE);
-    found.extend(root.bytes(dmi, FILE_CAP).ok().map(|table| (dmi.to_owned(), smbios::memory_alone(&table))));
-    let allowed = format!("Cpus_allowed_list:\t{}\n", machine.cpu.allowed);
-    found.push(("proc/self/status".into(), allowed.into_bytes()));
+    if let Ok(table) = root.bytes(Path::new(smbios::TABLE), FILE_CAP) {
+        content.file(smbios::TABLE, smbios::memory_alone(&table));
+    }
+    content.file("proc/self/status", format!("Cpus_allowed_list:\t{}\n", machine.cpu.allowed).into_bytes());
     if !machine.cpu.cpuid.is_empty() {
-        found.push((cpuid::FILE.into(), cpuid::write(&machine.cpu.cpuid).into_bytes()));
+        content.file(cpuid::FILE, cpuid::write(&machine.cpu.cpuid).into_bytes());
     }
-    found
+    environment(root, machine, &mut content);
+    let mut names = rename::Names::default();
+    groups::add(root, &mut names, &mut content);
+    disks::add(root, machine, &mut names, &mut content);
+    content
+}
+
+/// Where the machine runs and what else it does: marks of containers and hypervisors, the type of an instance, load, CPU
+/// times.
+fn environment(root: &Root, machine: &Machine, content: &mut Content) {
+    for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
+        content.file(mark, Vec::new());
+    }
+    for bus in BUSES {
+        if root.names(bus).is_ok_and(|names| !names.is_empty()) {
+            content.file(Path::new(bus).join("device-1/modalias"), Vec::new());
+        }
+    }
+    if let Some(instance) = &machine.virtualisation.instance {
+        let kept = serde_json::json!({ "v1": { "cloud_name": "aws" }, "ds": { "meta_data": { "instance-type": instance } } });
+        content.file(super::virtualisation::METADATA, kept.to_string().into_bytes());
+    }
+    if let Some(load) = &machine.state.load {
+        let text = format!("{} {} {}\n", load.minute_1, load.minutes_5, load.minutes_15);
+        content.file("proc/loadavg", text.into_bytes());
+    }
+    // The lines of the CPUs come first; what follows counts interrupts and boots.
+    let stat = root.head(Path::new("proc/stat"), FILE_CAP).unwrap_or_default();
+    let of_cpus = stat.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"cpu"));
+    let of_cpus: Vec<u8> = of_cpus.filter(|line| line.ends_with(b"\n")).flatten().copied().collect();
+    if !of_cpus.is_empty() {
+        content.file("proc/stat", of_cpus);
+    }
 }
 
 /// The places that one more part of a pattern leads to.
@@ -168,20 +252,28 @@ fn without_serial(text: &[u8]) -> Vec<u8> {
 /// # Errors
 /// The place is taken or cannot be written.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
-    let files = files(root, machine);
+    let content = content(root, machine);
     if archive::is_named(to) {
-        return archive::write(to, &files);
+        return archive::write(to, &content);
     }
     let failed = |path: &Path, cause: io::Error| SavedError::File { path: shown(path), cause };
     match std::fs::create_dir(to) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown(to))),
         made => made.map_err(|e| failed(to, e))?,
     }
-    for (path, bytes) in files {
+    let place = |path: &Path| {
         let path = to.join(path);
         let parent = path.parent().unwrap_or(to);
         std::fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
+        Ok::<PathBuf, SavedError>(path)
+    };
+    for (path, bytes) in &content.files {
+        let path = place(path)?;
         std::fs::write(&path, bytes).map_err(|e| failed(&path, e))?;
+    }
+    for (path, target) in content.relative_links() {
+        let path = place(path)?;
+        std::os::unix::fs::symlink(target, &path).map_err(|e| failed(&path, e))?;
     }
     Ok(())
 }
@@ -202,10 +294,9 @@ impl Opened {
     pub fn at(from: &Path) -> Result<Self, SavedError> {
         let about = std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
         if about.is_dir() {
-            let is_machine = ["sys", "proc", cpuid::FILE].iter().any(|name| from.join(name).exists());
             let is_live = from.canonicalize().is_ok_and(|path| path == Path::new("/"));
-            if !is_machine || is_live {
-                let why = format!("it has none of sys, proc and {}, or is this system's root", cpuid::FILE);
+            if !is_machine(from) || is_live {
+                let why = format!("{NO_MACHINE}, or is this system's root");
                 return Err(SavedError::Refused { path: shown(from), why });
             }
             return Ok(Self::Directory(Root::at(from)));
@@ -220,6 +311,14 @@ impl Opened {
             Self::Archive(archive) => Root::at(archive.path()),
         }
     }
+}
+
+/// What is missing in a place that is no saved machine.
+const NO_MACHINE: &str = "it has none of sys, proc and cpuid.txt";
+
+/// Whether a directory holds a saved machine.
+fn is_machine(dir: &Path) -> bool {
+    ["sys", "proc", cpuid::FILE].iter().any(|name| dir.join(name).exists())
 }
 
 fn shown(path: &Path) -> String {

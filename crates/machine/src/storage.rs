@@ -259,7 +259,9 @@ fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Vec<PathBuf>) {
     let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map(|(kind, _)| kind);
     let detail = match (kind, line("dm/name")) {
         (Some(kind), Some(name)) => Some(shown(&format!("{kind} {name}"))),
-        (_, name) => name.or_else(|| line("md/level")),
+        // A saved machine has the type alone.
+        (Some(kind), None) => Some(shown(kind)),
+        (None, name) => name.or_else(|| line("md/level")),
     };
     let dir = place.join("slaves");
     let found = s.root.names(&dir);
@@ -282,6 +284,11 @@ fn device_of(root: &Root, place: &Place, mount: &Mount) -> Result<PathBuf, ReadE
     if number.major != 0 {
         return place_of(root, number);
     }
+    device_by_source(root, mount)
+}
+
+/// Where sysfs describes the device that a mount's source names.
+pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, ReadError> {
     let name = mount.source.strip_prefix("/dev").map_err(|_| {
         let cause = format!("{} on {} names no device", mount.fs_type, show(&mount.source));
         ReadError::Failed { path: show(&mount.point), cause }

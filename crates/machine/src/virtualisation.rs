@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// The maker that Amazon's firmware names.
 const EC2: &str = "Amazon EC2";
+/// Where cloud-init keeps the provider's metadata.
+pub(super) const METADATA: &str = "run/cloud-init/instance-data.json";
 
 /// Hypervisor and container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +106,7 @@ impl Virtualisation {
 
     /// The instance type that cloud-init keeps, where the firmware (Xen's) has none.
     fn look_at_metadata(&mut self, root: &Root) {
-        const KEPT: &str = "run/cloud-init/instance-data.json";
+        const KEPT: &str = METADATA;
         if self.system_vendor.as_deref() == Some(EC2) {
             return;
         }

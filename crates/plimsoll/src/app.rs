@@ -386,6 +386,8 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     }
     if from.is_none() {
         machine.look_behind(&root, Path::new("."));
+    } else if root.exists("proc/self/mountinfo") {
+        machine.look_behind(&root, Path::new("/"));
     }
     if json {
         let text = serde_json::to_string_pretty(&machine);

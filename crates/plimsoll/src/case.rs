@@ -381,10 +381,14 @@ impl Case {
     /// The share of the time that its busy threads wait for each other on so many CPUs: above zero where they are more than
     /// these. Without a server both ends of a stream are here.
     pub fn crowding(&self, cpus: usize) -> f64 {
+        1.0 - 1.0 / self.busy_threads().div_ceil(cpus.max(1)) as f64
+    }
+
+    /// How many of its threads on this machine are busy at once.
+    pub fn busy_threads(&self) -> usize {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let ends = if self.get("server").is_none() { 2 } else { 1 };
-        let threads = self.threads().max(streams.saturating_mul(ends)).max(1);
-        1.0 - 1.0 / threads.div_ceil(cpus.max(1)) as f64
+        self.threads().max(streams.saturating_mul(ends)).max(1)
     }
 
     /// The id as text: the key in history.

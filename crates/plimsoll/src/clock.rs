@@ -48,11 +48,12 @@ impl Clock for SystemClock {
         self.wall.look(self.now());
         let Some(before) = self.before.take() else { return Conditions::default() };
         let change = before.until(&self.watch.snapshot(), &self.cpus);
+        // The counter adds the CPUs up; the loop, which knows how many a case uses, makes a share of it.
         let throttled = change.throttled_s.filter(|_| change.elapsed_s > 0.0).map(|s| s / change.elapsed_s);
         let swapped = change.pages_swapped.filter(|n| *n > 0).map(|n| ("pages_swapped".to_owned(), n as f64));
         Conditions {
             steal: change.steal_share,
-            throttled: throttled.map(|share| share.clamp(0.0, 1.0)),
+            throttled,
             more: swapped.into_iter().collect(),
             ..Conditions::default()
         }

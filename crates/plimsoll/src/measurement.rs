@@ -399,16 +399,22 @@ fn clock_was_undisturbed(samples: &[Sample]) -> bool {
         .is_none_or(|share| share <= MOST_SHARED)
 }
 
-/// The warning that a figure is above a limit whose clock was not precise enough to refute it.
+/// The warning that a figure is above a limit that it cannot refute: the clock was not precise enough, or a quota, which
+/// counts by periods, had time left over from before a sample.
 fn uncertain_note(metric: &MetricResult) -> Option<Note> {
     let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
-    metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
-    let text = format!(
-        "{} is {:.1} % of its limit: another thread or guest used the same core while the clock was probed, so clock and \
-         limit read low; measure on an idle core",
-        metric.name,
-        share * 100.0
-    );
+    let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
+    let why = match limit.burst {
+        Some(_) => {
+            "a CPU quota holds for the mean over its periods, and a sample of few periods can have more; take longer \
+             samples (--sample-time)"
+        }
+        None => {
+            "another thread or guest used the same core while the clock was probed, so clock and limit read low; measure on \
+             an idle core"
+        }
+    };
+    let text = format!("{} is {:.1} % of its limit: {why}", metric.name, share * 100.0);
     Some(Note { code: "limit-uncertain".to_owned(), text })
 }
 

@@ -64,7 +64,7 @@ pub struct Conditions {
     /// Share of the time in slices that were interrupted and are not in the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<f64>,
-    /// Share of the time that a cgroup quota throttled.
+    /// Share of the time that a cgroup quota throttled, as the mean over the CPUs of the case's threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
     /// Further numbers under names of their own.

@@ -28,8 +28,13 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    /// Directories from the process's own group up to the mount point.
+    pub(crate) fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
     /// The groups for `controller`; `Ok(None)` where control groups are not in use.
-    pub(super) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
+    pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;
         let mounts = mounts::read(root)?;
         // A controller that version 1 has taken is not available in version 2.

@@ -1,6 +1,7 @@
 //! `/proc/cpuinfo` and the Arm identification register.
 
 use crate::cpuid::Answers;
+use crate::root::CPUINFO_CAP;
 use crate::{CpuSet, Root, Survey};
 use plimsoll_units::text::{shown, shown_within};
 use serde::{Deserialize, Serialize};
@@ -8,8 +9,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const CPUINFO: &str = "proc/cpuinfo";
-/// Enough for 8192 CPUs with the longest flag lists seen (about 2.5 KB each).
-const CPUINFO_CAP: u64 = 32 << 20;
 /// The most flags that are kept; x86 has about 250.
 const MAX_FLAGS: usize = 1024;
 

@@ -1,6 +1,8 @@
 use super::*;
+use crate::disk::DiskKind;
 use crate::fixture::{Fault, Fixture};
 use crate::fixture::{Slot, table};
+use crate::storage::{Medium, Storage};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs;
@@ -46,9 +48,123 @@ fn a_saved_machine_is_found_again_and_names_nobody() -> Result<(), Fault> {
         assert_eq!(again.virtualisation.product, machine.virtualisation.product);
         assert_eq!(again.host, None);
     }
-    for (path, bytes) in files(&fixture.root, &machine) {
+    for (path, bytes) in content(&fixture.root, &machine).files {
         assert!(!String::from_utf8_lossy(&bytes).contains("SECRET"), "{}", path.display());
     }
+    Ok(())
+}
+
+/// An archive of links.
+fn linked(links: &[(&str, &str)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, target) in links {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Symlink);
+        header.set_size(0);
+        if header.set_link_name(target).is_err() {
+            header.set_link_name_literal(target).unwrap();
+        }
+        header.set_path(path).unwrap();
+        header.set_cksum();
+        tar.append(&header, io::empty()).unwrap();
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
+/// What a saved machine leaves out, or has under other names.
+fn without_names(mut machine: Machine) -> Machine {
+    machine.host = None;
+    machine.network.clear();
+    machine.unknown.clear();
+    machine.virtualisation.evidence.clear();
+    machine.disks.iter_mut().for_each(|disk| unnamed(&mut disk.name));
+    let cgroup = &mut machine.cgroup;
+    cgroup.group = cgroup.group.take().map(|_| String::new());
+    cgroup.cpu_quota.iter_mut().for_each(|quota| quota.group.clear());
+    cgroup.memory.iter_mut().for_each(|memory| memory.group.clear());
+    machine
+}
+
+/// An array's name may be its user's.
+fn unnamed(name: &mut String) {
+    if name.starts_with("md_") {
+        "md_".clone_into(name);
+    }
+}
+
+/// The storage behind every mount point, without names.
+fn behind_all(root: &Root) -> Vec<Storage> {
+    let mounts = crate::mounts::read(root).unwrap_or_default();
+    let on_devices =
+        mounts.iter().filter(|m| Medium::of(&m.fs_type) == Medium::Device && m.source.starts_with("/dev"));
+    let found = on_devices.map(|mount| {
+        let mut storage = crate::storage_behind(root, &mount.point);
+        storage.path.clear();
+        storage.unknown.clear();
+        if let Some(fs) = &mut storage.file_system {
+            (fs.mount_point, fs.source, fs.options) = Default::default();
+        }
+        storage.device.iter_mut().for_each(unnamed);
+        for layer in &mut storage.layers {
+            unnamed(&mut layer.name);
+            // A mapped volume's name and a loop device's file are its user's.
+            layer.detail = match layer.kind {
+                // Its type, `LVM`, comes first; a name alone has none.
+                DiskKind::DeviceMapper => {
+                    let kind = |text: String| text.split(' ').next().map(str::to_owned);
+                    layer.detail.take().and_then(kind).filter(|kind| !kind.contains('-'))
+                }
+                DiskKind::Loop => None,
+                _ => layer.detail.take(),
+            };
+        }
+        storage
+    });
+    // What lies below a loop device's file cannot be known without its path.
+    let is_known = |storage: &Storage| {
+        !storage.disks.is_empty() && storage.layers.iter().all(|layer| layer.kind != DiskKind::Loop)
+    };
+    found.filter(is_known).collect()
+}
+
+#[test]
+fn a_saved_machine_has_all_the_facts_of_the_machine() -> Result<(), Fault> {
+    let dir = tempfile::tempdir()?;
+    for name in [
+        "container-with-quota",
+        "nvme-and-raid",
+        "epyc-7543-nps4",
+        "graviton2-container",
+        "stacked-storage",
+        "xeon-gold-6230-2s",
+    ] {
+        let fixture = Fixture::open(name)?;
+        let machine = fixture.machine();
+        for form in ["directory", "archive.tar.gz"] {
+            let place = dir.path().join(format!("{name}-{form}"));
+            save(&fixture.root, &machine, &place)?;
+            let opened = Opened::at(&place)?;
+            let again = Machine::discover(&opened.root());
+            assert_eq!(without_names(again), without_names(machine.clone()), "{name} {form}");
+            assert_eq!(behind_all(&opened.root()), behind_all(&fixture.root), "{name} {form}");
+        }
+        for (path, bytes) in content(&fixture.root, &machine).files {
+            let text = path.display().to_string() + &String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("SECRET") && !text.contains("jane"), "{text}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_link_of_a_saved_tree_shows_no_file_outside() -> Result<(), Fault> {
+    let dir = tempfile::tempdir()?;
+    fs::create_dir_all(dir.path().join("machine/proc"))?;
+    fs::write(dir.path().join("outside"), "model name\t: SECRET\n")?;
+    std::os::unix::fs::symlink("../../outside", dir.path().join("machine/proc/cpuinfo"))?;
+    let machine = Machine::discover(&Opened::at(&dir.path().join("machine"))?.root());
+    assert_eq!(machine.cpu.model_name, None);
+    assert!(machine.unknown.iter().any(|unknown| unknown.why.contains("leaves the tree")));
     Ok(())
 }
 
@@ -85,10 +201,18 @@ fn hostile_archives_are_refused() -> Result<(), Fault> {
     assert_eq!(said(&packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
     assert!(said(&packed("../evil", EntryType::Regular, 2, b"x\n")).contains("leads out of it"));
     assert!(said(&packed("/etc/evil", EntryType::Regular, 2, b"x\n")).contains("leads out of it"));
-    for link in [EntryType::Symlink, EntryType::Link, EntryType::Char, EntryType::Fifo] {
-        assert!(said(&packed("sys", link, 0, b"")).contains("is a link or a device"), "{link:?}");
+    for link in [EntryType::Link, EntryType::Char, EntryType::Fifo] {
+        assert!(said(&packed("sys", link, 0, b"")).contains("is a hard link or a device"), "{link:?}");
     }
+    for target in ["/etc", "..", "../..", "a/../../..", "", "x/.."] {
+        assert!(said(&linked(&[("sys", target)])).contains("leads out of it"), "{target}");
+    }
+    assert!(!said(&linked(&[("a", "b"), ("a/c", "../../etc")])).is_empty(), "through a link");
+    assert_eq!(said(&linked(&[("sys/block/sda", "../devices/sda")])), "");
     assert!(said(&packed("proc/stat", EntryType::Regular, 1 << 40, b"")).contains("longer than"));
+    assert!(said(&packed("hello", EntryType::Regular, 2, b"x\n")).contains("none of sys, proc"));
+    assert_eq!(said(&packed("machine/proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
+    assert!(said(&linked(&[("sys", "proc"), ("sys", "proc")])).contains("twice"));
     assert!(said(b"no archive").contains("is no tar archive"));
     let cut = packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n");
     assert!(!said(&cut[..cut.len() / 2]).is_empty());

@@ -175,6 +175,7 @@ fn at_the_clock(
         ],
     );
     limit.per_sample = clocks.into_iter().map(|clock| per_cycle * clock).collect();
+    limit.burst = share.burst;
     Ok(limit)
 }
 
@@ -224,6 +225,8 @@ struct Share {
     from: String,
     /// Why fewer cores are counted than the kernel shows.
     hidden: Option<String>,
+    /// How many times this much there can be for a short time.
+    burst: Option<f64>,
 }
 
 impl Share {
@@ -242,9 +245,11 @@ impl Share {
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
                 hidden: None,
+                burst: Some(cores / quota.cpus()),
             },
             None => {
-                Self { cpus: cores, is_quota: false, name: "cores", from: format!("of CPUs {cpus}"), hidden }
+                let from = format!("of CPUs {cpus}");
+                Self { cpus: cores, is_quota: false, name: "cores", from, hidden, burst: None }
             }
         }
     }

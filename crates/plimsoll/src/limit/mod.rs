@@ -111,6 +111,9 @@ pub struct Limit {
     /// without one, such a figure is not to be believed.
     #[serde(skip)]
     pub fact: Option<Fact>,
+    /// How many times its value a figure can be for a short time, where it holds for the mean over longer ones (a quota).
+    #[serde(skip)]
+    pub burst: Option<f64>,
     /// The limit of each sample, where it varies with the sample's conditions (the clock); else empty.
     #[serde(skip)]
     pub per_sample: Vec<f64>,
@@ -137,6 +140,7 @@ impl Limit {
             reason: Some(reason.into()),
             refuted: None,
             fact: None,
+            burst: None,
             per_sample: Vec::new(),
         }
     }
@@ -152,6 +156,7 @@ impl Limit {
             reason: None,
             refuted: None,
             fact: None,
+            burst: None,
             per_sample: Vec::new(),
         }
     }

@@ -10,10 +10,11 @@ use crate::limit::{Fact, Limit, Source, Varies};
 use crate::quantity::percent;
 
 /// Marks the limits that rest on a fact of a table and are refuted by these values. A limit that needs the clock is there
-/// only where the clock was sound; the caller says whether the result is verified.
+/// only where the clock was sound; the caller says whether the result is verified. What a quota allows on average is passed
+/// for a short time without a fault of any table.
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64]) {
     for limit in limits {
-        let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
+        let share = share_of(limit, values).filter(|share| *share > TOLERANCE * limit.burst.unwrap_or(1.0));
         let Some((share, Fact { text, otherwise })) = share.zip(limit.fact.as_ref()) else { continue };
         let sound = match limit.varies() {
             Varies::Not => "a verified result",
@@ -68,6 +69,18 @@ mod tests {
         assert_eq!((passed.value, passed.source), (Some(200.0), Source::Derived));
         assert!(passed.reason.is_some_and(|why| why.contains("120 %")));
         assert_eq!(held_to(&[300.0]).value, Some(200.0), "what passes the link stays held to it");
+    }
+
+    #[test]
+    fn what_passes_a_quota_for_a_short_time_refutes_nothing() {
+        let burst = Some(4.0);
+        let mut limits = [Limit { burst, ..limit(Source::Derived, 100.0).resting_on("2 FMA") }];
+        refute(&mut limits, "rate", &[150.0]);
+        assert_eq!(limits[0].refuted, None);
+        let held = chosen(&Case::of("cpu.peak"), &limits, &[150.0]).expect("a limit");
+        assert_eq!(held.value, Some(100.0));
+        refute(&mut limits, "rate", &[450.0]);
+        assert!(limits[0].refuted.is_some());
     }
 
     #[test]

@@ -26,10 +26,13 @@ pub(super) fn of(samples: &[Sample], subsystem: &str, crowded: bool) -> Vec<Warn
     };
     let named =
         |name: &str| over_time(samples, |c| Some(c.more.get(name).copied().unwrap_or(0.0))).unwrap_or(0.0);
-    let throttled = usual(&|s| s.conditions.throttled);
+    // A short sample is stopped wholly or not at all, so that the middle of all says nothing.
+    let throttled = over_time(samples, |c| c.throttled).unwrap_or(0.0);
     let steal = usual(&|s| s.conditions.steal);
     // What a quota stops waits for its CPU, too, and is switched from it.
-    let waited = usual(&|s| s.conditions.more.get(WAITED).copied()) - throttled;
+    let waited_else =
+        |s: &Sample| Some(s.conditions.more.get(WAITED)? - s.conditions.throttled.unwrap_or(0.0));
+    let waited = usual(&waited_else);
     let switched = named(excluded::SWITCHED) - throttled;
     let shares = [
         (Loss::Throttled, throttled, NOTABLE),
@@ -97,6 +100,17 @@ mod tests {
         assert!(
             codes(more(&[(excluded::SECOND_WORK, 0.05), (excluded::CLOCK, 0.04)]), "cpu", false).is_empty()
         );
+    }
+
+    #[test]
+    fn a_quota_that_stops_some_of_the_samples_accuses_no_other_work() {
+        let stopped =
+            Conditions { throttled: Some(0.7), ..more(&[(WAITED, 0.72), (excluded::SWITCHED, 0.71)]) };
+        let sample = |conditions| Sample { elapsed: 0.1, conditions, ..Sample::default() };
+        let samples =
+            [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
+        let told = of(&samples.map(sample), "memory", false);
+        assert_eq!(told.iter().map(Warning::code).collect::<Vec<_>>(), ["throttled"]);
     }
 
     #[test]

@@ -289,6 +289,8 @@ impl Harness<'_> {
         let amount = self.pace.agree(Some(amount)).map_err(End::Cannot)?.unwrap_or(amount);
         let own = self.enough(room, sampling, begun);
         let rule = rule(case, sampling, own);
+        let cpus = self.maker.machine.cpu.allowed.len();
+        let cpus_used = case.busy_threads().min(cpus.max(1));
         let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
@@ -303,7 +305,9 @@ impl Harness<'_> {
             let sample = self.round(prepared.as_mut(), amount, &mut companions, named);
             taken.beside_s = companions.seconds;
             let took = self.clock.now() - companions.seconds - before;
-            let sample = sample.map_err(End::Cannot)?;
+            let mut sample = sample.map_err(End::Cannot)?;
+            let stopped = &mut sample.conditions.throttled;
+            *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0));
             let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
             if sample.renewed {
                 taken.samples.clear();
@@ -331,7 +335,6 @@ impl Harness<'_> {
             taken.keep_last_rounds(ending, metric, seed);
         }
         taken.facts.warnings.extend(self.overrun(planned, room, begun, taken.beside_s));
-        let cpus = self.maker.machine.cpu.allowed.len();
         taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }

@@ -127,6 +127,8 @@ pub struct Noise {
     secret: u64,
     serial: u64,
     seal: Seal,
+    /// Whether a buffer was addressed that begins or ends within a sector: any of its bytes can be the last of a sector then.
+    shifts: bool,
 }
 
 impl Noise {
@@ -139,6 +141,7 @@ impl Noise {
             secret: derive(seed, "sectors"),
             serial: mix(own),
             seal: Seal::Open,
+            shifts: false,
         }
     }
 
@@ -225,11 +228,15 @@ impl Noise {
             sector[HEAD / 2..HEAD]
                 .copy_from_slice(&mix(self.secret.rotate_left(32) ^ self.serial).to_le_bytes());
         }
+        if self.shifts {
+            no_boot_sector(buffer, offset);
+        }
     }
 
     /// As [`Noise::address`], for a buffer that begins or ends within a sector: what it covers of a sector's number is
     /// the right part of it, so that others find the number whole.
     fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
+        self.shifts = true;
         self.serial = self.serial.wrapping_add(1);
         let serial = mix(self.secret.rotate_left(32) ^ self.serial).to_le_bytes();
         for (place, byte) in (offset..).zip(buffer.iter_mut()) {
@@ -300,7 +307,8 @@ mod tests {
             noise.fill(&mut buffer, 0);
             prop_assert!(!ends(&buffer, 0));
             for write in 1..=writes as u64 {
-                let place = offset + write * 777;
+                // Whole sectors, too, after parts of them.
+                let place = if write == 2 { offset / 512 * 512 } else { offset + write * 777 };
                 noise.address(&mut buffer, place);
                 prop_assert!(!ends(&buffer, place), "{place}");
             }

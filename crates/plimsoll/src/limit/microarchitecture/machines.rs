@@ -194,6 +194,38 @@ fn mixed_cores_are_what_they_are_and_the_quick_ones_come_first() {
     assert_eq!(names, ["Redwood Cove", "Crestmont", "Crestmont", "Crestmont"]);
 }
 
+/// Models of processors that QEMU has (`qemu-system-x86_64 -cpu help`; target/i386/cpu.c), each with family, model and
+/// stepping; KVM shows them under the host's vendor.
+const MODELS: [(&str, [u32; 3]); 27] = [
+    ("QEMU Virtual CPU version 2.5+", [15, 107, 1]),
+    ("Common KVM processor", [15, 6, 1]),
+    ("Intel Celeron_4x0 (Conroe/Merom Class Core 2)", [6, 15, 3]),
+    ("Intel Core 2 Duo P9xxx (Penryn Class Core 2)", [6, 23, 3]),
+    ("Intel Core i7 9xx (Nehalem Class Core i7)", [6, 26, 3]),
+    ("Westmere E56xx/L56xx/X56xx (Nehalem-C)", [6, 44, 1]),
+    ("Intel Xeon E312xx (Sandy Bridge)", [6, 42, 1]),
+    ("Intel Xeon E3-12xx v2 (Ivy Bridge)", [6, 58, 9]),
+    ("Intel Core Processor (Haswell, no TSX)", [6, 60, 1]),
+    ("Intel Core Processor (Broadwell)", [6, 61, 2]),
+    ("Intel Core Processor (Skylake)", [6, 94, 3]),
+    ("Intel Xeon Processor (Skylake)", [6, 85, 4]),
+    ("Intel Xeon Processor (Cascadelake)", [6, 85, 6]),
+    ("Intel Xeon Processor (Cooperlake)", [6, 85, 10]),
+    ("Intel Xeon Processor (Icelake)", [6, 134, 0]),
+    ("Intel Xeon Processor (SapphireRapids)", [6, 143, 4]),
+    ("Intel Xeon Processor (GraniteRapids)", [6, 173, 0]),
+    ("Intel Xeon Processor (SierraForest)", [6, 175, 0]),
+    ("Intel Atom Processor (Denverton)", [6, 95, 1]),
+    ("Intel Atom Processor (SnowRidge)", [6, 134, 1]),
+    ("Intel Xeon Phi Processor (Knights Mill)", [6, 133, 0]),
+    ("AMD EPYC Processor", [23, 1, 2]),
+    ("AMD EPYC-Rome Processor", [23, 49, 0]),
+    ("AMD EPYC-Milan Processor", [25, 1, 1]),
+    ("AMD EPYC-Genoa Processor", [25, 17, 0]),
+    ("AMD EPYC-Turin Processor", [26, 0, 0]),
+    ("Hygon Dhyana Processor", [24, 0, 1]),
+];
+
 proptest! {
     /// Any chip's numbers in front of any other's features and caches, under a name without a product's number: where they
     /// give a rate, it is the host's.
@@ -209,6 +241,28 @@ proptest! {
         let cpu = guest.cpu();
         if let Ok(core) = Core::seen(&cpu, true, 0) {
             no_wrong_rate(&core, &cpu, host.row().unwrap(), &format!("{} as {}", host.name, mask.name));
+        }
+    }
+
+    /// What QEMU makes up (its models' names and numbers, its caches or the host's, any of the host's features) in front of
+    /// any chip: where a rate is given, it is the host's, and none is given as documented unless the chip is named.
+    #[test]
+    fn no_model_of_a_hypervisor_gives_a_wrong_rate(
+        a in 0_usize..MODELS.len(), b in 0_usize..200, keep in any::<u64>(), caches in 0_usize..3,
+    ) {
+        let real: Vec<Described> = described().into_iter()
+            .filter(|m| m.source.starts_with("InstLatx64") && m.row().is_some() && m.kind.is_none()).collect();
+        let (host, (shown, numbers)) = (&real[b % real.len()], MODELS[a]);
+        let kept = host.features.split_whitespace().zip(0_u64..).filter(|(_, at)| keep >> (at % 64) & 1 == 1);
+        let features: String = kept.map(|(name, _)| format!("{name} ")).collect();
+        let features = features + "hypervisor";
+        let caches = [host.caches.as_str(), "L1d:32/8 L1i:32/8 L2:4096/16 L3:16384/16", ""][caches].to_owned();
+        let guest = Described { numbers, features, caches, shown: shown.to_owned(), native_model: 0, ..host.clone() };
+        let cpu = guest.cpu();
+        if let Ok(core) = Core::seen(&cpu, true, 0) {
+            let what = format!("{} as {shown}", host.name);
+            prop_assert!(core.identity == Identity::Inferred || core.name == host.chip, "{what}: {}", core.name);
+            no_wrong_rate(&core, &cpu, host.row().unwrap(), &what);
         }
     }
 

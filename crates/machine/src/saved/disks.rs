@@ -1,0 +1,141 @@
+//! Of a machine that is saved: its block devices, what they are made of and the links they are attached by. Places are the
+//! kernel's own below `/sys/devices`; models stay, serial numbers and names of volumes do not.
+
+use std::path::{Path, PathBuf};
+
+use super::Content;
+use super::rename::Names;
+use crate::Machine;
+use crate::root::{FILE_CAP, Root};
+
+/// What is read of a device, beside what it is made of.
+const OF_DEVICE: [&str; 15] = [
+    "dev",
+    "device/model",
+    "device/name",
+    "device/vendor",
+    "md/level",
+    "partition",
+    "queue/logical_block_size",
+    "queue/max_sectors_kb",
+    "queue/nr_requests",
+    "queue/physical_block_size",
+    "queue/rotational",
+    "queue/scheduler",
+    "queue/write_cache",
+    "ro",
+    "size",
+];
+/// What is read of each device above it, on the way to the root of the bus.
+const ABOVE: [&str; 6] =
+    ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "speed"];
+/// The most partitions and members of a device.
+const MOST_PARTS: usize = 256;
+
+/// Adds the devices that discovery lists.
+pub(super) fn add(root: &Root, machine: &Machine, names: &mut Names, content: &mut Content) {
+    for disk in &machine.disks {
+        let listed = Path::new("sys/block").join(&disk.name);
+        let Ok(place) = root.resolve(&listed) else { continue };
+        let to = device(root, &place, names, content);
+        content.link(Path::new("sys/block").join(names.device(&disk.name)), to);
+        for part in root.names(&place).unwrap_or_default().into_iter().take(MOST_PARTS) {
+            let part = place.join(part);
+            if root.exists(part.join("partition")) {
+                device(root, &part, names, content);
+            }
+        }
+        above(root, &place, names, content);
+        paths(root, &place, names, content);
+    }
+    btrfs(root, names, content);
+}
+
+/// Adds which devices each file system of btrfs is on.
+fn btrfs(root: &Root, names: &mut Names, content: &mut Content) {
+    const SYSTEMS: &str = "sys/fs/btrfs";
+    for system in root.names(SYSTEMS).unwrap_or_default().into_iter().take(MOST_PARTS) {
+        let devices = Path::new(SYSTEMS).join(&system).join("devices");
+        let to = Path::new(SYSTEMS).join(names.path(Path::new(&system))).join("devices");
+        for device in root.names(&devices).unwrap_or_default().into_iter().take(MOST_PARTS) {
+            if let Ok(place) = root.resolve(Path::new("sys/class/block").join(&device)) {
+                content.link(to.join(names.device(&device)), names.place(&place));
+            }
+        }
+    }
+}
+
+/// Adds one device or partition, and gives the place where it is saved.
+fn device(root: &Root, place: &Path, names: &mut Names, content: &mut Content) -> PathBuf {
+    let to = names.place(place);
+    for file in OF_DEVICE {
+        copy(root, &place.join(file), to.join(file), content);
+    }
+    // The type of a mapped device; the rest identifies the volume.
+    if let Some(kind) =
+        root.line(place.join("dm/uuid")).ok().as_deref().and_then(|uuid| uuid.split('-').next())
+    {
+        content.file(to.join("dm/uuid"), format!("{kind}-\n").into_bytes());
+    }
+    for member in root.names(place.join("slaves")).unwrap_or_default().into_iter().take(MOST_PARTS) {
+        if let Ok(below) = root.resolve(place.join("slaves").join(&member)) {
+            let below = names.place(&below);
+            content.link(to.join("slaves").join(names.device(&member)), below);
+        }
+    }
+    if let Some(name) = to.file_name() {
+        content.link(Path::new("sys/class/block").join(name), to.clone());
+    }
+    if let Ok(number) = root.parse::<crate::mounts::DeviceNumber>(place.join("dev"), "a device number") {
+        content.link(Path::new("sys/dev/block").join(number.to_string()), to.clone());
+    }
+    to
+}
+
+/// Adds the links and nodes above a device.
+fn above(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
+    for dir in place.ancestors().filter(|dir| dir.starts_with("/sys/devices")) {
+        let to = names.place(dir);
+        for file in ABOVE {
+            copy(root, &dir.join(file), to.join(file), content);
+        }
+        let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
+        if let Some(number) = name.strip_prefix("ata") {
+            let link = format!("link{number}");
+            let speed = Path::new(&link).join("ata_link").join(&link).join("sata_spd");
+            copy(root, &dir.join(&speed), to.join(&speed), content);
+        }
+        if name.starts_with("port-") {
+            for phy in root.names(dir).unwrap_or_default().iter().filter(|name| name.starts_with("phy-")) {
+                let rate = Path::new(phy).join("sas_phy").join(phy).join("negotiated_linkrate");
+                copy(root, &dir.join(&rate), to.join(&rate), content);
+            }
+        }
+    }
+}
+
+/// Adds the controllers of an NVMe disk that is below a virtual subsystem.
+fn paths(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
+    let Some(subsystem) = place.parent().filter(|_| place.starts_with("/sys/devices/virtual/nvme-subsystem"))
+    else {
+        return;
+    };
+    for name in root.names(subsystem).unwrap_or_default().into_iter().take(MOST_PARTS) {
+        let number = name.strip_prefix("nvme").unwrap_or_default();
+        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        if let Ok(controller) = root.resolve(subsystem.join(&name)) {
+            above(root, &controller, names, content);
+            let to = names.place(&controller);
+            copy(root, &controller.join("model"), to.join("model"), content);
+            content.link(names.place(subsystem).join(name), to);
+        }
+    }
+}
+
+fn copy(root: &Root, from: &Path, to: PathBuf, content: &mut Content) {
+    if let Ok(bytes) = root.bytes(from, FILE_CAP) {
+        content.file(to, bytes);
+    }
+}

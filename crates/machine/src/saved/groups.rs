@@ -1,0 +1,101 @@
+//! Of a machine that is saved: its control groups with their limits, and its mount table, under numbered names.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::Content;
+use super::rename::Names;
+use crate::cgroup::Groups;
+use crate::disk::place_of;
+use crate::mounts::{self, Mount};
+use crate::root::{FILE_CAP, Root};
+use crate::storage::{Medium, device_by_source};
+
+/// The files of a group that tell its limits and what it used: numbers alone.
+const OF_GROUP: [&str; 13] = [
+    "cpu.cfs_period_us",
+    "cpu.cfs_quota_us",
+    "cpu.max",
+    "cpu.stat",
+    "cpuset.cpus",
+    "cpuset.cpus.effective",
+    "cpuset.effective_cpus",
+    "memory.current",
+    "memory.high",
+    "memory.limit_in_bytes",
+    "memory.max",
+    "memory.stat",
+    "memory.usage_in_bytes",
+];
+/// The most mounts that are saved: container hosts have tens of thousands, all alike.
+const MOST_MOUNTS: usize = 256;
+/// Controllers whose groups limit a benchmark.
+const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
+
+/// Adds the groups of this process and the mounts.
+pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
+    if let Ok(table) = root.text("proc/self/cgroup") {
+        content.file("proc/self/cgroup", membership(&table, names).into_bytes());
+    }
+    let table = mounts::read(root).unwrap_or_default();
+    let wanted = table.iter().filter(|mount| is_wanted(mount));
+    let lines: String = wanted.take(MOST_MOUNTS).map(|mount| line(root, mount, names)).collect();
+    if !lines.is_empty() {
+        content.file("proc/self/mountinfo", lines.into_bytes());
+    }
+    for controller in CONTROLLERS {
+        let Ok(Some(groups)) = Groups::of(root, controller) else { continue };
+        for dir in groups.dirs() {
+            for name in OF_GROUP {
+                if let Ok(bytes) = root.bytes(&dir.join(name), FILE_CAP) {
+                    content.file(names.path(dir).join(name), bytes);
+                }
+            }
+        }
+    }
+}
+
+/// `/proc/self/cgroup`: the hierarchies of the wanted controllers, and that of version 2.
+fn membership(table: &str, names: &mut Names) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(number), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let wanted = controllers.is_empty() || controllers.split(',').any(|c| CONTROLLERS.contains(&c));
+        if wanted && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            let path = names.path(Path::new(path));
+            let _ = writeln!(text, "{number}:{controllers}:{}", path.display());
+        }
+    }
+    text
+}
+
+fn is_wanted(mount: &Mount) -> bool {
+    let is_group = match mount.fs_type.as_str() {
+        "cgroup" => CONTROLLERS.iter().any(|controller| mount.has(controller)),
+        other => other == "cgroup2",
+    };
+    let is_store = Medium::of(&mount.fs_type) == Medium::Device && mount.source.starts_with("/dev");
+    is_group || is_store || mount.point == Path::new("/")
+}
+
+/// A mount as a line of the table; of its options those that are words.
+fn line(root: &Root, mount: &Mount, names: &mut Names) -> String {
+    // Some file systems have a number of their own that is no device's.
+    let source = match place_of(root, mount.device).or_else(|_| device_by_source(root, mount)) {
+        Ok(place) => {
+            let name = place.file_name().unwrap_or_default().to_string_lossy();
+            format!("/dev/{}", names.device(&name))
+        }
+        Err(_) => mount.fs_type.clone(),
+    };
+    let is_word = |option: &&String| option.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let options: Vec<&str> = mount.options.iter().filter(is_word).map(String::as_str).collect();
+    let fs_type = &mount.fs_type;
+    let (inside, point) = (names.path(&mount.root), names.path(&mount.point));
+    let options = if options.is_empty() { "rw".to_owned() } else { options.join(",") };
+    format!("0 0 {} {} {} {options} - {fs_type} {source}\n", mount.device, inside.display(), point.display())
+}

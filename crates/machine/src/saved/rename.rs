@@ -1,0 +1,123 @@
+//! Names in a saved machine: paths keep their shape, and what may name a user, a volume or a device instance is numbered.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Words of paths that say what something is and nothing of whose it is.
+const PLAIN: &[&str] = &[
+    "boot",
+    "burstable",
+    "besteffort",
+    "cgroup",
+    "cpu",
+    "cpuacct",
+    "cpu,cpuacct",
+    "cpuset",
+    "data",
+    "dev",
+    "efi",
+    "etc",
+    "fs",
+    "home",
+    "init.scope",
+    "lib",
+    "log",
+    "machine.slice",
+    "media",
+    "memory",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "shm",
+    "srv",
+    "sys",
+    "system.slice",
+    "tmp",
+    "unified",
+    "user.slice",
+    "usr",
+    "var",
+    "wal",
+];
+/// Parts of group names by which kinds of container are known.
+const CONTAINERS: [&str; 5] = ["kubepods", "docker", "libpod", "lxc", "garden"];
+/// From so many hexadecimal digits on a word identifies one thing in the world: a GUID, a world-wide name.
+const IDENTIFYING: usize = 12;
+
+/// Gives the same name the same number everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Names(BTreeMap<String, String>);
+
+impl Names {
+    /// A path whose words are plain or numbered.
+    pub(super) fn path(&mut self, path: &Path) -> PathBuf {
+        let mut out = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(word) => out.push(self.word(&word.to_string_lossy())),
+                other => out.push(other.as_os_str()),
+            }
+        }
+        out
+    }
+
+    fn word(&mut self, word: &str) -> String {
+        if PLAIN.contains(&word) {
+            return word.to_owned();
+        }
+        let kind = CONTAINERS.into_iter().find(|kind| word.contains(kind)).unwrap_or("name");
+        self.numbered(word, kind)
+    }
+
+    /// A place below `/sys/devices`: the kernel's own names, unless one identifies or was chosen by a user.
+    pub(super) fn place(&mut self, place: &Path) -> PathBuf {
+        let words = place.components().filter_map(|part| match part {
+            Component::Normal(word) => Some(word.to_string_lossy().into_owned()),
+            _ => None,
+        });
+        words.collect::<Vec<_>>().iter().map(|word| self.device(word)).collect()
+    }
+
+    /// A device's name, as the kernel has it.
+    pub(super) fn device(&mut self, name: &str) -> String {
+        let digits = name.bytes().filter(|byte| *byte != b'-').collect::<Vec<_>>();
+        let longest = digits.split(|byte| !byte.is_ascii_hexdigit()).map(<[u8]>::len).max().unwrap_or(0);
+        let is_kernels = |c: char| c.is_ascii_alphanumeric() || ":.-_!,@+".contains(c);
+        // A RAID array can have a name of its user's: md_home.
+        match name.strip_prefix("md_") {
+            Some(_) => self.numbered(name, "md_"),
+            None if longest >= IDENTIFYING || !name.chars().all(is_kernels) => self.numbered(name, "id"),
+            None => name.to_owned(),
+        }
+    }
+
+    fn numbered(&mut self, name: &str, kind: &str) -> String {
+        let number = self.0.len() + 1;
+        let dash = if kind.ends_with('_') { "" } else { "-" };
+        self.0.entry(name.to_owned()).or_insert_with(|| format!("{kind}{dash}{number}")).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_numbered_and_shapes_stay() {
+        let mut names = Names::default();
+        let path = |names: &mut Names, text: &str| names.path(Path::new(text)).display().to_string();
+        assert_eq!(path(&mut names, "/sys/fs/cgroup/cpu,cpuacct"), "/sys/fs/cgroup/cpu,cpuacct");
+        assert_eq!(path(&mut names, "/home/jane/work"), "/home/name-1/name-2");
+        assert_eq!(path(&mut names, "/mnt/work"), "/mnt/name-2");
+        assert_eq!(path(&mut names, "/docker/0123abc/../x"), "/docker-3/name-4/../name-5");
+        let place = |names: &mut Names, text: &str| names.place(Path::new(text)).display().to_string();
+        let nvme = "sys/devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/nvme/nvme0/nvme0n1";
+        assert_eq!(place(&mut names, nvme), nvme);
+        let guid = "sys/devices/f8b3781a-1e82-4818-a1c3-63d806ec15bb/host0/0x500507630300c562";
+        assert_eq!(place(&mut names, guid), "sys/devices/id-6/host0/id-7");
+        assert_eq!(names.device("md_home"), "md_8");
+        assert_eq!(names.device("md127"), "md127");
+    }
+}
