@@ -37,13 +37,14 @@ macro_rules! operand {
     };
 }
 
-/// The step of one chain; `\()` ends the name of the assembler's parameter, as a point may be part of one.
+/// The step of one chain. `\()` ends the name of the assembler's parameter, as a point may be part of one; the repetition around
+/// takes one such end away, so it is written inside another.
 macro_rules! each {
     ($lanes:tt $step:tt) => {
-        concat!(step!($lanes "\\i\\()" "" $step))
+        concat!(step!($lanes "\\i\\\\()()" "" $step))
     };
     ($lanes:tt $even:tt $odd:tt) => {
-        concat!(".if \\i & 1\n", step!($lanes "\\i\\()" "" $odd), ".else\n", step!($lanes "\\i\\()" "" $even), ".endif\n")
+        concat!(".if \\i & 1\n", step!($lanes "\\i\\\\()()" "" $odd), ".else\n", step!($lanes "\\i\\\\()()" "" $even), ".endif\n")
     };
 }
 
