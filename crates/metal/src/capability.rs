@@ -121,7 +121,7 @@ impl Loop {
 /// Rounds in which variants are compared, each in slices of [`TRIAL_SECONDS`].
 const TRIALS: usize = 15;
 const TRIAL_SECONDS: f64 = 60e-6;
-/// What a variant must be quicker by than the one before it: less is left to chance.
+/// What a variant must be quicker by than those listed after it: less is left to chance.
 const WORTH: f64 = 1.01;
 
 /// Of the kernels that do the same ([`variants`]), the one that is quickest on the calling thread's core, in some milliseconds;
@@ -133,6 +133,8 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     if loaded.len() < 2 {
         return kernel;
     }
+    // The last listed is the steadiest: one that is quick only in a lucky phase must not take its place by chance.
+    loaded.reverse();
     let operations = |kernel: &LoadedKernel| kernel.kernel().operations_per_turn() as f64;
     let trials = loaded.iter_mut().map(|one| {
         let trial = (0..3).map(|_| time(one, TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
