@@ -12,7 +12,7 @@ use crate::plan::built_in::BUILT_IN;
 use crate::plan::file::{PlanFile, SERVER};
 use crate::plan::{Plan, write};
 use crate::quantity::{Quantity, Unit};
-use crate::resolve::{self, Planned, UsageError};
+use crate::resolve::{self, LEAST_OPERATIONS, LEAST_SERIES, Planned, UsageError};
 use crate::run::expected_seconds;
 
 /// Does what was asked with plans.
@@ -138,8 +138,8 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
 pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
-            "scaled to {}: volumes, work and file sizes; a group's file has at least 64 MiB and two blocks for each thread of its largest case, a system of equations goes with the cube root; numbers of samples are as planned, series have {} of their samples and at least 5",
-            plan.scale, plan.scale
+            "scaled to {0}: volumes, work, file sizes and numbers of operations, of which each thread has at least {LEAST_OPERATIONS}; a group's file has at least 64 MiB and two blocks for each thread of its largest case, a system of equations goes with the cube root; numbers of samples are as planned; a series has {0} of its samples and at least {LEAST_SERIES}, which are shorter",
+            plan.scale
         )
     });
     let mut notes: Vec<String> =

@@ -18,7 +18,7 @@ use crate::plan::{Group, Places, Plan, Sampling};
 
 pub use cases::{Planned, hash, in_turn, planned};
 use refusals::{nobody_takes, refused_by_the_only_one};
-pub use scale::{Unscaled, scaled_order};
+pub use scale::{LEAST_OPERATIONS, LEAST_SERIES, Unscaled, scaled_order};
 
 /// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);

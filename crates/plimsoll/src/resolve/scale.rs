@@ -15,9 +15,9 @@ const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
 /// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
 /// Operations of each thread: the rate of fewer is that of their begin and end.
-const LEAST_OPERATIONS: u64 = 50;
+pub const LEAST_OPERATIONS: u64 = 50;
 /// A series that is shorter shows no course in time.
-const LEAST_SERIES: u32 = 30;
+pub const LEAST_SERIES: u32 = 30;
 /// The smallest system of equations that is worth timing.
 const LEAST_ORDER: u64 = 64;
 /// The fewest operations of a sample.
