@@ -373,12 +373,17 @@ impl MetricResult {
 
 /// The share of each sample's own limit, and the median of these.
 fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
+    limit::median(shares_of(limit, values)?.collect())
+}
+
+/// The share of each sample, at its own limit.
+fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>> {
     let fixed = limit.value?;
-    let shares = values.iter().enumerate().map(|(i, value)| {
+    let each = move |(i, value): (usize, &f64)| {
         let own = if limit.per_sample.len() == values.len() { limit.per_sample[i] } else { fixed };
         limit.share(*value, own)
-    });
-    limit::median(shares.filter(|s| s.is_finite()).collect())
+    };
+    Some(values.iter().enumerate().map(each).filter(|share| share.is_finite()))
 }
 
 /// Why there is no figure, if next to nothing of its time is left.
