@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_metal::capability::quickest;
 use plimsoll_metal::clock::named_maximum_hz;
-use plimsoll_metal::kernel::{Element, Kernel};
+use plimsoll_metal::kernel::Kernel;
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
@@ -57,9 +57,9 @@ impl Benchmark for Peak {
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
-        let integers = element.is_some_and(|element| !element.is_float());
-        let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
+        let op = case.word("op").and_then(|word| word.parse().ok());
+        let element = case.word("type").and_then(|word| word.parse().ok());
+        let unit = super::counted_in(op, element);
         let mut metrics = vec![Metric::new("rate", unit, Better::Higher)];
         if case.number("work").is_some() {
             metrics.push(Metric::new("time", Unit::Second, Better::Lower));
