@@ -115,12 +115,12 @@ pub fn respond(key: &Key, message: &[u8; LENGTH]) -> Result<Answer, HandshakeErr
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
     use proptest::prelude::*;
 
     /// Message 1 of a program of another version.
-    pub(crate) fn message_of_version(key: &Key, version: u16) -> [u8; LENGTH] {
+    pub fn message_of_version(key: &Key, version: u16) -> [u8; LENGTH] {
         let mut state = begin(key).unwrap().build_initiator().unwrap();
         let [high, low] = version.to_be_bytes();
         let mut message = [0; LENGTH];
