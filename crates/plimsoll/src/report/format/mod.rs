@@ -3,6 +3,7 @@
 //! A format says what it can write: a run, the reference tools of a run as rows, a comparison, the tables of a published
 //! report. The values of `--format`, its help, completions and errors and the table in docs/recipes.md follow from the list.
 
+mod bmf;
 mod csv;
 mod html;
 pub mod json;
@@ -32,6 +33,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &markdown::Markdown,
     &openmetrics::OpenMetrics,
     &junit::Junit,
+    &bmf::Bmf,
 ];
 
 /// A format of results. What it cannot write is `None`, and no command offers it for that.
