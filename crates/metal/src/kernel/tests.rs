@@ -86,7 +86,7 @@ fn chains_are_there_for_each_operation_in_each_width_from_one_on() {
         };
         let numbers: Vec<u32> = chained().filter(alike).map(|other| other.accumulators).collect();
         let most = match kernel.isa {
-            _ if kernel.is_general() => 8,
+            _ if kernel.is_general() => 12,
             Isa::Amx => 6,
             _ => 14,
         };

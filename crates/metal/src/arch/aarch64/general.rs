@@ -1,8 +1,9 @@
-//! Kernels in general registers: X8 to X15 are the chains. The macro says how a line is read.
+//! Kernels in general registers. The macro says how a line is read. X14 holds the constant.
 
 general! { Neon (
     is_aarch64_feature_detected
-    "ldr {a}, [{rows}]" "ldr {b}, [{rows}, #8]"
-    "ldr x\\i, [{rows}, #(8*\\i - 48)]" "str x\\i, [{rows}, #(8*\\i - 48)]" "subs {turns}, {turns}, #1" "b.ne 2b"
-    ("x8" "x9" "x10" "x11" "x12" "x13" "x14" "x15"));
+    "2,3,4,5,6,7,8,9,10,11,12,13"
+    "ldr x14, [x0]\nadd x0, x0, #16" "ldr x\\i, [x0], #8" "subs x1, x1, #1" "b.ne 2b"
+    "sub x0, x0, #(8*{chains})" "str x\\i, [x0], #8" "" rows "x0" turns "x1"
+    ("x2" "x3" "x4" "x5" "x6" "x7" "x8" "x9" "x10" "x11" "x12" "x13" "x14"));
 }

@@ -1,8 +1,10 @@
-//! Kernels in general registers: R8 to R15 are the chains. The macro says how a line is read.
+//! Kernels in general registers. The macro says how a line is read. RAX holds the constant; RBX, which the compiler keeps for
+//! itself, and the rows' address wait in vector registers meanwhile.
 
 general! { Sse2 (
     is_x86_feature_detected
-    "mov {a}, [{rows}]" "mov {b}, [{rows} + 8]"
-    "mov r\\i, [{rows} + 8*\\i - 48]" "mov [{rows} + 8*\\i - 48], r\\i" "dec {turns}" "jnz 2b"
-    ("r8" "r9" "r10" "r11" "r12" "r13" "r14" "r15"));
+    "r8,r9,r10,r11,r12,r13,r14,r15,rdx,rsi,rbx,rdi"
+    "movq xmm0, rdi\nmovq xmm1, rbx\nmov rax, [rdi]\nadd rdi, 8" "add rdi, 8\nmov \\i, [rdi]" "dec rcx" "jnz 2b"
+    "movq rcx, xmm0\nadd rcx, 8" "add rcx, 8\nmov [rcx], \\i" "movq rbx, xmm1" rows "rdi" turns "rcx"
+    ("rax" "rdx" "rsi" "r8" "r9" "r10" "r11" "r12" "r13" "r14" "r15" "xmm0" "xmm1"));
 }
