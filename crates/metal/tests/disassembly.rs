@@ -82,6 +82,8 @@ fn instruction(line: &str) -> Option<Instruction> {
     // The shorter of two encodings is marked, where both exist.
     let text = text.trim().trim_start_matches("{vex}").trim_start();
     let (mnemonic, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    // Some versions print the size of its operand.
+    let mnemonic = if mnemonic == "crc32q" { "crc32" } else { mnemonic };
     Some(Instruction { address, mnemonic: mnemonic.to_owned(), operands: operands.trim().to_owned() })
 }
 
@@ -105,6 +107,8 @@ fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
         "bfmmla" => 2 * 4,
         "bfdot" => 2 * 2,
         "pdpwssd" | "dpbf16ps" => 2 * 2,
+        // Bytes.
+        "crc32" | "crc32cx" => 8,
         _ if kernel.op == Op::SQRT && !stem.contains("sqrt") => 0,
         _ if ["fmadd", "fnmadd"].iter().any(|fused| stem.starts_with(fused)) => 2,
         "fmla" | "fmls" => 2,

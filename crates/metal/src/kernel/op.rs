@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::names::unknown;
-use super::rate::{self, Rate};
+use super::rate::{self, Latency, Rate};
 use super::{Element, Kernel, UnknownName};
 
 /// A row: what is said of an operation.
@@ -148,9 +148,22 @@ impl Op {
         ..ARITHMETIC
     });
 
+    /// Cyclic redundancy check with Castagnoli's polynomial.
+    pub const CRC32C: Self = Self(&Operation {
+        name: "crc32c",
+        about: "8 bytes, by the instruction for it (SSE4.2, FEAT_CRC32), so the rate is in B/s; i64",
+        counted: Counted::Bytes,
+        step: Some(crc32c),
+        rates: &[Bound::all(Rate {
+            latency: Latency::Of("crc32c_latency"),
+            ..Rate::new("crc32c", "CRC32C steps")
+        })],
+        ..ARITHMETIC
+    });
+
     /// Every operation that has kernels.
     pub const ALL: &'static [Self] =
-        &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT];
+        &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
     /// What is said of it.
     #[must_use]
@@ -197,5 +210,50 @@ impl FromStr for Op {
         let found = Self::ALL.iter().copied().find(|op| op.name() == text);
         let names = || Self::ALL.iter().map(|op| op.name()).collect::<Vec<_>>();
         found.ok_or_else(|| unknown("operation", text, &names()))
+    }
+}
+
+/// Castagnoli's polynomial x³² + x²⁸ + x²⁷ + … + 1, its bits reversed (RFC 3720, 12.1).
+const CASTAGNOLI: u32 = 0x82f6_3b78;
+
+/// The check of each byte alone.
+static CHECKS: [u32; 256] = checks();
+
+const fn checks() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut check, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            check = check >> 1 ^ if check & 1 == 1 { CASTAGNOLI } else { 0 };
+            bit += 1;
+        }
+        table[byte] = check;
+        byte += 1;
+    }
+    table
+}
+
+/// The check `x` of what was before, and eight bytes more, byte by byte. The instructions clear the upper half.
+fn crc32c(x: u64, bytes: u64) -> u64 {
+    let check = bytes.to_le_bytes().into_iter().fold(x as u32, |check, byte| {
+        let [low, ..] = check.to_le_bytes();
+        check >> 8 ^ CHECKS[usize::from(low ^ byte)]
+    });
+    u64::from(check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of RFC 3720, B.4.
+    #[test]
+    fn the_reference_of_crc32c_is_that_of_iscsi() {
+        let check = |words: [u64; 4]| !words.into_iter().fold(u64::from(u32::MAX), crc32c) as u32;
+        assert_eq!(check([0; 4]), 0x8a91_36aa);
+        assert_eq!(check([u64::MAX; 4]), 0x62a8_ab43);
+        let rising = |first: u8| u64::from_le_bytes(std::array::from_fn(|at| first + at as u8));
+        assert_eq!(check([0, 8, 16, 24].map(rising)), 0x46dd_794e);
     }
 }

@@ -435,7 +435,7 @@ mod tests {
         let error = |group: &Group| Peak.cases(&machine, group).unwrap_err();
         assert_eq!(
             error(&words("op", &["cbrt"])),
-            "op: unknown operation \"cbrt\": choose fma, add, mul, mix, dot, div or sqrt"
+            "op: unknown operation \"cbrt\": choose fma, add, mul, mix, dot, div, sqrt or crc32c"
         );
         assert!(error(&words("type", &["f8\n"])).starts_with("type: unknown type of number"));
         assert!(!error(&words("isa", &["a\u{1b}[31m\nb"])).contains(['\n', '\u{1b}']));
@@ -460,6 +460,7 @@ mod tests {
         let unit = |id: &str| Peak.metrics(&id.parse().unwrap())[0].unit;
         assert_eq!(unit("cpu.peak/op=add/type=i8/isa=sse2/threads=1"), Unit::OpPerSecond);
         assert_eq!(unit("cpu.peak/op=dot/type=bf16/isa=avx512/threads=1"), Unit::FlopPerSecond);
+        assert_eq!(unit("cpu.peak/op=crc32c/type=i64/isa=sse2/threads=1"), Unit::BytePerSecond);
     }
 
     #[test]
