@@ -9,18 +9,15 @@ mod avx512;
 mod chain;
 mod chained;
 mod feature;
-mod gemm_avx2;
-mod gemm_avx512;
+mod gemm_fma;
 mod general;
 mod lu;
 mod pipeline;
 mod probe;
 mod sse2;
 mod stream;
-mod stream_avx2;
-mod stream_avx512;
-mod stream_sse2;
 mod stream_string;
+mod stream_vectors;
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
@@ -47,10 +44,10 @@ pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
 }
 
 /// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
-pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F64];
+pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_fma::F64_AVX2, &gemm_fma::F64_AVX512];
 
 /// As [`TILES_F64`], for 32 bits.
-pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_avx2::F32, &gemm_avx512::F32];
+pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_fma::F32_AVX2, &gemm_fma::F32_AVX512];
 
 /// The functions of the factorisation beyond the portable ones.
 pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
