@@ -31,7 +31,7 @@ fn each_writes_what_it_says_it_can() {
     let (run, style) = (fixture::with_tools(), Style::plain(100));
     let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
     let comparison = compare(&side("before"), &side("after"), &[], None);
-    for format in FORMATS.iter().copied() {
+    for format in FORMATS {
         let of = OneRun { run: &run, held: &[], style: &style };
         let sides = TwoSides {
             comparison: &comparison,
@@ -90,10 +90,10 @@ fn table() -> String {
         text += &format!(" `{}` |", subject.command());
     }
     text += &format!("\n| --- | --- | --- |{}\n", " :---: |".repeat(Subject::ALL.len()));
-    for format in FORMATS.iter().copied() {
+    for format in FORMATS {
         text += &format!("| {} | {} | .{} |", format.name(), format.about(), format.extension());
         for subject in Subject::ALL {
-            text += if subject.is_in(format) { " ✓ |" } else { " |" };
+            text += if subject.is_in(*format) { " ✓ |" } else { " |" };
         }
         text.push('\n');
     }
