@@ -1,8 +1,11 @@
 //! Which published figures are not to be believed: one list of rules for all figures of all reports, so that equal
 //! figures are marked equally. What a device can do at most is in `machines`; docs/method.md has the rules in words.
 
+mod stated;
+
 use super::Figure;
 use super::machines::{Bound, Machine};
+use stated::STATED;
 
 /// A message by the kernel's sockets takes longer than this there and back between two machines: four ways through the
 /// stack and two interrupts.
@@ -34,16 +37,6 @@ const POINTS: &[Rule] = &[
     ("latency-rate", latency_rate),
     ("latency-throughput", latency_throughput),
     ("not-between-machines", not_between_machines),
-];
-
-/// Rules for what a report computes from its figures, or repeats in its prose.
-const STATED: &[Rule] = &[
-    ("mean", mean_of_samples),
-    ("peak", peak_of_samples),
-    ("deviation", deviation_of_samples),
-    ("misread", misread),
-    ("efficiency", efficiency),
-    ("prose", prose),
 ];
 
 /// Marks the figures of a report.
@@ -259,6 +252,9 @@ fn disk_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let random =
         |operations: f64| past(operations, machine.operations.filter(|_| figure.pattern == "random"));
     match (figure.subsystem, figure.metric) {
+        ("disk", "throughput") if figure.is_theory() => most
+            .filter(|most| value > most.value)
+            .map(|_| "past what such a disk transfers: at most its link's rate"),
         ("disk", "throughput") => {
             past(value, most).or_else(|| random(value / figure.number_of_bytes().filter(|n| *n > 0.0)?))
         }
@@ -355,100 +351,6 @@ fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static
     })
 }
 
-/// A mean that is not that of its samples, within half a percent and its rounding.
-fn mean_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "mean" {
-        return None;
-    }
-    let samples = report.samples(figure);
-    let values: Vec<f64> = samples.iter().filter_map(|f| f.printed()).collect();
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let misread = samples.iter().any(|sample| misread(report, sample).is_some());
-    (!misread && (figure.printed()? - mean).abs() > 0.005 * mean.abs() + figure.rounding())
-        .then_some("not the mean of its samples")
-}
-
-/// A best that is not the best of its samples.
-fn peak_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "peak" || figure.metric != "throughput" {
-        return None;
-    }
-    let samples = report.samples(figure);
-    let best = samples.iter().filter_map(|f| f.printed()).fold(0.0, f64::max);
-    let misread = samples.iter().any(|sample| misread(report, sample).is_some());
-    (best > 0.0 && !misread && (figure.printed()? - best).abs() > 0.001 * best)
-        .then_some("not the best of its samples")
-}
-
-/// A standard deviation that is more than a tenth off that of its samples, and their rounding.
-fn deviation_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "stdev" {
-        return None;
-    }
-    let samples = report.samples(figure);
-    let values: Vec<f64> = samples.iter().filter_map(|f| f.printed()).collect();
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
-    let rounding = samples.iter().map(|f| 2.0 * f.rounding()).fold(figure.rounding(), f64::max);
-    let (printed, room) = (figure.printed()?, 0.1 * deviation + rounding);
-    (values.len() > 1 && (printed - deviation).abs() > room)
-        .then_some("not the standard deviation of its samples")
-}
-
-/// A rate of LINPACK that its size and time contradict, beyond the rounding of the time.
-fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.operation != "linpack-solve" || figure.metric != "throughput" || figure.statistic != "single" {
-        return None;
-    }
-    let time = report.beside(figure, "time")?;
-    let n: f64 = figure.pattern.strip_prefix("n=")?.split(';').next()?.parse().ok()?;
-    let operations = 2.0 / 3.0 * n.powi(3) + 2.0 * n.powi(2);
-    let seconds = time.printed()?;
-    let off = (figure.base_value()? * seconds / operations - 1.0).abs();
-    (off > 0.002 + time.rounding() / seconds).then_some("not what its size and time give: a digit is misread")
-}
-
-/// A share that no figure of its row gives, within half a percent and a unit of its last digit.
-fn efficiency(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_share() || figure.unit != "%" {
-        return None;
-    }
-    let printed = figure.printed()?;
-    let own = figure.source == "efficiency-own";
-    let of = |f: &&Figure| f.metric == figure.metric && f.is_beside_or_stated(figure);
-    let values = |wanted: &dyn Fn(&Figure) -> bool| -> Vec<f64> {
-        report.figures.iter().filter(of).filter(|f| wanted(f)).filter_map(Figure::base_value).collect()
-    };
-    let measured = values(&|f| if own { f.source == "own" } else { f.is_reference() });
-    let limits = values(&|f| f.is_theory() || own && f.is_reference());
-    let mut shares =
-        measured.iter().flat_map(|m| limits.iter().map(move |limit| 100.0 * m / limit)).peekable();
-    shares.peek()?;
-    let fits = |share: f64| (share - printed).abs() <= 0.005 * share + 2.0 * figure.rounding();
-    (!shares.any(fits)).then_some("not the share that the report's own figures give")
-}
-
-/// A number of the prose that is in no table, within the rounding of the prose. iperf is in no table, its screen is none.
-fn prose(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    let stated = figure.pattern == "headline" && !figure.is_theory() && !figure.is_share();
-    if !stated || figure.metric != "throughput" || figure.source == "iperf" {
-        return None;
-    }
-    let value = figure.base_value()?;
-    let factor = value / figure.printed()?;
-    let mut table = report
-        .figures
-        .iter()
-        .filter(|f| f.is_of(figure.subsystem, figure.metric) && f.pattern != "headline")
-        .filter(|f| f.source == figure.source && f.in_the_same_table(figure))
-        .filter_map(Figure::base_value)
-        .peekable();
-    table.peek()?;
-    let same = |other: f64| (other - value).abs() <= 1.001 * figure.rounding() * factor;
-    (!table.any(same)).then_some("a number of the prose that is in none of the report's tables")
-}
-
 /// A sample or deviation of a point that is not to be believed.
 fn of_its_point(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let point = report.beside(figure, figure.metric)?;
@@ -465,20 +367,4 @@ fn of_its_figure(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let mut row = report.figures.iter().filter(is).filter(|f| f.metric == figure.metric);
     row.any(|f| f.is_beside(figure) && !f.impossible.is_empty() && !f.is_part_of_a_point())
         .then_some("a share of a figure that cannot be true")
-}
-
-impl Figure {
-    /// Of the same row, or said of the same subsystem in the prose.
-    fn is_beside_or_stated(&self, other: &Self) -> bool {
-        let stated = self.pattern == "headline" && other.pattern == "headline";
-        self.is_beside(other)
-            || stated && self.subsystem == other.subsystem && self.operation == other.operation
-    }
-
-    /// Whether it is of the operation that a number of the prose is about.
-    fn in_the_same_table(&self, stated: &Self) -> bool {
-        let message = stated.bytes.is_empty() || stated.bytes == self.bytes;
-        let solved = stated.source == "linpack";
-        message && (solved || self.operation == stated.operation)
-    }
 }
