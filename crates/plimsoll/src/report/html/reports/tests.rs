@@ -198,3 +198,18 @@ fn what_a_run_lacks_is_named() {
     assert!(text.contains("Not in this run: ") && text.contains("Disk latency: random read"), "{text}");
     assert!(of(&fixture::run()).is_none());
 }
+
+#[test]
+fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
+    let at = |name: &str, title: &str| -> Vec<String> {
+        let baseline = published::find(name).unwrap();
+        let charts = charts(&replay(&baseline));
+        let chart = charts.iter().find(|c| c.title == title).unwrap();
+        let published = of_role(std::slice::from_ref(chart), Role::Published);
+        published.into_iter().flat_map(|one| one.labels.clone()).filter(|label| !label.is_empty()).collect()
+    };
+    let floats = at("ec2-t2micro", "CPU throughput: float-ops, efficiency");
+    assert_eq!(floats, ["1 thread, printed 53.59 %"], "of 20.58 GFLOPS");
+    let tcp = at("ec2-t2micro", "Network throughput: tcp, efficiency");
+    assert_eq!(tcp, ["1 KiB, 1 thread, printed 90 %"], "of 750.464 Mbps");
+}
