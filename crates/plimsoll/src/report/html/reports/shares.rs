@@ -18,8 +18,9 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
             if let Some([mean, ..]) = today.figure() {
                 lines.add("this run", Role::Own, at(share(mean), point.words()));
             }
-            for (name, value) in today.tools() {
-                lines.add(&format!("{name}, this run"), Role::Peer, at(share(value), point.words()));
+            for tool in today.tools() {
+                let name = format!("{}, this run", tool.name);
+                lines.add(&name, Role::Peer, at(share(tool.figure), point.words()));
             }
         }
         for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
