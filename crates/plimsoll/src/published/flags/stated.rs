@@ -1,6 +1,6 @@
 //! Rules for figures that follow from others of the same report: means, deviations, shares, limits, and what the prose repeats.
 
-use super::{Report, Rule};
+use super::{Report, Rule, THROUGHPUT};
 use crate::published::Figure;
 use crate::quantity::Unit;
 
@@ -31,7 +31,7 @@ fn mean_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str>
 
 /// A best that is not the best of its samples.
 fn peak_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "peak" || figure.metric != "throughput" {
+    if figure.statistic != "peak" || figure.metric != THROUGHPUT {
         return None;
     }
     let samples = report.samples(figure);
@@ -59,7 +59,7 @@ fn deviation_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static
 
 /// A rate of LINPACK that its size and time contradict, beyond the rounding of the time.
 fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.operation != "linpack-solve" || figure.metric != "throughput" || figure.statistic != "single" {
+    if figure.operation != "linpack-solve" || figure.metric != THROUGHPUT || figure.statistic != "single" {
         return None;
     }
     let time = report.beside(figure, "time")?;
@@ -73,7 +73,7 @@ fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 /// An amount or rate of iperf whose quotient is no whole number of seconds, which its tests last and its lines cover, within
 /// a thousandth and their rounding.
 fn iperf_time(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    const OF_A_LINE: [&str; 2] = ["transfer", "throughput"];
+    const OF_A_LINE: [&str; 2] = ["transfer", THROUGHPUT];
     if figure.source != "iperf" || !OF_A_LINE.contains(&figure.metric) {
         return None;
     }
@@ -128,7 +128,7 @@ fn efficiency(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 /// A number of the prose that is in no table, within the rounding of the prose. iperf is in no table, its screen is none.
 fn prose(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let stated = figure.pattern == "headline" && !figure.is_theory() && !figure.is_share();
-    if !stated || figure.metric != "throughput" || figure.source == "iperf" {
+    if !stated || figure.metric != THROUGHPUT || figure.source == "iperf" {
         return None;
     }
     let value = figure.base_value()?;
