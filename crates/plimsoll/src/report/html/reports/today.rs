@@ -75,7 +75,8 @@ impl<'a> Today<'a> {
                     {
                         let differs: Vec<&str> =
                             peer.warnings.iter().map(|note| note.text.as_str()).collect();
-                        found.push(Tool { name: &peer.peer, figure, differs: differs.join("; ") });
+                        let differs = crate::text::shown_within(&differs.join("; "), 200);
+                        found.push(Tool { name: &peer.peer, figure, differs });
                     }
                 }
             }
