@@ -107,7 +107,7 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
             span.share {
                 @match (measurement.status, metric.of_limit) {
                     (Status::Invalid, _) => { "invalid" }
-                    (_, Some(share)) => { (percent(share, 3)) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
+                    (_, Some(_)) => { (figures.share()) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
                     (_, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }

@@ -227,6 +227,14 @@ fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
     assert!(page.contains("IO/s, 50.0 % of its limit"), "{page}");
 }
 
+#[test]
+fn a_tiny_share_of_a_limit_stays_within_its_column() {
+    let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
+    made.metrics[0].of_limit = Some(2.56e-6);
+    let page = markup(&page_of(&fixture::run_of(vec![made])));
+    assert!(page.contains("&lt;0.01 %<span class=\"of\"> of 118 GFLOP/s"), "{page}");
+}
+
 /// What is usual is not said, but a case that states it is not one that lacks the parameter.
 #[test]
 fn a_stated_usual_value_is_another_chart_with_the_same_title() {
