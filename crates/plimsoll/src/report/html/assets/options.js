@@ -245,7 +245,7 @@ function spoken(chart) {
 
 function options(chart) {
   const colours = theme();
-  const names = Math.min(250, innerWidth * 0.4);
+  const names = Math.min(300, innerWidth * 0.4);
   const x = axis(chart.x, colours);
   const y = axis(chart.y, colours);
   y.nameGap = 64;
