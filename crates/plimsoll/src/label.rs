@@ -37,9 +37,26 @@ pub fn of_id(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| crate::text::shown(id), |case| full(&case))
 }
 
+/// The parameters that a label says as `name value`: a heading can say them for many labels.
+pub fn named(case: &Case) -> Vec<(&'static str, String)> {
+    let parts = bench::find(case.benchmark()).map(|benchmark| benchmark.words()).unwrap_or_default();
+    let is_named = |name: &str| parts.iter().any(|part| matches!(part, Say::Named(known) if *known == name));
+    let (words, added) = (Words::of(case), added(case));
+    let said = case.params().iter().filter(|(name, _)| is_named(name) || added.contains(name));
+    said.map(|(name, value)| (*name, words.value(value))).collect()
+}
+
+/// The parameters that a label adds to what the benchmark's words say.
+pub fn added(case: &Case) -> Vec<&'static str> {
+    let mut words = Words::of(case);
+    let parts = bench::find(case.benchmark()).map(|benchmark| benchmark.words()).unwrap_or_default();
+    parts.iter().fold(&mut words, |words, part| words.part(*part)).between();
+    words.added().map(|(name, _)| *name).collect()
+}
+
 /// The case in words.
 pub fn label(case: &Case) -> String {
-    let mut words = Words { case, used: Vec::new(), said: Vec::new() };
+    let mut words = Words::of(case);
     match bench::find(case.benchmark()).map(|benchmark| benchmark.words()) {
         Some([]) | None => words.word(case.benchmark()),
         Some(parts) => parts.iter().fold(&mut words, |words, part| words.part(*part)),
@@ -57,7 +74,18 @@ struct Words<'a> {
     said: Vec<String>,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    fn of(case: &'a Case) -> Self {
+        Self { case, used: Vec::new(), said: Vec::new() }
+    }
+
+    /// What was not said yet and is not usual.
+    fn added(&self) -> impl Iterator<Item = &'a (&'static str, Value)> {
+        let is_new =
+            move |(name, value): &&(&'static str, Value)| !self.used.contains(name) && !is_usual(name, value);
+        self.case.params().iter().filter(is_new)
+    }
+
     fn word(&mut self, word: &str) -> &mut Self {
         self.said.push(word.to_owned());
         self
@@ -121,16 +149,17 @@ impl Words<'_> {
         }
     }
 
-    fn rest(&mut self) {
-        for (name, value) in self.case.params() {
-            let text = match value {
-                Value::Rate(rate) => Quantity::new(*rate, self.unit_of_rates()).to_string(),
-                other => human(other),
-            };
-            if !self.used.contains(name) && !is_usual(name, value) {
-                self.said.push(format!("{name} {text}"));
-            }
+    fn value(&self, value: &Value) -> String {
+        match value {
+            Value::Rate(rate) => Quantity::new(*rate, self.unit_of_rates()).to_string(),
+            other => human(other),
         }
+    }
+
+    fn rest(&mut self) {
+        let rest: Vec<String> =
+            self.added().map(|(name, value)| format!("{name} {}", self.value(value))).collect();
+        self.said.extend(rest);
     }
 
     fn take(&mut self, name: &'static str) -> Option<String> {
@@ -145,7 +174,8 @@ pub fn is_usual(name: &str, value: &Value) -> bool {
     USUAL.contains(&(name, human(value).as_str()))
 }
 
-fn human(value: &Value) -> String {
+/// A value with its unit: `64 MiB`; large counts short.
+pub fn human(value: &Value) -> String {
     match value {
         Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),
         Value::Word(word) => word.clone(),
@@ -225,6 +255,21 @@ mod tests {
         assert_eq!(of("null"), "null");
         assert_eq!(of("cpu.peak"), "cpu.peak");
         assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");
+    }
+
+    #[test]
+    fn what_is_said_with_its_name_can_be_said_in_a_heading() {
+        let of = |id: &str| named(&id.parse().unwrap());
+        let disk = of(
+            "disk.io/op=read/pattern=random/block=1K/depth=1/size=64M/threads=2/engine=psync/cache=direct/count=1000/scaling=strong",
+        );
+        let words: Vec<String> = disk.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(words, ["depth 1", "size 64 MiB", "engine psync", "count 1000", "scaling strong"]);
+        assert_eq!(
+            of("cpu.peak/op=fma/type=f64/isa=avx2/threads=2/work=1000000000"),
+            [("work", "1e9".to_owned())]
+        );
+        assert!(of("memory.bandwidth/op=read/size=64M/variant=best/threads=2").is_empty());
     }
 
     #[test]

@@ -132,6 +132,11 @@ pub trait Benchmark: Sync {
         false
     }
 
+    /// Seconds that a sample takes on an average machine, where the case states its amount: for estimates before a run.
+    fn sample_seconds(&self, _: &Case) -> Option<f64> {
+        None
+    }
+
     /// The share by which two runs of the same case differ on a quiet machine at most, where the method allows to promise
     /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
     fn noise(&self, _: &str) -> Option<f64> {

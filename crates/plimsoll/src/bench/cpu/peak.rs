@@ -16,7 +16,7 @@ use super::chains::{Asked, runnable};
 use super::how::{clocks_of, hidden, hows, kinds, siblings, smt};
 use super::matrix::pairs;
 use crate::bench::apart::Apart;
-use crate::bench::fixed::{Scaling, scaling};
+use crate::bench::fixed::{self, Pace, Scaling, scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, placed};
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
@@ -45,6 +45,11 @@ impl Benchmark for Peak {
 
     fn about(&self) -> &'static str {
         "arithmetic rate from registers, beside what the core's units can do at the clock it held"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // Vector operations of a few cores.
+        fixed::seconds(case, Pace { bytes: f64::INFINITY, operations: 1e11 })
     }
 
     fn words(&self) -> &'static [Say] {

@@ -13,6 +13,7 @@ use super::file::in_memory;
 use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
 use super::search::{Deepest, Target};
 use super::transfers::Transfers;
+use crate::bench::fixed::{self, Pace};
 use crate::bench::metric::PATTERN;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
@@ -56,6 +57,15 @@ impl Benchmark for DiskIo {
 
     fn about(&self) -> &'static str {
         "reads and writes past the page cache: latency, rate, throughput"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A flash disk of one thread; the page cache in memory.
+        let pace = match case.word("cache") {
+            Some("buffered") => Pace { bytes: 2e9, operations: 5e5 },
+            _ => Pace { bytes: 5e8, operations: 2e4 },
+        };
+        fixed::seconds(case, pace)
     }
 
     fn words(&self) -> &'static [Say] {

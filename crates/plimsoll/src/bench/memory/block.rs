@@ -10,7 +10,7 @@ use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 use super::batches::{Batches, Fixed};
 use super::site;
 use super::{fits_in, pages, sizes, working_set};
-use crate::bench::fixed::{self, Scaling};
+use crate::bench::fixed::{self, Pace, Scaling};
 use crate::bench::metric::PATTERN;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, place};
 use crate::case::{Case, Value};
@@ -43,6 +43,11 @@ impl Benchmark for Block {
 
     fn about(&self) -> &'static str {
         "blocks of a region in order or at random, each once: throughput and time per block"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A core or two, with memory between them.
+        fixed::seconds(case, Pace { bytes: 1e10, operations: 1e8 })
     }
 
     fn words(&self) -> &'static [Say] {

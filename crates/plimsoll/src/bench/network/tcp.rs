@@ -16,6 +16,7 @@ use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options};
 use super::sustained::Watch;
 use super::{LOSS, Placement, STREAM, message_of, message_sizes, random_bytes};
+use crate::bench::fixed::{self, Pace};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -50,6 +51,11 @@ impl Benchmark for Tcp {
 
     fn about(&self) -> &'static str {
         "throughput of TCP streams, as received"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A link of 10 Gbit/s.
+        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn words(&self) -> &'static [Say] {

@@ -10,7 +10,7 @@ use crate::bench;
 use crate::case::{Case, Value};
 use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, EACH};
 use crate::document::Run;
-use crate::label::{is_usual, label};
+use crate::label::{human, is_usual, label};
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
 
@@ -118,7 +118,7 @@ impl Sizes {
     fn total(self, case: &Case, along: &Along) -> Option<String> {
         let counts = self == Self::InAll && along.key == "threads" && case.subsystem() == "memory";
         let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
-        Some(format!("size {} in all", crate::quantity::format_size(bytes)))
+        Some(format!("size {} in all", human(&Value::Size(bytes))))
     }
 }
 
@@ -183,7 +183,7 @@ fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
         ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE_BACK => "bisection back".to_owned(),
-        _ => format!("{name} {value}"),
+        _ => format!("{name} {}", human(value)),
     };
     kept.map(said).collect()
 }

@@ -53,7 +53,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
                 }
             }
             section.first aria-label="Figures and their limits" {
-                (gauge::gauges(run, &beside.references))
+                (gauge::gauges(run, &stated, &beside.references))
                 (legend(run, beside))
             }
             @if let Some(replay) = &replay { (replay.section(run)) }
@@ -102,6 +102,14 @@ pub(super) fn figure(chart: &Chart) -> Markup {
     }
 }
 
+/// What the marks of published figures are called: by their report, where there is one alone.
+fn source(beside: &Beside) -> &str {
+    let mut names =
+        beside.references.iter().filter(|r| r.kind.class() == "published").map(|r| r.name.as_str());
+    let first = names.next().unwrap_or("published");
+    if names.all(|name| name == first) { first } else { "published" }
+}
+
 fn legend(run: &Run, beside: &Beside) -> Markup {
     let has = |class: &str| beside.references.iter().any(|r| r.kind.class() == class);
     html! {
@@ -110,7 +118,7 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
             span.key.load {} "limit "
             @if parts::has_peers(run) { span.key.peer {} "tools " }
             @if has("before") { span.key.before {} "last run " }
-            @if has("published") { span.key.published {} "published " }
+            @if has("published") { span.key.published {} (source(beside)) " " }
             span.key.open {} "no limit known: " span.key.own {} "this run, where others stand beside it; the best at nine tenths"
         }
     }

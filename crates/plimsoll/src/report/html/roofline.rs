@@ -1,10 +1,11 @@
 //! The roofline: how fast a program of a given intensity can be, from the peaks that this run measured, with every case of
 //! arithmetic and every stream through memory on it. A chain of loads is neither: it waits for one line after the other.
 
-use super::charts::name;
+use super::alike::short_names;
 use super::data::{Axis, Chart, Kind, Role, Series};
 use super::single::believed;
 use crate::bench;
+use crate::case::Case;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
@@ -41,12 +42,13 @@ pub(super) fn roofline(run: &Run) -> Option<Chart> {
     {
         series.push(roof("limits of arithmetic and memory", Role::Ideal, bandwidth, peak, to));
     }
-    let point = |p: &Placed<'_>| {
+    let placed: Vec<Placed<'_>> = moves.iter().map(Moved::placed).chain(computes).collect();
+    let cases: Vec<&Case> = placed.iter().map(|p| &p.measurement.case).collect();
+    let point = |(p, name): (&Placed<'_>, String)| {
         let at = p.intensity.map_or(to, |x| x.clamp(FROM, to));
-        Series::new(name(p.measurement), Role::Own, vec![vec![Some(at), Some(p.rate)]])
+        Series::new(name, Role::Own, vec![vec![Some(at), Some(p.rate)]])
     };
-    series.extend(moves.iter().map(|m| point(&m.placed())));
-    series.extend(computes.iter().map(point));
+    series.extend(placed.iter().zip(short_names(&cases)).map(point));
     Some(Chart {
         id: "roofline".to_owned(),
         title: "Roofline".to_owned(),

@@ -1,13 +1,14 @@
 //! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the tools beside the
 //! figures.
 
+use super::alike::short_names;
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Scale, Series};
 use crate::bench::Better;
 use crate::case::Case;
 use crate::cluster::between::EACH;
 use crate::document::Run;
-use crate::label::label;
+use crate::label::{human, label};
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
 use crate::stats::{Seed, Timed, segments};
 
@@ -86,8 +87,9 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let timed: Vec<Timed<'_>> = timed.collect();
     let apart = timed.len() > MOST_DISTRIBUTIONS;
     let size = |m: &Measurement| {
-        let size =
-            ["block", "message"].into_iter().find_map(|key| Some(format!("{key} {}", m.case.get(key)?)));
+        let size = ["block", "message"]
+            .into_iter()
+            .find_map(|key| Some(format!("{key} {}", human(m.case.get(key)?))));
         size.filter(|_| apart).unwrap_or_default()
     };
     let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
@@ -121,9 +123,10 @@ fn told_apart(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
         let kept = case.params().iter().filter(|(key, _)| WORDS.contains(key) || differs(key));
-        label(&kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone())))
+        kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone()))
     };
-    let names: Vec<String> = cases.iter().map(|case| short(case)).collect();
+    let short: Vec<Case> = cases.iter().map(|case| short(case)).collect();
+    let names = short_names(&short.iter().collect::<Vec<_>>());
     let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
@@ -216,13 +219,14 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
 pub(super) fn forest(run: &Run) -> Option<Chart> {
     let mut rows = Vec::new();
     let mut points = Vec::new();
-    for measurement in &run.measurements {
+    let cases: Vec<&Case> = run.measurements.iter().map(|m| &m.case).collect();
+    for (measurement, name) in run.measurements.iter().zip(short_names(&cases)) {
         for metric in &measurement.metrics {
             for peer in &metric.peers {
                 let Some(ratio) = peer.ratio else { continue };
                 let [low, high] = ratio.ci95.map_or([None, None], |ci| ci.map(Some));
                 points.push(vec![Some(ratio.median), Some(rows.len() as f64), low, high]);
-                rows.push(format!("{} · {}", peer.peer, name(measurement)));
+                rows.push(format!("{} · {name}", peer.peer));
             }
         }
     }

@@ -13,6 +13,7 @@ pub use trips::RoundTrips;
 
 use super::setup::{Setup, streams, with_options};
 use super::{LOSS, Placement, fit_a_datagram, message_sizes};
+use crate::bench::fixed::{self, Pace};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, places};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -39,6 +40,11 @@ impl Benchmark for Latency {
 
     fn about(&self) -> &'static str {
         "round-trip time of a message, and what is lost"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // 50 µs there and back.
+        fixed::seconds(case, Pace { bytes: 1e9, operations: 2e4 })
     }
 
     fn words(&self) -> &'static [Say] {

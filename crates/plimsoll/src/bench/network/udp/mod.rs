@@ -20,6 +20,7 @@ use super::setup::{Setup, direction, directions, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
 use super::{LOSS, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
+use crate::bench::fixed::{self, Pace};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
@@ -61,6 +62,11 @@ impl Benchmark for Udp {
 
     fn about(&self) -> &'static str {
         "throughput and loss of UDP datagrams, as received"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A link of 10 Gbit/s.
+        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn words(&self) -> &'static [Say] {

@@ -59,8 +59,9 @@ impl Program<'_> {
             if let Some([mean, least, most]) = today.figure() {
                 lines.add("this run", Role::Own, at(mean, Some([least, most]), words.clone()));
             }
-            for (name, value) in today.tools() {
-                lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, words.clone()));
+            for tool in today.tools() {
+                let name = format!("{}, this run", tool.name);
+                lines.add(&name, Role::Peer, at(tool.figure, None, words.clone()));
             }
             if let Some(value) = today.limit() {
                 lines.add("limit, this run", Role::Limit, at(value, None, words.clone()));
