@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod compare;
 pub mod doctor;
 pub mod document;
+pub mod evaluate;
 pub mod event;
 pub mod finding;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub mod leftover;
 pub mod limit;
 pub mod links;
 pub mod measurement;
+pub mod metric;
 pub mod output;
 pub mod peer;
 pub mod plan;
@@ -36,9 +38,11 @@ pub mod serve;
 pub mod store;
 pub mod traffic;
 pub mod trust;
+pub mod view;
 pub mod wall;
 pub mod warning;
 pub mod wire;
+pub mod words;
 pub mod worker;
 
 pub use plimsoll_machine as machine;

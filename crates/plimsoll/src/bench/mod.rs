@@ -13,22 +13,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::view::{Finding, RunView};
 use crate::wire::Key;
+use crate::words;
 
 mod apart;
 pub mod cpu;
 pub mod disk;
 pub mod fixed;
 pub mod memory;
-pub mod metric;
 pub mod mpi;
 pub mod network;
 pub mod null;
 mod place;
 
-pub use metric::{Better, Metric, Role, Say, is_told, metric};
+pub use crate::metric::{Better, Curve, Metric, Role, Roofline};
+pub use crate::words::{PATTERN, Say};
 pub use place::{Placement, place, placed, places};
 
 /// Every benchmark there is. A new one is one file and one line here.
@@ -62,6 +65,46 @@ pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     BENCHMARKS.iter().copied().find(|b| b.name() == name)
 }
 
+/// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.
+pub fn metric(case: &Case, name: &str) -> Option<Metric> {
+    let metrics = find(case.benchmark())?.metrics(case);
+    metrics.into_iter().find(|metric| metric.name == name)
+}
+
+/// Whether a metric of a case is told and never judged.
+pub fn is_told(case: &Case, name: &str) -> bool {
+    metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+}
+
+/// CPUs of a case on a machine.
+pub type Cpus = fn(&Machine, &Case) -> Vec<usize>;
+
+/// What the benchmarks of one subsystem have in common.
+pub struct Subsystem {
+    /// The part of their names before the dot.
+    pub name: &'static str,
+    /// As a heading.
+    pub title: &'static str,
+    /// What of a machine they measure, the most telling first; the measurement is the first below the heading.
+    pub context: fn(&Machine, &Measurement) -> Vec<String>,
+    /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
+    pub of_each_thread: &'static [&'static str],
+    /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.
+    pub cpus: Cpus,
+    /// What must have happened where a figure is past a bound that nothing can pass.
+    pub past_bound: &'static str,
+    /// Whether a rating is a maker's or provider's promise, which a figure may pass; else it is the bound of an interface.
+    pub ratings_promise: bool,
+}
+
+/// Every subsystem, in the order of [`BENCHMARKS`].
+const SUBSYSTEMS: &[&Subsystem] = &[&cpu::PART, &memory::PART, &disk::PART, &network::PART, &mpi::PART];
+
+/// The subsystem of that name.
+pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
+    SUBSYSTEMS.iter().copied().find(|part| part.name == name)
+}
+
 /// A case, and whether this machine can measure it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
@@ -87,8 +130,13 @@ pub trait Benchmark: Sync {
         true
     }
 
-    /// The metrics of a case, the headline first.
-    fn metrics(&self, case: &Case) -> Vec<Metric>;
+    /// Every metric that a case of it can have, the usual headline first.
+    fn all_metrics(&self) -> &'static [Metric];
+
+    /// The metrics of a case, the headline first: rows of [`Benchmark::all_metrics`].
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        self.all_metrics().to_vec()
+    }
 
     /// The cases that a group asks for on this machine. Pure: `--dry-run` and `--list` stop here.
     ///
@@ -105,6 +153,11 @@ pub trait Benchmark: Sync {
         &[]
     }
 
+    /// A case in words that say its subsystem.
+    fn full(&self, case: &Case) -> String {
+        words::full(self.words(), case)
+    }
+
     /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
     fn common(&self) -> Option<&'static str> {
         None
@@ -115,9 +168,28 @@ pub trait Benchmark: Sync {
         false
     }
 
-    /// Operations for each byte that a case must move to or from memory at least, as a roofline has them; `None` where it
-    /// computes in registers or moves bytes and computes nothing.
-    fn intensity(&self, _: &Case) -> Option<f64> {
+    /// Where a case is on a roofline.
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::No
+    }
+
+    /// What the curve of a search or sweep is drawn over.
+    fn curves(&self) -> &'static [Curve] {
+        &[]
+    }
+
+    /// What answered in a measurement, as its row says it after what was chosen for `best`.
+    fn answered(&self, _: &Measurement) -> Option<String> {
+        None
+    }
+
+    /// What else the row of a measurement says: what a search found, where both ends ran.
+    fn details(&self, _: &Measurement) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A point of the headline's curve, as the row says it.
+    fn point(&self, _: &Point) -> Option<String> {
         None
     }
 
@@ -136,6 +208,11 @@ pub trait Benchmark: Sync {
     /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
     fn noise(&self, _: &str) -> Option<f64> {
         None
+    }
+
+    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in [`crate::finding`].
+    fn findings(&self, _: &RunView<'_>) -> Vec<Finding> {
+        Vec::new()
     }
 
     /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed.
@@ -249,11 +326,16 @@ mod tests {
 
     /// A share or a count is no figure of merit unless its benchmark means it: what is lost.
     #[test]
-    fn every_metric_has_a_direction_or_is_told() {
+    fn every_metric_has_a_direction_or_is_told_and_is_listed() {
         let machine = fixture::machine();
         for benchmark in BENCHMARKS {
             for candidate in benchmark.cases(&machine, &Group::default()).unwrap() {
                 for metric in benchmark.metrics(&candidate.case) {
+                    assert!(
+                        benchmark.all_metrics().iter().any(|row| row.name == metric.name),
+                        "{}",
+                        metric.name
+                    );
                     let told = is_told(&candidate.case, metric.name);
                     assert_eq!(told, metric.role == Role::Told);
                     assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);

@@ -19,8 +19,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
 use super::{Input, Kind, Limit, Source, formula};
-use crate::bench::Metric;
 use crate::case::Case;
+use crate::metric::Metric;
 use crate::quantity::Unit;
 
 /// Largest limits file that is read.
@@ -160,7 +160,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Better;
+    use crate::metric::Better;
 
     const PROGRAM: Metric = Metric::new("program", Unit::BytePerSecond, Better::Higher);
 

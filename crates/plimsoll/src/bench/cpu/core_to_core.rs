@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
 use serde_json::Value as Json;
 
+use super::findings;
+use super::metrics::LATENCY;
 use super::pairs::{ALL_PAIRS_OF, chosen, pairs_of, shared};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
@@ -18,6 +20,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
+use crate::view::{Finding, RunView};
 use crate::warning::Warning;
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
@@ -52,8 +55,11 @@ impl Benchmark for CoreToCore {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time until a CPU sees what another wrote: the median over the pairs")]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -68,6 +74,10 @@ impl Benchmark for CoreToCore {
             candidates.push(Candidate { case, feasible: enough(machine) });
         }
         Ok(candidates)
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::core_to_core(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -183,7 +193,7 @@ impl Prepared for Pairs {
             median(latencies).ok_or_else(|| CannotMeasure::environment(why().unwrap_or_default()))?;
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
-            values: [("latency".to_owned(), latency)].into(),
+            values: [(LATENCY.to_owned(), latency)].into(),
             matrix,
             ..Sample::default()
         })

@@ -6,6 +6,7 @@ use plimsoll_metal::team::Team;
 use plimsoll_metal::watch::Clocks;
 
 use super::how::{clocks_of, kinds, seated, siblings, smt};
+use super::metrics::{RATE, RESIDUAL, TIME};
 use crate::bench::memory::{budget, reserve};
 use crate::bench::{Better, Metric, placed, places};
 use crate::case::Case;
@@ -60,17 +61,19 @@ pub(super) fn of_a_system(case: &Case) -> Option<f64> {
 }
 
 /// What both report.
-pub(super) fn metrics() -> Vec<Metric> {
-    vec![
-        Metric::new("rate", Unit::FlopPerSecond, Better::Higher),
-        Metric::new("time", Unit::Second, Better::Lower).said("in", ""),
-        Metric::new("residual", Unit::One, Better::Lower).told().said("residual", ""),
-    ]
-}
+pub(super) const METRICS: &[Metric] = &[
+    Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+        .about("operations per second, counted as HPL and textbooks do"),
+    Metric::new(TIME, Unit::Second, Better::Lower).about("time of one solution or product").said("in", ""),
+    Metric::new(RESIDUAL, Unit::One, Better::Lower)
+        .about("how far the answer is from right, as HPL scales it")
+        .told()
+        .said("residual", ""),
+];
 
 /// A sample of so many operations in so many seconds.
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
-    let named = [("rate", operations / elapsed), ("time", elapsed), ("residual", residual)];
+    let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
     let more = clocks_of(held.kinds, &clocks).into_iter().collect();
     Sample {

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::dense::{self, Held, Wanted, counts, fits, human, isa, isas, number};
 use super::hpl::{Sequence, THRESHOLD, greater, residual};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
@@ -51,12 +51,12 @@ impl Benchmark for Linpack {
         false
     }
 
-    fn intensity(&self, case: &Case) -> Option<f64> {
-        dense::of_a_system(case)
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -3,6 +3,7 @@
 mod chains;
 mod core_to_core;
 mod dense;
+mod findings;
 mod gemm;
 mod hidden;
 mod how;
@@ -10,7 +11,9 @@ mod hpl;
 pub mod identity;
 mod linpack;
 mod matrix;
+pub(crate) mod metrics;
 mod pairs;
+mod part;
 mod peak;
 mod together;
 
@@ -19,6 +22,7 @@ pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
 pub use how::kind_clock;
 pub use linpack::{Linpack, operations};
+pub use part::PART;
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
 pub use together::Hpl;
 

@@ -13,11 +13,15 @@ use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, U
 use plimsoll_metal::team::Team;
 
 use super::chains::{Asked, runnable};
+use super::findings;
 use super::how::{clocks_of, hidden, hows, kinds, siblings, smt};
 use super::matrix::pairs;
+use super::metrics::{RATE, TIME};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, placed};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, default_threads, placed,
+};
 use crate::case::Case;
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
@@ -27,6 +31,7 @@ use crate::quantity::{Quantity, Unit};
 use crate::sample::{
     Amount, CannotMeasure, Conditions, Facts, Sample, UNITS_SHARED, WrongAnswer, excluded_by,
 };
+use crate::view::{Finding, RunView};
 use crate::warning::Warning;
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
@@ -37,6 +42,10 @@ const MAX_SECONDS: f64 = 1e6;
 
 /// The benchmark itself.
 pub struct Peak;
+
+/// The headline; of whole numbers it counts operations.
+const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+    .about("operations per second: of whole numbers OP/s");
 
 impl Benchmark for Peak {
     fn name(&self) -> &'static str {
@@ -56,15 +65,26 @@ impl Benchmark for Peak {
         &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"]
     }
 
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Computes(None)
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                FLOPS,
+                Metric::new(TIME, Unit::Second, Better::Lower)
+                    .about("time of a sample, where its amount is given (--work)"),
+            ]
+        }
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
         let integers = element.is_some_and(|element| !element.is_float());
-        let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
-        let mut metrics = vec![Metric::new("rate", unit, Better::Higher)];
-        if case.number("work").is_some() {
-            metrics.push(Metric::new("time", Unit::Second, Better::Lower));
-        }
-        metrics
+        let rate = if integers { Metric { unit: Unit::OpPerSecond, ..FLOPS } } else { FLOPS };
+        let further = self.all_metrics()[1..].iter().filter(|_| case.number("work").is_some());
+        [rate].into_iter().chain(further.copied()).collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -103,6 +123,10 @@ impl Benchmark for Peak {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::peak(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -229,7 +253,7 @@ impl Running {
         let elapsed = outcome.elapsed.as_secs_f64();
         // Where a quota gives less than the CPUs, what it gives is the figure.
         let rate = if self.quota.is_some() { delivered } else { undisturbed };
-        let values = [("rate".to_owned(), rate), ("time".to_owned(), elapsed)].into();
+        let values = [(RATE.to_owned(), rate), (TIME.to_owned(), elapsed)].into();
         Sample { elapsed, values, conditions, ..Sample::default() }
     }
 

@@ -4,7 +4,7 @@
 //! start it on others, and `cpu.linpack` measures the same.
 
 use super::dense::{self, counts};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -44,12 +44,12 @@ impl Benchmark for Hpl {
         false
     }
 
-    fn intensity(&self, case: &Case) -> Option<f64> {
-        dense::of_a_system(case)
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -19,6 +19,7 @@ use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
 use super::human;
 use super::job::MAX_THREADS;
+use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
@@ -58,11 +59,16 @@ impl Benchmark for DiskFsync {
         &["block", "threads"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new("latency", Unit::Second, Better::Lower),
-            Metric::new("rate", Unit::PerSecond, Better::Higher),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of an append and its fdatasync"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("appends kept for good per second, over all threads")
+                    .with_floor(),
+            ]
+        }
     }
 
     fn waits_for_a_device(&self) -> bool {
@@ -328,10 +334,10 @@ impl Prepared for Logs {
         let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
-            ("latency".to_owned(), latency.mean().unwrap_or_default()),
-            ("rate".to_owned(), latency.count() as f64 / elapsed),
+            (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
+            (RATE.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![super::distribution("latency", &latency)];
+        let histograms = vec![super::distribution(LATENCY, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 

@@ -10,17 +10,24 @@
 
 use super::engine::Kind;
 use super::file::in_memory;
+use super::findings;
 use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
+use super::metrics::{
+    BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES, SYNC,
+    THROUGHPUT, WRITE, WRITE_LATENCY,
+};
 use super::search::{Deepest, Target};
 use super::transfers::Transfers;
-use crate::bench::metric::PATTERN;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::words;
+use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Point};
+use crate::view::{Finding, RunView};
 
 pub use super::job::file_size;
 
@@ -47,6 +54,39 @@ const PRESETS: &[Preset] = &[
     Preset { op: "read", pattern: "random", block: 4 << 10, depth: 32 },
     Preset { op: "read", pattern: "sequential", block: 1 << 20, depth: 8 },
     Preset { op: "write", pattern: "sequential", block: 1 << 20, depth: 8 },
+];
+
+/// The headline is one of the first three, by the size of the transfers.
+const METRICS: &[Metric] = &[
+    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
+    Metric::new(RATE, Unit::IoPerSecond, Better::Higher).about("transfers per second").drawn().with_floor(),
+    Metric::new(LATENCY, Unit::Second, Better::Lower)
+        .about("time of a transfer, from its submission to its completion")
+        .said("latency", "")
+        .drawn()
+        .with_floor(),
+    Metric::new(SUBMIT, Unit::Second, Better::Lower)
+        .about("time of a transfer until the kernel has it")
+        .told(),
+    Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
+    Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").told(),
+    Metric::new(COMPLETE, Unit::Second, Better::Lower).about("time of a transfer from then on").told(),
+    Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").told(),
+    Metric::new(BUSY, Unit::One, Better::Higher)
+        .about("share of the time in which the device had something to do")
+        .told(),
+    Metric::new(SYNC, Unit::Second, Better::Lower)
+        .about("time of a call that keeps what was written for good")
+        .said("each sync", ""),
+    Metric::new(READ, Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second that were read, of a mixed load"),
+    Metric::new(WRITE, Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second that were written, of a mixed load"),
+    Metric::new(READ_LATENCY, Unit::Second, Better::Lower).about("time of a read, of a mixed load"),
+    Metric::new(WRITE_LATENCY, Unit::Second, Better::Lower).about("time of a write, of a mixed load"),
+    Metric::new(LATENCY_STDEV, Unit::Second, Better::Lower)
+        .about("standard deviation of the latency of single transfers")
+        .told(),
 ];
 
 impl Benchmark for DiskIo {
@@ -89,25 +129,24 @@ impl Benchmark for DiskIo {
         case.word("latency-target").is_some()
     }
 
+    fn all_metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        words::CURVES
+    }
+
+    fn point(&self, point: &Point) -> Option<String> {
+        words::point(point)
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        words::deepest(measurement).into_iter().collect()
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let metric = Metric::new;
-        let mut all = vec![
-            metric("throughput", Unit::BytePerSecond, Better::Higher).drawn(),
-            metric("rate", Unit::IoPerSecond, Better::Higher).drawn(),
-            metric("latency", Unit::Second, Better::Lower).said("latency", "").drawn(),
-            metric("submit", Unit::Second, Better::Lower).told(),
-            metric("cpu", Unit::Second, Better::Lower),
-            metric("depth", Unit::One, Better::Higher).told(),
-            metric("complete", Unit::Second, Better::Lower).told(),
-            metric("switches", Unit::One, Better::Lower).told(),
-            metric("busy", Unit::One, Better::Higher).told(),
-            metric("sync", Unit::Second, Better::Lower).said("each sync", ""),
-            metric("read", Unit::BytePerSecond, Better::Higher),
-            metric("write", Unit::BytePerSecond, Better::Higher),
-            metric("read-latency", Unit::Second, Better::Lower),
-            metric("write-latency", Unit::Second, Better::Lower),
-            metric("latency-stdev", Unit::Second, Better::Lower).told(),
-        ];
+        let mut all = METRICS.to_vec();
         let mean = case.mix("block").map(crate::quantity::Mix::mean);
         let small = case.number("block").map(|block| block as f64).or(mean).is_some_and(|b| b <= SMALL);
         let lone = case.threads() == 1 && case.number("depth") == Some(1);
@@ -138,6 +177,10 @@ impl Benchmark for DiskIo {
 
     fn waits_for_a_device(&self) -> bool {
         true
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::io(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -14,6 +14,7 @@ pub mod engine;
 pub mod file;
 pub mod filesystem;
 pub mod fill;
+mod findings;
 pub mod fsync;
 mod ground;
 pub mod io;
@@ -22,7 +23,9 @@ pub mod knee;
 pub mod ledger;
 mod lend;
 pub mod load;
+pub(crate) mod metrics;
 pub mod null;
+mod part;
 pub mod pattern;
 pub mod private;
 pub mod raw;
@@ -37,6 +40,7 @@ pub mod target;
 mod transfers;
 mod trim;
 pub mod witness;
+mod words;
 
 use std::path::Path;
 
@@ -47,6 +51,7 @@ use crate::sample;
 use crate::stats::Times;
 pub use dir::DirError;
 use dir::{DirFacts, NoSpace, check_dir};
+pub use part::PART;
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

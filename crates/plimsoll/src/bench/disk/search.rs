@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use super::transfers::{Probe, Transfers};
 use crate::bench::Prepared;
 use crate::quantity::{format_duration, parse_duration, percent_below};
@@ -87,8 +88,7 @@ struct Within {
 impl Within {
     /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
-        for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == "latency").flat_map(|h| &h.buckets)
+        for (edge, count) in sample.histograms.iter().filter(|h| h.metric == LATENCY).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -128,7 +128,7 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a["depth"].total_cmp(&b["depth"]));
+        curve.sort_by(|a, b| a[DEPTH].total_cmp(&b[DEPTH]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
@@ -147,10 +147,10 @@ impl Deepest {
 /// A point of a curve.
 pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
-        ("threads".to_owned(), threads as f64),
-        ("depth".to_owned(), probe.depth as f64),
-        ("rate".to_owned(), probe.rate),
-        ("latency".to_owned(), probe.latency),
+        (THREADS.to_owned(), threads as f64),
+        (DEPTH.to_owned(), probe.depth as f64),
+        (RATE.to_owned(), probe.rate),
+        (LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
 }

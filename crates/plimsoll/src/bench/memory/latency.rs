@@ -10,6 +10,8 @@ use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 use serde_json::Value as Json;
 
+use super::answered;
+use super::metrics::LATENCY;
 use super::site::{self, Site};
 use super::{
     Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
@@ -18,6 +20,7 @@ use super::{
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place, placed};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
@@ -67,8 +70,11 @@ impl Benchmark for Latency {
         &["size", "pages", "chases", "group", "node", "place"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a load that depends on the one before")]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -91,6 +97,10 @@ impl Benchmark for Latency {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -319,7 +329,7 @@ impl Prepared for Chasing {
         Ok(Sample {
             elapsed,
             work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
-            values: [("latency".to_owned(), latency)].into(),
+            values: [(LATENCY.to_owned(), latency)].into(),
             conditions: Conditions {
                 clock_hz,
                 set_aside: Some(outcome.set_aside()),

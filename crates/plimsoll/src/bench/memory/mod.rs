@@ -2,17 +2,21 @@
 //!
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
+mod answered;
 mod bandwidth;
 mod batches;
 mod block;
 mod choose;
 mod effective;
 mod field;
+mod findings;
 mod lap;
 mod latency;
 mod level;
 mod loaded;
+pub(crate) mod metrics;
 mod numa;
+mod part;
 mod passes;
 mod site;
 mod window;
@@ -31,6 +35,7 @@ use level::Level;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
+pub use part::PART;
 
 use crate::bench::{Context, placed};
 use crate::case::Case;

@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
+use super::metrics::{BUS, PROGRAM};
 use super::site;
 use super::{
     Answers, HUGE_PAGE, TIMES_LAST_LEVEL, answers, note_caches, note_effective, note_nodes, note_pages,
@@ -152,7 +153,7 @@ impl Prepared for Passes {
         Ok(Sample {
             elapsed: round.seconds(),
             work: Some((program as f64 * round.passes()).round() as u64),
-            values: [("program".to_owned(), rate(program)), ("bus".to_owned(), rate(bus))].into(),
+            values: [(PROGRAM.to_owned(), rate(program)), (BUS.to_owned(), rate(bus))].into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 set_aside: Some(counted.set_aside),

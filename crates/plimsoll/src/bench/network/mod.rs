@@ -4,10 +4,13 @@
 //! it is the kernel and memory that are measured, not a link.
 
 mod amount;
+mod findings;
 mod held;
 mod iperf3;
 mod latency;
+pub(crate) mod metrics;
 mod near_end;
+mod part;
 mod path;
 mod process;
 mod server;
@@ -25,27 +28,24 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 pub use latency::{Latency, RoundTrips};
 pub use near_end::{FarEnd, Place};
+pub use part::PART;
 pub use server::Address;
 pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 
-use crate::bench::metric::Form;
-use crate::bench::{Better, Metric, place};
+use crate::bench::place;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::program::Own;
-use crate::quantity::{Unit, format_size};
+use crate::quantity::format_size;
 use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
 use crate::warning::Warning;
 
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
-
-/// The share that did not arrive.
-const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower).said_as("loss", Form::ShareAboveZero);
 
 /// This very program, also when its file has been replaced since it started.
 fn own_program() -> Result<PathBuf, CannotMeasure> {

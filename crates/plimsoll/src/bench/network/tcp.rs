@@ -11,11 +11,12 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::amount::{self, Fixed};
 use super::held::Held;
+use super::metrics::{CPU, GOODPUT, LOSS, LOST, MESSAGES};
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options};
 use super::sustained::Watch;
-use super::{LOSS, Placement, STREAM, message_of, message_sizes, random_bytes};
+use super::{Placement, STREAM, message_of, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -24,6 +25,7 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
+use crate::view::{Finding, RunView};
 use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
 
 /// Bytes of a message where none is named: what iperf3 takes.
@@ -81,13 +83,19 @@ impl Benchmark for Tcp {
         ]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new("goodput", Unit::BitPerSecond, Better::Higher),
-            Metric::new("messages", Unit::PerSecond, Better::Higher),
-            LOSS,
-            Metric::new("cpu", Unit::Second, Better::Lower).said("CPU", "per byte"),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("messages per second that the receiver got"),
+                LOST,
+                Metric::new(CPU, Unit::Second, Better::Lower)
+                    .about("processor time of both ends for a byte")
+                    .said("CPU", "per byte"),
+            ]
+        }
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -107,6 +115,10 @@ impl Benchmark for Tcp {
         let cases = super::setup::with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        super::findings::find(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -262,8 +274,8 @@ impl Streams {
 
 /// Puts the rate that holds in place of the whole transfer's, which other tools would show.
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
-    let whole = sample.values.insert("goodput".to_owned(), goodput);
-    sample.values.insert("messages".to_owned(), goodput / bits);
+    let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
+    sample.values.insert(MESSAGES.to_owned(), goodput / bits);
     sample.conditions.more.extend(whole.map(|whole| ("delivered".to_owned(), whole)));
 }
 
@@ -340,10 +352,10 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
     let (sent, received) = (total(|w| w.sent.bytes), total(|w| w.received.bytes));
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
     let values = [
-        ("goodput", goodput),
-        ("messages", goodput / 8.0 / f64::from(work.message)),
-        ("loss", ((sent - received) / sent).max(0.0)),
-        ("cpu", cpu / received),
+        (GOODPUT, goodput),
+        (MESSAGES, goodput / 8.0 / f64::from(work.message)),
+        (LOSS, ((sent - received) / sent).max(0.0)),
+        (CPU, cpu / received),
     ];
     let there = outcome.there.as_ref();
     Sample {

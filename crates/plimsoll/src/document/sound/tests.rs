@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::bench::cpu::kind_clock;
+use crate::evaluate::Maker;
 use crate::fixture;
 use crate::limit::Evidence;
 use crate::limit::user::UserLimits;
@@ -10,7 +11,6 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::fixture::Fixture;
 use crate::machine::{Machine, Root};
-use crate::measurement::Maker;
 use crate::sample::{Facts, Outcome, Sample};
 
 /// A sample of `value` under these conditions.

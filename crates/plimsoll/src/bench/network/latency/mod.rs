@@ -11,11 +11,13 @@ mod trips;
 
 pub use trips::RoundTrips;
 
+use super::metrics::{GOODPUT, LOAD, LOST, RATE, RTT};
 use super::setup::{Setup, streams, with_options};
-use super::{LOSS, Placement, fit_a_datagram, message_sizes};
+use super::{Placement, fit_a_datagram, message_sizes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, places};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::CannotMeasure;
@@ -63,17 +65,34 @@ impl Benchmark for Latency {
         ]
     }
 
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("round trips per second")
+                    .drawn()
+                    .with_floor(),
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second there and back")
+                    .drawn()
+                    .with_floor(),
+                LOST,
+                Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second of the TCP stream beside the round trips")
+                    .told()
+                    .said("beside", "of load"),
+            ]
+        }
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let load = case.get("load").map(|_| {
-            Metric::new("load", Unit::BitPerSecond, Better::Higher).told().said("beside", "of load")
-        });
-        let always = [
-            Metric::new("rtt", Unit::Second, Better::Lower),
-            Metric::new("rate", Unit::PerSecond, Better::Higher).drawn(),
-            Metric::new("goodput", Unit::BitPerSecond, Better::Higher).drawn(),
-            LOSS,
-        ];
-        always.into_iter().chain(load).collect()
+        let loaded = case.get("load").is_some();
+        self.all_metrics().iter().filter(|metric| loaded || metric.name != LOAD).copied().collect()
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        seats::in_words(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

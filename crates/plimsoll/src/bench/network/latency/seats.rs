@@ -6,6 +6,8 @@ use super::super::Placement;
 use crate::bench::Placement as Order;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::quantity::{Quantity, Unit};
 use crate::traffic::Cpus;
 
 /// Both ends on one CPU, in turn.
@@ -73,6 +75,29 @@ pub(super) fn asked(machine: &Machine, case: &Case) -> Option<Placement> {
     }
     let near = Cpus(cpus);
     Some(Placement { far: near.from(1), near })
+}
+
+/// Where both ends of a round trip ran, and what the other places gave that were tried.
+pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
+    let own = measurement.achieved.get("placement")?.as_str()?;
+    let words = |name: &str| match name {
+        "same-cpu" => "one CPU".to_owned(),
+        "smt-siblings" => "two threads of a core".to_owned(),
+        "shared-cache" => "two cores of one cache".to_owned(),
+        "separate-caches" => "cores of two caches".to_owned(),
+        other => crate::text::shown_within(&other.replace('-', " "), 32),
+    };
+    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
+    let others: Vec<String> = tried
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.as_str() != own)
+        .filter_map(|(name, time)| {
+            Some(format!("{} {}", words(name), Quantity::new(time.as_f64()?, Unit::Second)))
+        })
+        .collect();
+    let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
+    Some(format!("both ends on {}{others}", words(own)))
 }
 
 #[cfg(test)]

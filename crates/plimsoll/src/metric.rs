@@ -1,9 +1,8 @@
-//! What a benchmark says of its metrics and of its cases in words: rows from which the table, charts, findings and the
-//! comparison are made, so that none of these knows a benchmark or a metric by name.
+//! What a benchmark says of its metrics: rows from which the table, charts, findings and the comparison are made, so that
+//! none of these knows a metric by name.
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
 use crate::quantity::Unit;
 
 /// Whether more or less is better.
@@ -63,6 +62,8 @@ pub enum Form {
 pub struct Metric {
     /// Its name in the run document.
     pub name: &'static str,
+    /// What it is, for docs; a line.
+    pub about: &'static str,
     /// Its unit.
     pub unit: Unit,
     /// Its direction.
@@ -71,14 +72,33 @@ pub struct Metric {
     pub role: Role,
     /// How the row of its case says it where it is not the headline; `None` leaves it to the documents.
     pub also: Option<Also>,
+    /// What the axis of a published report's figure calls it, where not by its name.
+    pub axis: Option<&'static str>,
     /// Whether charts draw it where it is not the headline.
     pub drawn: bool,
+    /// Whether `plimsoll doctor` shows how small a difference of it is real, where it is not the headline.
+    pub floor: bool,
 }
 
 impl Metric {
     /// A metric that is judged, and that only documents have where it is not the headline.
     pub const fn new(name: &'static str, unit: Unit, better: Better) -> Self {
-        Self { name, unit, better, role: Role::Judged, also: None, drawn: false }
+        Self {
+            name,
+            about: "",
+            unit,
+            better,
+            role: Role::Judged,
+            also: None,
+            axis: None,
+            drawn: false,
+            floor: false,
+        }
+    }
+
+    /// The same, with what it is.
+    pub const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
     }
 
     /// The same, told and never judged.
@@ -96,39 +116,50 @@ impl Metric {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
+    /// The same, called this on the axis of a published report's figure.
+    pub const fn on_axis(self, name: &'static str) -> Self {
+        Self { axis: Some(name), ..self }
+    }
+
     /// The same, drawn also where it is not the headline.
     pub const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
+
+    /// The same, whose noise between runs the doctor shows also where it is not the headline.
+    pub const fn with_floor(self) -> Self {
+        Self { floor: true, ..self }
+    }
 }
 
-/// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.
-pub fn metric(case: &Case, name: &str) -> Option<Metric> {
-    let metrics = super::find(case.benchmark())?.metrics(case);
-    metrics.into_iter().find(|metric| metric.name == name)
+/// What the curve of a search or sweep is drawn over, and what of: two figures of its points, with their units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Curve {
+    /// The figure along the axis.
+    pub x: &'static str,
+    /// Its unit; empty for counts.
+    pub x_unit: &'static str,
+    /// Whether that axis is logarithmic.
+    pub log: bool,
+    /// The figure that is drawn.
+    pub y: &'static str,
+    /// Its unit.
+    pub y_unit: &'static str,
 }
 
-/// Whether a metric of a case is told and never judged.
-pub fn is_told(case: &Case, name: &str) -> bool {
-    metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+/// Where a case is on a roofline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Roofline {
+    /// Nowhere.
+    No,
+    /// It computes, with so many operations for each byte that it must move to or from memory at least; `None` where it
+    /// computes in registers.
+    Computes(Option<f64>),
+    /// It moves a stream of bytes through memory.
+    Moves {
+        /// Operations for each byte; `None` where it computes nothing.
+        intensity: Option<f64>,
+        /// Bytes of the arrays of all threads, where the largest of them tell the bandwidth of memory itself.
+        area: Option<u64>,
+    },
 }
-
-/// A part of a case in words. What these leave out is added as `name value`.
-#[derive(Clone, Copy, Debug)]
-pub enum Say {
-    /// This word.
-    Word(&'static str),
-    /// The value of a parameter alone, where it is not the usual one.
-    Value(&'static str),
-    /// The value after the parameter's name.
-    Named(&'static str),
-    /// What stands for the value of a parameter, (value, words): the value itself where nothing does.
-    Instead(&'static str, &'static [(&'static str, &'static str)]),
-    /// What the benchmark says of the value of a parameter, if anything.
-    Case(&'static str, fn(&Case) -> Option<String>),
-    /// The number of threads, where there are several.
-    Times,
-}
-
-/// The order of the blocks: the long word would not leave room for the rest.
-pub const PATTERN: Say = Say::Instead("pattern", &[("sequential", "seq.")]);

@@ -5,6 +5,7 @@
 //! result is verified and the clock was sound: the fact is wrong, or the chip is another than it says.
 
 use super::{TOLERANCE, share_of, shares_of};
+use crate::bench;
 use crate::case::Case;
 use crate::limit::{Fact, Limit, Source, Varies};
 use crate::quantity::percent;
@@ -36,15 +37,16 @@ fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
     is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
-/// The tightest limit with a value that is not refuted, ascending as they are. Of a disk, ratings that the figure has
+/// The tightest limit with a value that is not refuted, ascending as they are. Where ratings are promises, those that the figure has
 /// passed are left out, and the limit that remains says so.
 pub(super) fn chosen(case: &Case, limits: &[Limit], values: &[f64]) -> Option<Limit> {
+    let promises = bench::subsystem(case.subsystem()).is_some_and(|part| part.ratings_promise);
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
             return Some(format!("refuted, because the figure is above it: {}", fact.text));
         }
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
-        let share = share.filter(|_| limit.source == Source::Rated && case.subsystem() == "disk")?;
+        let share = share.filter(|_| limit.source == Source::Rated && promises)?;
         let row = limit.inputs.first().map_or("its rating", |input| input.name.as_str());
         Some(format!("the figure is {} of the {row}, which is wrong here or was passed", percent(share, 3)))
     };
