@@ -250,7 +250,7 @@ fn memory(op: &str, value: f64) -> Measurement {
 fn warned(mut made: Measurement) -> Measurement {
     made.metrics = vec![metric("program", Unit::BytePerSecond, 13.4e9, 0.06)];
     made.warnings = vec![
-        Note::from(&Warning::NotConverged { reached: 0.031, wanted: 0.01, by: EndedBy::SampleCap }),
+        Note::from(Warning::NotConverged { reached: 0.031, wanted: 0.01, by: EndedBy::SampleCap }),
         Note {
             code: "disturbed".to_owned(),
             text: "disturbed: 7.2 % of the time was stolen or preempted and is set aside; stop other work or choose a quieter host".to_owned(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// How much one sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ pub struct Facts {
     pub achieved: BTreeMap<String, serde_json::Value>,
     /// What the reader must know.
     #[serde(default)]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Note>,
     /// Why the figure is not that of the thing measured: it is kept and marked invalid.
     #[serde(default)]
     pub invalid: Option<String>,
@@ -344,7 +344,7 @@ pub struct Beside {
     /// The pairs.
     pub pairs: Vec<Paired>,
     /// What it did otherwise than asked.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Note>,
     /// Why it gave nothing (more).
     pub unavailable: Option<String>,
 }

@@ -106,7 +106,7 @@ impl PeerResult {
             ratio: ratio.map(|ratio| Parity { median: ratio.median, ci95: ratio.ci95 }),
             margin,
             verdict,
-            warnings: heard.warnings.iter().map(Note::from).collect(),
+            warnings: heard.warnings.clone(),
         }
     }
 

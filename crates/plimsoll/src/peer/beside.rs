@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ use crate::case::Case;
 use crate::leftover::Registry;
 use crate::machine::Machine;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
-use crate::warning::Warning;
+use crate::warning::{Note, Warn};
 
 /// Longest time that a server may take until it listens.
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -551,11 +552,7 @@ impl Prepared for Runs {
         if !self.libraries.is_empty() {
             self.facts.achieved.insert("libraries".to_owned(), self.libraries.clone().into());
         }
-        self.facts.warnings = reading
-            .differs
-            .into_iter()
-            .map(|text| Warning::Other { code: "peer-differs".to_owned(), text })
-            .collect();
+        self.facts.warnings = reading.differs.into_iter().map(Differs).map(Note::from).collect();
         let tool = named(peer, &self.making.case);
         let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
         Ok(Sample {
@@ -571,5 +568,20 @@ impl Prepared for Runs {
 
     fn facts(&self) -> Facts {
         self.facts.clone()
+    }
+}
+
+/// What a tool did otherwise than asked, in a sentence.
+struct Differs(String);
+
+impl Warn for Differs {
+    fn code(&self) -> &'static str {
+        "peer-differs"
+    }
+}
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

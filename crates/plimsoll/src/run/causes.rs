@@ -110,7 +110,7 @@ mod tests {
         let samples =
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
         let told = of(&samples.map(sample), "memory", false);
-        assert_eq!(told.iter().map(Warning::code).collect::<Vec<_>>(), ["throttled"]);
+        assert_eq!(told.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
     }
 
     #[test]

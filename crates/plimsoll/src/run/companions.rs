@@ -4,6 +4,7 @@
 //! machine favours nobody. A tool that fails is heard no more; that changes nothing but its own column.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -12,7 +13,7 @@ use crate::bench::Prepared;
 use crate::peer::{self, Companion};
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
 use crate::stats::Seed;
-use crate::warning::Warning;
+use crate::warning::Warn;
 
 /// All of them.
 pub(super) struct Companions {
@@ -136,10 +137,7 @@ impl Companions {
                     .for_each(|beside| with_our_best(&mut beside.pairs));
             }
             if hurried {
-                let n = about.pairs.len();
-                let text =
-                    format!("{n} pairs, not {wanted}: the tools' time was used up; give --budget more room");
-                about.warnings.push(Warning::Other { code: "few-pairs".to_owned(), text });
+                about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
             }
             // Some tell their version with their results only.
             let version = about.achieved.remove("version").and_then(|v| v.as_str().map(str::to_owned));
@@ -147,6 +145,25 @@ impl Companions {
             with_passes(about, passes)
         };
         self.all.into_iter().flat_map(told).collect()
+    }
+}
+
+/// That a tool's time was used up before it had its pairs.
+struct FewPairs {
+    taken: usize,
+    wanted: usize,
+}
+
+impl Warn for FewPairs {
+    fn code(&self) -> &'static str {
+        "few-pairs"
+    }
+}
+
+impl fmt::Display for FewPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { taken, wanted } = self;
+        write!(f, "{taken} pairs, not {wanted}: the tools' time was used up; give --budget more room")
     }
 }
 

@@ -4,6 +4,7 @@
 //! from a [`Clock`], and all that happens leaves as [`Event`]s.
 
 mod causes;
+mod overrun;
 mod rounds;
 
 use std::num::NonZeroUsize;
@@ -23,11 +24,12 @@ use crate::sample::{
 };
 use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
-use crate::warning::Warning;
+use crate::warning::{Note, Warning};
 
 mod companions;
 
 use companions::Companions;
+use overrun::Overrun;
 
 /// Name in `achieved` of what ended the sampling, an [`EndedBy`].
 const ENDED_BY: &str = "ended_by";
@@ -334,32 +336,23 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        taken.facts.warnings.extend(self.overrun(planned, room, begun, taken.beside_s));
+        let overrun = self.overrun(planned, room, begun, taken.beside_s);
+        taken.facts.warnings.extend(overrun.map(Note::from));
         taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
 
     /// That a case ran past the end of the budget, which ends no sample that has begun; `beside_s` is what its reference tools took.
-    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Warning> {
+    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - beside_s;
         let (of, budget, past) = match own.whose {
             EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
             _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
         };
-        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then(|| {
-            let [took, budget, past] = [took, budget, past].map(|s| Quantity::new(s, Unit::Second).human(2));
-            let why = match planned.sampling.samples {
-                Some(_) => "a fixed number of samples is completed; take fewer --samples, or give it more room",
-                None => {
-                    "set-up and a sample that has begun are completed, and each sample of a search is a whole search; take shorter samples with --sample-time, or give it more room"
-                }
-            };
-            Warning::Other {
-                code: "budget-exceeded".to_owned(),
-                text: format!("budget exceeded: the case took {took} and ended {past} after {of} ({budget}): {why}"),
-            }
-        })
+        let is_fixed = planned.sampling.samples.is_some();
+        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST))
+            .then_some(Overrun { took, budget, past, of, is_fixed })
     }
 
     /// One sample of ours and one of each tool that still wants pairs, in random order.
@@ -477,10 +470,10 @@ impl Taken {
         let n = self.samples.len();
         match ending {
             Ending::NotConverged { half_width: Some(reached), by } => {
-                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by });
+                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by }.into());
             }
             _ if n < MIN_FOR_INTERVAL => {
-                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() });
+                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() }.into());
             }
             Ending::NotConverged { half_width: None, .. }
             | Ending::Fixed
@@ -488,7 +481,8 @@ impl Taken {
             | Ending::Steady
             | Ending::NotSteady { .. } => {}
         }
-        self.facts.warnings.extend(causes::of(&self.samples, subsystem, crowded));
+        let causes = causes::of(&self.samples, subsystem, crowded);
+        self.facts.warnings.extend(causes.into_iter().map(Note::from));
     }
 }
 

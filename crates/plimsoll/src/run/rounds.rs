@@ -1,11 +1,13 @@
 //! Rounds until a device is steady (`--steady`): the figure is that of the last five; how it got there is kept beside it.
 
+use std::fmt;
+
 use super::Taken;
 use crate::bench::{Better, Metric};
 use crate::case::Case;
 use crate::quantity::{Quantity, percent};
 use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
-use crate::warning::{Warning, more_rounds};
+use crate::warning::{Note, Warn, more_rounds};
 
 /// A fall to less than this share of the first level is told.
 const FALL: f64 = 0.9;
@@ -22,50 +24,70 @@ impl Taken {
         self.facts.achieved.insert("rounds".to_owned(), rounds.into());
         self.facts.achieved.insert("round_values".to_owned(), self.headline.clone().into());
         if let Ending::NotSteady { reached, by } = ending {
-            self.facts.warnings.push(not_steady(rounds, reached, by));
+            self.facts.warnings.push(Remark::NotSteady { rounds, reached, by }.into());
         }
         let timed = self.samples.iter().zip(&self.headline);
         let series: Vec<Timed> = timed.map(|(sample, value)| Timed { t: sample.at, value: *value }).collect();
-        self.facts.warnings.extend(burst(&segments(&series, seed), metric));
+        self.facts.warnings.extend(burst(&segments(&series, seed), metric).map(Note::from));
         let before = rounds.saturating_sub(WINDOW);
         self.samples.drain(..before);
         self.headline.drain(..before);
     }
 }
 
-fn not_steady(rounds: usize, reached: Option<Steadiness>, by: EndedBy) -> Warning {
-    let how = reached.map_or_else(
-        || format!("it takes {WINDOW} to tell"),
-        |Steadiness { range, excursion }| {
-            format!(
-                "the last {WINDOW} spread by {} of their mean (20 % is steady) and drift by {} (10 %)",
-                percent(range, 2),
-                percent(excursion, 2)
-            )
-        },
-    );
-    Warning::Other {
-        code: "not-steady".to_owned(),
-        text: format!("not steady after {rounds} rounds: {how}; {}", more_rounds(by)),
+/// What rounds show.
+#[derive(Clone, Debug, PartialEq)]
+enum Remark {
+    /// They did not become steady.
+    NotSteady { rounds: usize, reached: Option<Steadiness>, by: EndedBy },
+    /// The first level was a burst.
+    Burst { seconds: f64, first: Quantity, last: Quantity },
+}
+
+impl Warn for Remark {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotSteady { .. } => "not-steady",
+            Self::Burst { .. } => "burst-credit",
+        }
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSteady { rounds, reached: None, by } => {
+                write!(f, "not steady after {rounds} rounds: it takes {WINDOW} to tell; {}", more_rounds(*by))
+            }
+            Self::NotSteady { rounds, reached: Some(Steadiness { range, excursion }), by } => write!(
+                f,
+                "not steady after {rounds} rounds: the last {WINDOW} spread by {} of their mean (20 % is steady) and drift by \
+                 {} (10 %); {}",
+                percent(*range, 2),
+                percent(*excursion, 2),
+                more_rounds(*by)
+            ),
+            Self::Burst { seconds, first, last } => write!(
+                f,
+                "the first {seconds:.1} s gave {first}, and then only {last}: burst credit or a write cache was used up; the \
+                 figure is that of the last {WINDOW} rounds"
+            ),
+        }
     }
 }
 
 /// A device that was quick at first: it had credit, or a cache to write to.
-fn burst(levels: &[Segment], metric: Metric) -> Option<Warning> {
+fn burst(levels: &[Segment], metric: Metric) -> Option<Remark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {
         Better::Higher => last.median / first.median,
         Better::Lower => first.median / last.median,
     };
     let value = |value| Quantity { value, unit: metric.unit };
-    (levels.len() > 1 && share < FALL).then(|| Warning::Other {
-        code: "burst-credit".to_owned(),
-        text: format!(
-            "the first {:.1} s gave {}, and then only {}: burst credit or a write cache was used up; the figure is that of the last {WINDOW} rounds",
-            levels[1].from - first.from,
-            value(first.median),
-            value(last.median)
-        ),
+    (levels.len() > 1 && share < FALL).then(|| Remark::Burst {
+        seconds: levels[1].from - first.from,
+        first: value(first.median),
+        last: value(last.median),
     })
 }
 

@@ -2,6 +2,7 @@
 //! machine's, those of MPI with it, and the document's measurements of all pairs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::run::{Alone, expected_of};
 use crate::sample::{CannotMeasure, Cause, Cell, Conditions, End, Facts, Outcome, Sample};
 use crate::serve::{Caps, Server, Settings};
 use crate::traffic::{Cpus, route};
-use crate::warning::Warning;
+use crate::warning::{Note, Warn};
 use crate::wire::{Key, MAX_STREAMS};
 
 /// Samples of each case between two machines.
@@ -340,7 +341,7 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved, warnings: without(all, roster), ..Facts::default() };
+    let facts = Facts { achieved, warnings: without(all, roster).map(Note::from).into_iter().collect(), ..Facts::default() };
     // Tools stand beside a pair where it is the only one, and say why not where it is not.
     let peers = figures.first().map(|(_, figure)| figure.peers.clone()).unwrap_or_default();
     (!all.is_empty()).then(|| Outcome { peers, ..outcome(case, samples, facts, all) })
@@ -383,7 +384,7 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
 }
 
 /// Names the pairs that have no figure.
-fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Vec<Warning> {
+fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Option<WithoutFigure> {
     let name = |index: usize| roster.members.get(index).map_or("?", |member| member.name.as_str());
     let failed: Vec<String> = all
         .iter()
@@ -392,12 +393,26 @@ fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Vec<Warning> {
             Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
         })
         .collect();
-    if failed.is_empty() {
-        return Vec::new();
+    (!failed.is_empty()).then(|| WithoutFigure { failed, of: all.len() })
+}
+
+/// That pairs have no figure: each that failed with its reason, of so many.
+struct WithoutFigure {
+    failed: Vec<String>,
+    of: usize,
+}
+
+impl Warn for WithoutFigure {
+    fn code(&self) -> &'static str {
+        "pairs-without-figure"
     }
-    let named = failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-    let text = format!("{} of {} pairs have no figure: {named}", failed.len(), all.len());
-    vec![Warning::Other { code: "pairs-without-figure".to_owned(), text }]
+}
+
+impl fmt::Display for WithoutFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = self.failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        write!(f, "{} of {} pairs have no figure: {named}", self.failed.len(), self.of)
+    }
 }
 
 #[cfg(test)]

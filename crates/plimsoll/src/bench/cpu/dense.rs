@@ -5,7 +5,8 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::watch::Clocks;
 
-use super::how::{clocks_of, kinds, seated, siblings, smt};
+use super::how::{clocks_of, kinds, seated, siblings};
+use super::warning::CpuWarning;
 use crate::bench::memory::{budget, reserve};
 use crate::bench::{Better, Metric, placed, places};
 use crate::case::Case;
@@ -205,13 +206,13 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     let (threads, distinct) = (team.count(), cpus.len());
     facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
     if threads > distinct {
-        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct });
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
     }
     let shared = siblings(machine, &cpus);
-    facts.warnings.extend((!shared.is_empty()).then(|| smt(&shared)));
+    facts.warnings.extend((!shared.is_empty()).then(|| CpuWarning::SmtSiblings(shared).into()));
     let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
     if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
-        facts.warnings.push(Warning::CpuQuota { cpus });
+        facts.warnings.push(Warning::CpuQuota { cpus }.into());
     }
 }
 

@@ -6,7 +6,6 @@ use crate::case::Case;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
-use crate::warning::Warning;
 
 /// Where threads are put and how much they do, as far as that was asked for.
 pub(super) struct How {
@@ -87,27 +86,6 @@ pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> 
         (!seen.is_empty()).then(|| (kind_clock(&kind.name), seen.iter().sum::<f64>() / seen.len() as f64))
     };
     kinds.iter().filter_map(of_kind).collect()
-}
-
-/// Says that these share cores.
-pub(super) fn smt(siblings: &[CpuSet]) -> Warning {
-    let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "CPUs {} are siblings of one core each and share its units; the limit counts each core once",
-        named.join("; ")
-    );
-    Warning::Other { code: "smt-siblings".to_owned(), text }
-}
-
-/// Says that these share cores though the kernel shows one for each.
-pub(super) fn hidden(siblings: &[CpuSet]) -> Warning {
-    let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "CPUs {} share a core, which the hypervisor hides: work took twice as long on each while the other worked; the \
-         limit counts the core once",
-        named.join("; ")
-    );
-    Warning::Other { code: "hidden-siblings".to_owned(), text }
 }
 
 /// The groups of CPUs among these that are siblings of one core.

@@ -10,6 +10,7 @@ use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
 use super::dense::{self, Held, Wanted, counts, fits, human, isa, isas, number};
+use super::warning::CpuWarning;
 use super::hpl::{Sequence, THRESHOLD, greater, residual};
 use crate::bench::memory::note_pages;
 use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
@@ -18,7 +19,6 @@ use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
-use crate::warning::Warning;
 
 /// Largest order that HPL takes as well.
 const MOST_ROWS: u64 = i32::MAX as u64;
@@ -122,12 +122,8 @@ fn note_size(facts: &mut Facts, machine: &Machine, case: &Case, system: System) 
     let order = |wanted| dense::default_order(machine, &Group::default(), isa, wanted);
     let (chosen, most) = (order(WANTED), order(endless));
     if case.number("n") == Some(chosen) && chosen < most {
-        let text = format!(
-            "n = {chosen} ({}) was chosen for some seconds a sample; memory has room for --n {most}, which comes nearer \
-             the limit",
-            human(system.bytes(case.threads()) as u64)
-        );
-        facts.warnings.push(Warning::Other { code: "default-size".to_owned(), text });
+        let bytes = system.bytes(case.threads()) as u64;
+        facts.warnings.push(CpuWarning::DefaultSize { n: chosen, bytes, most }.into());
     }
 }
 

@@ -13,6 +13,7 @@ mod matrix;
 mod pairs;
 mod peak;
 mod together;
+mod warning;
 
 pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;

@@ -13,8 +13,9 @@ use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, U
 use plimsoll_metal::team::Team;
 
 use super::chains::{Asked, runnable};
-use super::how::{clocks_of, hidden, hows, kinds, siblings, smt};
+use super::how::{clocks_of, hows, kinds, siblings};
 use super::matrix::pairs;
+use super::warning::CpuWarning;
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, placed};
@@ -23,11 +24,11 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::Unit;
 use crate::sample::{
     Amount, CannotMeasure, Conditions, Facts, Sample, UNITS_SHARED, WrongAnswer, excluded_by,
 };
-use crate::warning::Warning;
+use crate::warning::{Note, Warning};
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
 const MAX_THREADS: u64 = 1 << 16;
@@ -182,16 +183,9 @@ fn width_in_words(case: &Case) -> Option<String> {
 const ABOVE_MAXIMUM: f64 = 1.02;
 
 /// A warning where a core seems to run faster than the maximum that it names.
-fn above_maximum(clock_hz: f64) -> Option<Warning> {
-    let maximum = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
-    let shown = |hz| Quantity::new(hz, Unit::Hertz);
-    let text = format!(
-        "the core clock is measured as {}, the processor names {} as its highest (CPUID 0x16): the hypervisor hides which \
-         processor it is, or additions take less than a cycle here",
-        shown(clock_hz),
-        shown(maximum)
-    );
-    Some(Warning::Other { code: "clock-above-maximum".to_owned(), text })
+fn above_maximum(clock_hz: f64) -> Option<CpuWarning> {
+    let maximum_hz = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
+    Some(CpuWarning::AboveMaximum { clock_hz, maximum_hz })
 }
 
 impl Running {
@@ -308,29 +302,28 @@ impl Prepared for Running {
         let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
         let distinct = cpus.len();
         let mut facts = Facts::default();
-        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning));
+        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning).map(Note::from));
         facts.achieved.insert("kernel".to_owned(), self.kernel.name.into());
         facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
         if threads > distinct {
-            facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct });
+            facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
         }
         if let Some(quota) = &self.quota {
-            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() });
+            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() }.into());
         }
         if let Some(turns) = self.turns {
             let operations = turns.saturating_mul(self.kernel.operations_per_turn());
             facts.achieved.insert("work".to_owned(), operations.saturating_mul(threads as u64).into());
         }
         if !self.siblings.is_empty() {
-            facts.warnings.push(smt(&self.siblings));
+            facts.warnings.push(CpuWarning::SmtSiblings(self.siblings.clone()).into());
         }
         if !self.hidden.is_empty() {
-            facts.warnings.push(hidden(&self.hidden));
+            facts.warnings.push(CpuWarning::HiddenSiblings(self.hidden.clone()).into());
         }
-        facts.warnings.extend(self.fastest.and_then(above_maximum));
-        if let Some(why) = self.sliced.clock_unknown() {
-            facts.warnings.push(Warning::Other { code: "clock-unknown".to_owned(), text: why.to_string() });
-        }
+        facts.warnings.extend(self.fastest.and_then(above_maximum).map(Note::from));
+        let clock_unknown = self.sliced.clock_unknown().map(CpuWarning::ClockUnknown);
+        facts.warnings.extend(clock_unknown.map(Note::from));
         facts
     }
 }

@@ -28,6 +28,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::stats::Times;
+use crate::warning::Note;
 
 /// The benchmark itself.
 pub struct DiskFsync;
@@ -176,7 +177,7 @@ impl Log {
             end: 0,
             latency: Times::default(),
             facts: Facts {
-                warnings: named(&file).into_iter().collect(),
+                warnings: named(&file).into_iter().map(Note::from).collect(),
                 achieved: achieved(&file, cx),
                 ..Facts::default()
             },

@@ -17,9 +17,9 @@ use super::raw::RawTarget;
 use super::source::Doing;
 use super::steady;
 use super::target::{Cache, End, TestFile};
+use super::warning::FileWarning;
 use crate::bench::Context;
 use crate::sample::CannotMeasure;
-use crate::warning::Warning;
 
 /// Where a case works: on which files, and which part of them each thread has.
 pub(super) struct Ground {
@@ -27,7 +27,7 @@ pub(super) struct Ground {
     pub(super) files: Vec<Vec<Arc<TestFile>>>,
     /// Of each thread: its part.
     pub(super) extents: Vec<Extent>,
-    pub(super) warnings: Vec<Warning>,
+    pub(super) warnings: Vec<FileWarning>,
     /// On what the files are.
     pub(super) place: BTreeMap<String, serde_json::Value>,
     /// Whether it is known what a read must return.
@@ -128,7 +128,7 @@ impl Ground {
                 refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
             }
         }
-        let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
+        let warnings = wanted.reduced.map(|why| FileWarning::Small { bytes: each * job.threads, why });
         Ok(Ground {
             extents: vec![extent(job, each); job.threads as usize],
             files,

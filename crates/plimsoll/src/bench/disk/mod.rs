@@ -36,6 +36,7 @@ mod sweep;
 pub mod target;
 mod transfers;
 mod trim;
+pub mod warning;
 pub mod witness;
 
 use std::path::Path;

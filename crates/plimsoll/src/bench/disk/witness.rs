@@ -13,11 +13,11 @@ use plimsoll_metal::residency::resident_bytes;
 
 use super::human;
 use super::target::{Cache, TestFile};
+use super::warning::FileWarning;
 use crate::machine::disk::DiskKind;
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::root::Root;
 use crate::machine::storage::Storage;
-use crate::warning::Warning;
 
 /// Less than this share of the claimed bytes on the device: something else answered. A case's own bytes are all
 /// counted before it tells of them; the rest allows for what the kernel counts in whole sectors.
@@ -82,7 +82,7 @@ pub struct Testimony {
     /// For the record.
     pub achieved: BTreeMap<String, serde_json::Value>,
     /// What the reader must know.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<FileWarning>,
     /// Why the figure is not the device's.
     pub invalid: Option<String>,
 }
@@ -165,14 +165,8 @@ impl Witness {
             _ => None,
         };
         let far = self.far.as_ref().and_then(|far| Some((far, far.seen(&self.root)?.share_of(claimed)?)));
-        told.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| Warning::Other {
-            code: "cached-below".to_owned(),
-            text: format!(
-                "{} moved only {:.1} % of what went through {}: the file behind it is cached by the file system below, so the figure is memory's as much as the disk's; name a --dir on the disk itself",
-                far.names,
-                share * 100.0,
-                self.near.names
-            ),
+        told.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
+            FileWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
         }));
         told
     }
@@ -273,7 +267,7 @@ mod tests {
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
         let told = witness.testify(READ);
         assert_eq!(told.invalid, None);
-        assert_eq!(told.warnings.iter().map(Warning::code).collect::<Vec<_>>(), ["cached-below"]);
+        assert_eq!(told.warnings.iter().map(Warn::code).collect::<Vec<_>>(), ["cached-below"]);
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
         assert!(witness.testify(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
         Ok(())

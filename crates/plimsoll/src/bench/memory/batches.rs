@@ -14,15 +14,15 @@ use serde_json::Value as Json;
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::site;
+use super::warning::MemoryWarning;
 use super::window::{Span, Window};
 use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, share};
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
-use crate::quantity::{Quantity, Unit};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// Batches with each kernel when the best is looked for; the quickest counts.
 const TRIALS: usize = 3;
@@ -396,23 +396,15 @@ impl Prepared for Batches {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
-        facts.warnings.extend(self.apart.warning());
+        facts.warnings.extend(self.apart.warning().map(Note::from));
         if self.random && self.drawn.blocks > 0 {
             let each = self.drawn.seconds / self.drawn.blocks as f64;
             facts.achieved.insert("draw_seconds_per_block".to_owned(), Json::from(each));
         }
         if let Some(Cut { done, wanted }) = self.cut {
-            let human = |blocks: u64| {
-                Quantity::new(blocks as f64 * self.bytes_per_block as f64, Unit::Byte).to_string()
-            };
-            let text = format!(
-                "{} of {} were moved in the {} s that a sample may take; give a smaller --volume or --count, or larger \
-                 blocks",
-                human(done),
-                human(wanted),
-                self.longest.as_secs()
-            );
-            facts.warnings.push(Warning::Other { code: "volume-cut".to_owned(), text });
+            let [moved, wanted] = [done, wanted].map(|blocks| blocks as f64 * self.bytes_per_block as f64);
+            let seconds = self.longest.as_secs();
+            facts.warnings.push(MemoryWarning::VolumeCut { moved, wanted, seconds }.into());
         }
         facts
     }

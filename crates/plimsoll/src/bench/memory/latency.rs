@@ -11,6 +11,7 @@ use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 use serde_json::Value as Json;
 
 use super::site::{self, Site};
+use super::warning::MemoryWarning;
 use super::{
     Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
     pages, pages_of, seed, sizes, team, working_set,
@@ -21,7 +22,6 @@ use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
-use crate::warning::Warning;
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
 /// bring the next node nearer.
@@ -272,14 +272,8 @@ fn note_touched(
 ) {
     let bytes = working_set::last_level(machine, cpus);
     if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
-        let text = format!(
-            "the {} of lines touched are less than {TIMES_LAST_LEVEL} × the last-level cache ({}): it may have answered \
-             in part; give a --size of {} for memory alone",
-            format_size(touched),
-            format_size(bytes),
-            format_size(bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64))
-        );
-        facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
+        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
+        facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
     }
 }
 

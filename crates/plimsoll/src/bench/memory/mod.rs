@@ -15,6 +15,7 @@ mod loaded;
 mod numa;
 mod passes;
 mod site;
+mod warning;
 mod window;
 mod working_set;
 
@@ -31,6 +32,7 @@ use level::Level;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
+use warning::MemoryWarning;
 
 use crate::bench::{Context, placed};
 use crate::case::Case;
@@ -39,7 +41,6 @@ use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
-use crate::warning::Warning;
 
 /// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: u64 = 4;
@@ -135,7 +136,7 @@ pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident])
     facts.achieved.insert("huge_bytes".to_owned(), Json::from(huge.saturating_add(reserved)));
     facts.achieved.insert("pages".to_owned(), Json::from(got.as_str()));
     if got != wanted {
-        facts.warnings.push(Warning::PagesDiffer { wanted: wanted.to_owned(), got });
+        facts.warnings.push(MemoryWarning::PagesDiffer { wanted, got }.into());
     }
 }
 
@@ -169,11 +170,7 @@ pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
 /// A remark where the size of the caches is not known, so that what was measured may be a cache.
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
-        let text = format!(
-            "the size of the last-level caches is unknown, {} was assumed; give a --size well above them",
-            format_size(ASSUMED_LAST_LEVEL)
-        );
-        facts.warnings.push(Warning::Other { code: "caches-unknown".to_owned(), text });
+        facts.warnings.push(MemoryWarning::CachesUnknown.into());
     }
 }
 
@@ -200,10 +197,7 @@ fn note_nodes(facts: &mut Facts, machine: &Machine, case: &Case, cpus: &[usize])
         Some((*cpu, node.id))
     });
     if let Some((cpu, node)) = empty.min() {
-        let text = format!(
-            "node {node}, to which CPU {cpu} belongs, has no memory: that of another node was measured"
-        );
-        facts.warnings.push(Warning::Other { code: "node-without-memory".to_owned(), text });
+        facts.warnings.push(MemoryWarning::NodeWithoutMemory { node, cpu }.into());
     }
 }
 

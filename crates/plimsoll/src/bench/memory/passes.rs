@@ -14,17 +14,17 @@ use super::choose::{self, Chosen};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::site;
+use super::warning::MemoryWarning;
 use super::{
-    Answers, HUGE_PAGE, TIMES_LAST_LEVEL, answers, note_caches, note_effective, note_nodes, note_pages,
+    Answers, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, note_pages,
     pages_of, seed, team, working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::quantity::format_size;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded};
-use crate::warning::Warning;
+use crate::warning::{Note, Warning};
 
 /// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
 /// not matter.
@@ -169,7 +169,7 @@ impl Prepared for Passes {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
-        facts.warnings.extend(self.apart.warning());
+        facts.warnings.extend(self.apart.warning().map(Note::from));
         facts
     }
 }
@@ -186,11 +186,11 @@ fn distinct(cpus: &[usize]) -> usize {
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
     let (threads, cpus) = (on.len(), distinct(on));
     if threads > cpus {
-        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus });
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus }.into());
     }
     let capacity = machine.cpu_capacity();
     if capacity < threads.min(cpus) as f64 {
-        facts.warnings.push(Warning::CpuQuota { cpus: capacity });
+        facts.warnings.push(Warning::CpuQuota { cpus: capacity }.into());
     }
 }
 
@@ -199,12 +199,7 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
 fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
     if let Answers::CacheAndMemory(_) = level {
         let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);
-        let text = format!(
-            "all arrays together are less than the size with which each is {TIMES_LAST_LEVEL} × the last-level caches \
-             ({}): caches answered in part; give a --size of {} for memory alone",
-            format_size(working_set::last_level(machine, cpus)),
-            format_size(each.next_multiple_of(HUGE_PAGE)),
-        );
-        facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
+        let (cache, size) = (working_set::last_level(machine, cpus), each.next_multiple_of(HUGE_PAGE));
+        facts.warnings.push(MemoryWarning::ArraysInCache { cache, size }.into());
     }
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use super::warning::NetworkWarning;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size};
 use crate::sample::{self, CannotMeasure, Facts};
 use crate::traffic::{CUT, nanos};
-use crate::warning::Warning;
 use crate::wire::{self, MAX_MESSAGES, Welcome};
 
 /// The keys that fix an amount.
@@ -106,13 +106,8 @@ impl Fixed {
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.achieved.insert("messages".to_owned(), self.moved.into());
         if self.moved < self.messages {
-            let text = format!(
-                "{} of {} messages were moved in the {} s that a sample may take; give a smaller --volume or --count",
-                self.moved,
-                self.messages,
-                CUT.as_secs()
-            );
-            facts.warnings.push(Warning::Other { code: "volume-cut".to_owned(), text });
+            let (moved, wanted, seconds) = (self.moved, self.messages, CUT.as_secs());
+            facts.warnings.push(NetworkWarning::VolumeCut { moved, wanted, seconds }.into());
         }
     }
 }

@@ -16,6 +16,7 @@ mod sustained;
 mod tcp;
 mod told;
 mod udp;
+mod warning;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub use server::Address;
 pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
+use warning::NetworkWarning;
 
 use crate::bench::metric::Form;
 use crate::bench::{Better, Metric, place};
@@ -39,7 +41,7 @@ use crate::program::Own;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
@@ -139,23 +141,15 @@ impl Placement {
         if let ([near], [far]) = (self.near.0.as_slice(), self.far.0.as_slice())
             && near == far
         {
-            facts.warnings.push(Warning::Other {
-                code: "ends-share-cpu".to_owned(),
-                text: format!(
-                    "both ends run on CPU {near}, in turn; allow this process a second CPU to measure more"
-                ),
-            });
+            facts.warnings.push(NetworkWarning::EndsShareCpu { cpu: *near }.into());
         }
         facts
     }
 }
 
 /// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
-fn foreign_datagrams(count: u64) -> Option<Warning> {
-    let text = format!(
-        "{count} foreign datagrams arrived at the ports of the measurement; they are excluded from the figure"
-    );
-    (count > 0).then(|| Warning::Other { code: "foreign-datagrams".to_owned(), text })
+fn foreign_datagrams(count: u64) -> Option<Note> {
+    (count > 0).then(|| NetworkWarning::ForeignDatagrams { count }.into())
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::quantity::{Quantity, Unit, significant};
+use super::warning::NetworkWarning;
 use crate::sample::{BASE_RATE, CannotMeasure, Facts};
 use crate::stats::{self, Bucket, Stretch};
 use crate::traffic::nanos;
-use crate::warning::Warning;
 use crate::wire::{Course, Direction};
 
 /// A pause that lets tokens into a bucket.
@@ -164,30 +163,14 @@ impl Watch {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
-            let bits = |value| Quantity { value, unit: Unit::BitPerSecond };
-            let bytes = Quantity { value: held / 8.0, unit: Unit::Byte };
-            facts.warnings.push(Warning::Other {
-                code: "token-bucket".to_owned(),
-                text: format!(
-                    "token bucket on the path ({word}): burst of {} for {} s ({bytes} above the base rate), then {}; the figure is the base rate",
-                    bits(burst),
-                    significant(until, 2),
-                    bits(base),
-                ),
-            });
+            facts.warnings.push(NetworkWarning::TokenBucket { way: word, burst, base, held, until }.into());
             let told = serde_json::json!({
                 "burst_rate": burst, "base_rate": base, "burst_bytes": held / 8.0, "until_s": until,
             });
             facts.achieved.insert(format!("token_bucket_{word}"), told);
         }
         if self.spoilt > 0 {
-            facts.warnings.push(Warning::Other {
-                code: "burst-in-sample".to_owned(),
-                text: format!(
-                    "the token bucket's burst lasts through {} of the samples: they show more than the base rate; give a longer --sample-time",
-                    self.spoilt
-                ),
-            });
+            facts.warnings.push(NetworkWarning::BurstInSample { samples: self.spoilt }.into());
         }
     }
 }

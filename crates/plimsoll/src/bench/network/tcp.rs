@@ -24,6 +24,7 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
+use crate::warning::Note;
 use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
 
 /// Bytes of a message where none is named: what iperf3 takes.
@@ -418,7 +419,7 @@ impl Prepared for Streams {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        facts.warnings.extend(self.held.warnings());
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
         self.watch.tell(&mut facts);
         facts
     }

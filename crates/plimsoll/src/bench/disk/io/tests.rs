@@ -6,7 +6,7 @@ use crate::bench::{Keep, Options};
 use crate::machine::Root;
 use crate::machine::storage::{FileSystem, Storage};
 use crate::sample::{Amount, Cause, Sample};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::live());
@@ -261,12 +261,12 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
             let facts = prepared.facts();
             let used = facts.achieved.get("engine").and_then(|word| word.as_str()).unwrap_or_default();
             assert!(
-                used == engine || facts.warnings.iter().any(|w| matches!(w, Warning::EngineFellBack { .. })),
+                used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back"),
                 "{case}: {facts:?}"
             );
             assert_eq!(sample.values.contains_key("submit"), used == "io_uring");
             if used == "psync" {
-                let told = |w: &Warning| w.code() == "depth-not-reached" && w.to_string().contains("psync");
+                let told = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
                 assert!(facts.warnings.iter().any(told), "{facts:?}");
             }
             assert_eq!(facts.warnings.iter().any(|w| w.code() == "page-cache"), cache == "buffered");
@@ -451,7 +451,7 @@ fn a_search_ends_where_the_engine_does() {
     let facts = prepared.facts();
     assert_eq!(facts.achieved["deepest"].as_u64(), Some(1));
     let told =
-        |w: &Warning| w.code() == "depth-not-reached" && w.to_string().contains("depth 1, not to 8: psync");
+        |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1, not to 8: psync");
     assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);
 
     // Where no depth is typed nothing else is asked for.

@@ -19,12 +19,13 @@ use super::path::Path;
 use super::setup::{Setup, direction, directions, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
+use super::warning::NetworkWarning;
 use super::{LOSS, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Point, Sample, WrongAnswer};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
@@ -32,7 +33,7 @@ use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Until, round_trips};
 use crate::traffic::udp::Outcome;
 use crate::traffic::{Lost, nanos};
-use crate::warning::Warning;
+use crate::warning::Note;
 use crate::wire::{
     self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
 };
@@ -313,20 +314,6 @@ impl Datagrams {
     }
 }
 
-/// The last search ended before all was known.
-fn not_converged((low, high): (f64, f64)) -> Warning {
-    let bits = |value| Quantity { value, unit: Unit::BitPerSecond };
-    let from = if low > 0.0 {
-        format!("between {} and {}", bits(low), bits(high))
-    } else {
-        format!("below {}", bits(high))
-    };
-    Warning::Other {
-        code: "search-not-converged".to_owned(),
-        text: format!("not converged: the lossless rate is {from}; give a longer --sample-time"),
-    }
-}
-
 /// Why the figure is none, where as many searches as give the median or more did not prove their rate.
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
@@ -526,8 +513,9 @@ impl Prepared for Datagrams {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        facts.warnings.extend(self.held.warnings());
-        facts.warnings.extend(self.open.map(not_converged));
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
+        let open = self.open.map(|(low, high)| NetworkWarning::SearchNotConverged { low, high }.into());
+        facts.warnings.extend(open);
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
         facts
