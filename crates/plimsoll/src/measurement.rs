@@ -27,7 +27,7 @@ use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
 use crate::quantity::{Unit, apart, percent};
-use crate::sample::{self, Cause, Conditions, End, Outcome, Sample, UNITS_SHARED, WAITED};
+use crate::sample::{self, Cause, Conditions, End, ExcludedBy, Numbers, Outcome, Sample};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
 use crate::warning::{Warn, Warning};
 
@@ -355,7 +355,7 @@ impl MetricResult {
     fn note_delivered(&mut self, samples: &[Sample]) {
         let with_value = samples.iter().filter(|s| s.values.contains_key(&self.name));
         for (point, sample) in self.series.iter_mut().zip(with_value) {
-            point.delivered = sample.conditions.more.get("delivered").copied();
+            point.delivered = sample.conditions.delivered;
         }
     }
 }
@@ -389,7 +389,7 @@ const MOST_SHARED: f64 = 0.05;
 
 /// Whether the clock was precise enough to refute a limit by.
 fn clock_was_undisturbed(samples: &[Sample]) -> bool {
-    over_time(samples, |conditions| conditions.more.get(UNITS_SHARED).copied())
+    over_time(samples, |conditions| conditions.vector_units_shared)
         .is_none_or(|share| share <= MOST_SHARED)
 }
 
@@ -488,7 +488,7 @@ fn point(sample: &Sample, metric: &str) -> Point {
         steal: conditions.steal,
         set_aside: conditions.set_aside,
         throttled: conditions.throttled,
-        waited: conditions.more.get(WAITED).copied(),
+        waited: conditions.waited,
         delivered: None,
     }
 }
@@ -496,13 +496,18 @@ fn point(sample: &Sample, metric: &str) -> Point {
 /// Conditions of the whole case: the time-weighted mean of the samples'.
 fn over_all(samples: &[Sample]) -> Conditions {
     let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| over_time(samples, read);
-    let names = samples.iter().flat_map(|s| s.conditions.more.keys());
     Conditions {
         clock_hz: mean(&|c| c.clock_hz),
         steal: mean(&|c| c.steal),
         set_aside: mean(&|c| c.set_aside),
         throttled: mean(&|c| c.throttled),
-        more: names.filter_map(|name| Some((name.clone(), mean(&|c| c.more.get(name).copied())?))).collect(),
+        core_to_core: mean(&|c| c.core_to_core),
+        delivered: mean(&|c| c.delivered),
+        excluded: ExcludedBy::each(|read| mean(&|c| read(&c.excluded))),
+        pages_swapped: mean(&|c| c.pages_swapped),
+        vector_units_shared: mean(&|c| c.vector_units_shared),
+        waited: mean(&|c| c.waited),
+        more: Numbers::each(samples.iter().map(|s| &s.conditions.more), |read| mean(&|c| read(&c.more))),
     }
 }
 

@@ -12,7 +12,7 @@ use plimsoll_metal::handover::{Exchange, Pair};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CORE_TO_CORE, has_moved};
+use crate::sample::has_moved;
 use crate::warning::Warn;
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
@@ -40,9 +40,9 @@ impl Apart {
         Self { case: case.clone(), pairs, seen: None }
     }
 
-    /// The mean time from one CPU to its neighbour now, under its name among the conditions. A pair that was kept waiting is
+    /// The mean time from one CPU to its neighbour now, in seconds. A pair that was kept waiting is
     /// left out from then on: the CPUs are busy, and it would wait again.
-    pub(in crate::bench) fn look(&mut self) -> Option<(String, f64)> {
+    pub(in crate::bench) fn look(&mut self) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
@@ -54,7 +54,7 @@ impl Apart {
         let mean = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)?;
         let [least, most] = self.seen.unwrap_or([mean; 2]);
         self.seen = Some([least.min(mean), most.max(mean)]);
-        Some((CORE_TO_CORE.to_owned(), mean))
+        Some(mean)
     }
 
     /// Told where the CPUs were moved while the case was measured.

@@ -192,6 +192,6 @@ fn with_our_best(pairs: &mut [Paired]) {
 /// Our figure as a tool would print it: what was delivered, interruptions included, where the headline leaves them out.
 fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f64> {
     let value = sample.values.get(metric).copied()?;
-    let delivered = sample.conditions.more.get("delivered").copied();
+    let delivered = sample.conditions.delivered;
     Some(delivered.filter(|_| headline == Some(metric)).unwrap_or(value))
 }

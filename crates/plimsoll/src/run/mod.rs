@@ -386,7 +386,7 @@ impl Harness<'_> {
         sample.at = at;
         sample.conditions.steal = sample.conditions.steal.or(seen.steal);
         sample.conditions.throttled = sample.conditions.throttled.or(seen.throttled);
-        sample.conditions.more.extend(seen.more);
+        sample.conditions.pages_swapped = seen.pages_swapped;
         Ok(sample)
     }
 }

@@ -357,10 +357,8 @@ fn achieved(figures: &[(&Between, &Figure)]) -> BTreeMap<String, serde_json::Val
 
 /// What is the same on the way of every pair: the limit rests on it.
 fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
-    let mut more: BTreeMap<String, f64> =
-        figures.first().map(|(_, figure)| figure.conditions.more.clone()).unwrap_or_default();
-    more.retain(|name, value| figures.iter().all(|(_, f)| f.conditions.more.get(name) == Some(value)));
-    Conditions { more, ..Conditions::default() }
+    let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
+    Conditions::alike(&all)
 }
 
 /// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
@@ -371,7 +369,7 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
         all.iter().map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
     let figures = figures.unwrap_or_default();
     let mut conditions = alike(&figures);
-    conditions.more.insert(PAIRS.to_owned(), figures.len() as f64);
+    conditions.more.set(&PAIRS, figures.len() as f64);
     let sample = |number: usize| {
         let values: Option<Vec<f64>> = figures.iter().map(|(_, f)| f.samples.get(number).copied()).collect();
         let values = [(name.to_owned(), values?.iter().sum())].into();
@@ -379,7 +377,7 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved: [(PAIRS.to_owned(), all.len().into())].into(), ..Facts::default() };
+    let facts = Facts { achieved: [(PAIRS.name.to_owned(), all.len().into())].into(), ..Facts::default() };
     Some(outcome(case, samples, facts, all))
 }
 

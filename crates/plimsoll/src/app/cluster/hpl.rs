@@ -169,8 +169,7 @@ impl System {
 
     fn with_peak(&self, sample: Sample) -> Sample {
         let known = [(MACHINES, Some(self.machines as f64)), (MACHINES_PEAK, self.peak)];
-        let more = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Sample { conditions: Conditions { more, ..Conditions::default() }, ..sample }
+        Sample { conditions: Conditions { more: known.into_iter().collect(), ..Conditions::default() }, ..sample }
     }
 
     fn estimate(&self, tool: &str) -> String {

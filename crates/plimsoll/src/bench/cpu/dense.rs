@@ -73,7 +73,7 @@ pub(super) fn metrics() -> Vec<Metric> {
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
     let named = [("rate", operations / elapsed), ("time", elapsed), ("residual", residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
-    let more = clocks_of(held.kinds, &clocks).into_iter().collect();
+    let more = clocks_of(held.kinds, &clocks);
     Sample {
         elapsed,
         values: named.map(|(name, value)| (name.to_owned(), value)).into(),

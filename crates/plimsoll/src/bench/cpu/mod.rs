@@ -18,7 +18,7 @@ mod warning;
 pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
-pub use how::kind_clock;
+pub use how::{KIND_CLOCK, word_of};
 pub use linpack::{Linpack, operations};
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
 pub use together::Hpl;

@@ -26,7 +26,7 @@ use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{
-    Amount, CannotMeasure, Conditions, Facts, Sample, UNITS_SHARED, WrongAnswer, excluded_by,
+    Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Numbers, Sample, WrongAnswer,
 };
 use crate::warning::{Note, Warning};
 
@@ -200,23 +200,22 @@ impl Running {
         let undisturbed = outcome.turns_per_second() * operations;
         // What the program got, disturbed slices and all.
         let delivered = outcome.delivered_turns_per_second * operations;
-        let mut more = std::collections::BTreeMap::from([("delivered".to_owned(), delivered)]);
+        let mut more = Numbers::default();
         if let Some(clock) = outcome.clock_hz() {
             let per_cycle = undisturbed / clock / self.cores.max(1) as f64;
-            more.insert(PER_CYCLE.to_owned(), per_cycle);
+            more.set(&PER_CYCLE, per_cycle);
             if self.kernel.chains {
-                more.insert(STEPS_PER_CYCLE.to_owned(), per_cycle / self.kernel.operations_per_step());
+                more.set(&STEPS_PER_CYCLE, per_cycle / self.kernel.operations_per_step());
             }
         }
         let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
-        more.extend(clocks_of(&self.kinds, &clocks));
-        more.extend(excluded_by(&outcome.causes()));
-        if let Some(share) = outcome.units_shared() {
-            more.insert(UNITS_SHARED.to_owned(), share);
-        }
+        more.add(clocks_of(&self.kinds, &clocks));
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
             set_aside: Some(outcome.set_aside()),
+            delivered: Some(delivered),
+            excluded: ExcludedBy::of(&outcome.causes()),
+            vector_units_shared: outcome.units_shared(),
             more,
             ..Conditions::default()
         };
@@ -259,12 +258,14 @@ impl Running {
 /// machine often have none.
 const AGAIN: usize = 20;
 
-/// Name of a condition: operations in a cycle of one core.
-pub const PER_CYCLE: &str = "operations_per_cycle";
+/// Operations in a cycle of one core.
+pub const PER_CYCLE: Condition =
+    Condition::new("operations_per_cycle", "1", "operations in a cycle of one core");
 
-/// Name of a condition: steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an
-/// addition where the instruction set fuses none.
-pub const STEPS_PER_CYCLE: &str = "chain_steps_per_cycle";
+/// Steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an addition where the
+/// instruction set fuses none.
+pub const STEPS_PER_CYCLE: Condition =
+    Condition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
 
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
@@ -282,7 +283,7 @@ impl Prepared for Running {
             Ok(outcome) => {
                 let mut sample = self.sample_of(&outcome);
                 self.fastest = self.fastest.into_iter().chain(outcome.clock_hz()).reduce(f64::max);
-                sample.conditions.more.extend(self.apart.as_mut().and_then(Apart::look));
+                sample.conditions.core_to_core = self.apart.as_mut().and_then(Apart::look);
                 Ok(sample)
             }
             Err(error) => Err(CannotMeasure::environment(self.why(&error))),
@@ -416,8 +417,8 @@ mod tests {
             let mut running = Peak.prepare(&candidate.case, &cx).unwrap();
             let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.005)).ok()).unwrap();
             let more = &sample.conditions.more;
-            let steps = more.get(STEPS_PER_CYCLE).copied();
-            assert_eq!(steps.is_some(), more.contains_key(PER_CYCLE), "{more:?}");
+            let known = |row| more.get(row).is_some();
+            assert_eq!(known(&STEPS_PER_CYCLE), known(&PER_CYCLE), "{more:?}");
             running.verify().unwrap();
         }
     }
@@ -481,7 +482,7 @@ mod tests {
                 let sample = sample.unwrap();
                 assert!(sample.values["rate"] > 1e6 && sample.elapsed > 0.0, "{case}: {sample:?}");
                 assert!(sample.conditions.set_aside.is_some_and(|share| (0.0..=1.0).contains(&share)));
-                assert!(sample.conditions.more["delivered"] > 0.0);
+                assert!(sample.conditions.delivered.unwrap() > 0.0);
             }
             running.verify().unwrap();
             let facts = running.facts();

@@ -378,7 +378,7 @@ impl Prepared for Batches {
             conditions: Conditions {
                 clock_hz: mean(clocks.into_iter()),
                 set_aside: Some(counted.set_aside()),
-                more: self.apart.look().into_iter().collect(),
+                core_to_core: self.apart.look(),
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -21,7 +21,9 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
+use crate::sample::{
+    Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer,
+};
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
 /// bring the next node nearer.
@@ -277,6 +279,13 @@ fn note_touched(
     }
 }
 
+/// Cycles of the core in a load.
+pub(super) const CYCLES: Condition = Condition::new("cycles", "1", "cycles of the core in a load");
+
+/// Loads of all chases.
+pub(super) const LOADS_PER_SECOND: Condition =
+    Condition::new("loads_per_second", "1/s", "loads of all chases together");
+
 /// A chase on its pinned thread.
 struct Chasing {
     chase: Sliced<Chaser>,
@@ -308,8 +317,8 @@ impl Prepared for Chasing {
         let elapsed = outcome.elapsed.as_secs_f64();
         let latency = 1.0 / outcome.turns_per_second();
         let clock_hz = outcome.clock_hz();
-        let cycles = clock_hz.map(|hz| ("cycles".to_owned(), latency * hz));
-        let loads = ("loads_per_second".to_owned(), self.chases as f64 / latency);
+        let loads = Some(self.chases as f64 / latency);
+        let own = [(CYCLES, clock_hz.map(|hz| latency * hz)), (LOADS_PER_SECOND, loads)];
         Ok(Sample {
             elapsed,
             work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
@@ -317,7 +326,8 @@ impl Prepared for Chasing {
             conditions: Conditions {
                 clock_hz,
                 set_aside: Some(outcome.set_aside()),
-                more: cycles.into_iter().chain([loads]).chain(excluded_by(&outcome.causes())).collect(),
+                excluded: ExcludedBy::of(&outcome.causes()),
+                more: own.into_iter().collect(),
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -23,7 +23,7 @@ use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded};
+use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
 use crate::warning::{Note, Warning};
 
 /// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
@@ -147,7 +147,7 @@ impl Prepared for Passes {
             let why = "the clock did not advance during a pass: choose a larger --size";
             return Err(CannotMeasure::environment(why));
         }
-        let slow = (counted.slow > 0.0).then(|| (excluded::SECOND_WORK.to_owned(), counted.slow));
+        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0);
         let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
         Ok(Sample {
             elapsed: round.seconds(),
@@ -156,7 +156,8 @@ impl Prepared for Passes {
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 set_aside: Some(counted.set_aside),
-                more: self.apart.look().into_iter().chain(slow).collect(),
+                core_to_core: self.apart.look(),
+                excluded: ExcludedBy { second_work, ..ExcludedBy::default() },
                 ..Conditions::default()
             },
             ..Sample::default()

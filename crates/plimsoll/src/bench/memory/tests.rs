@@ -1,3 +1,4 @@
+use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
 use crate::bench::{Benchmark, Candidate, Keep, Options, Prepared};
 use crate::case::Value;
@@ -93,7 +94,7 @@ fn several_chases_are_cases_of_their_own() {
     }
     let mut prepared = prepared(&Latency, &found[3].case, &machine).unwrap();
     let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
-    let loads = sample.conditions.more["loads_per_second"];
+    let loads = sample.conditions.more.get(&LOADS_PER_SECOND).unwrap();
     assert!((loads * sample.values["latency"] - 10.0).abs() < 1e-6);
     prepared.verify().unwrap();
 }
@@ -352,7 +353,7 @@ fn a_chase_is_measured_and_verified() {
         let mut prepared = prepared(&Latency, &case, &machine).unwrap();
         let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
         assert!(sample.values["latency"] > 0.0 && sample.work.unwrap() > 0);
-        let cycles = sample.conditions.more.get("cycles");
+        let cycles = sample.conditions.more.get(&CYCLES);
         assert_eq!(cycles.is_some(), sample.conditions.clock_hz.is_some());
         prepared.verify().unwrap();
         let facts = prepared.facts();

@@ -1,10 +1,11 @@
 //! What holds a path to a rate besides its link: the server's cap, a shaper or a policer of either end's kernel. It is named
 //! where a figure reaches it. What an end says and a figure has passed is not believed.
 
+use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use super::setup;
 use super::warning::{Holder, Kernel, NetworkWarning};
 use crate::case::{Case, Value};
-use crate::sample::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use crate::sample::Numbers;
 use crate::serve::Caps;
 use crate::stats::median;
 use crate::wire::{Direction, Shaping, Welcome};
@@ -118,7 +119,7 @@ impl Held {
     }
 
     /// As conditions of a sample.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = (String, f64)> {
+    pub(super) fn conditions(&self) -> Numbers {
         let into = |shaping: &Shaping| shaping.into.map(|rate| rate as f64);
         let known = [
             (SHAPED, self.out(&self.near)),
@@ -127,7 +128,7 @@ impl Held {
             (FAR_POLICED, into(&self.far)),
             (SERVER_CAP, self.cap()),
         ];
-        known.into_iter().filter_map(|(name, rate)| Some((name.to_owned(), rate?)))
+        known.into_iter().collect()
     }
 
     /// The bounds of each direction that bytes take.
@@ -211,15 +212,11 @@ mod tests {
         held.warnings().iter().map(|warning| warning.code().to_owned()).collect()
     }
 
-    fn condition(held: &Held, name: &str) -> Option<f64> {
-        held.conditions().find(|(own, _)| own == name).map(|(_, rate)| rate)
-    }
-
     #[test]
     fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
         let server = welcome(50_000_000, Shaping::default());
         let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
-        assert_eq!((codes(&held), condition(&held, SERVER_CAP)), (vec![], Some(50e6)));
+        assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
         // A link of nine tenths of the cap is a link.
         held.came(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
@@ -237,7 +234,7 @@ mod tests {
         // What a server allows that was told nothing is no bound of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
         let held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&usual));
-        assert_eq!(condition(&held, SERVER_CAP), None);
+        assert_eq!(held.conditions().get(&SERVER_CAP), None);
     }
 
     #[test]
@@ -268,7 +265,7 @@ mod tests {
         assert_eq!(with("down", &[100.0]), Vec::<String>::new());
         assert_eq!(with("both", &[89.0, 190.0]), ["policed", "shaped"]);
         let held = Held::of(&case("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
-        assert_eq!(condition(&held, SHAPED), Some(80.0), "two connections of 40");
+        assert_eq!(held.conditions().get(&SHAPED), Some(80.0), "two connections of 40");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! it is the kernel and memory that are measured, not a link.
 
 mod amount;
+pub mod condition;
 mod held;
 mod iperf3;
 mod latency;

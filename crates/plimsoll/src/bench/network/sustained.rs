@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::condition::BASE_RATE;
 use super::warning::NetworkWarning;
-use crate::sample::{BASE_RATE, CannotMeasure, Facts};
+use crate::sample::{CannotMeasure, Facts, Numbers};
 use crate::stats::{self, Bucket, Stretch};
 use crate::traffic::nanos;
 use crate::wire::{Course, Direction};
@@ -144,10 +145,10 @@ impl Watch {
     }
 
     /// The base rates together, as a condition of a sample, where every direction has one.
-    pub(super) fn condition(&self) -> Option<(String, f64)> {
+    pub(super) fn condition(&self) -> Numbers {
         let ways = if self.direction == Direction::Both { 2 } else { 1 };
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
-        (found.len() == ways).then(|| (BASE_RATE.to_owned(), found.iter().sum()))
+        (found.len() == ways).then(|| (BASE_RATE, found.iter().sum())).into_iter().collect()
     }
 
     /// The lowest base rate of the directions, in bit/s.
@@ -245,7 +246,7 @@ mod tests {
     fn a_step_that_a_pause_undoes_is_a_bucket_and_is_named() {
         let (watch, found) = watched(course(100.0, 10.0, 2.5));
         assert!(found);
-        let rate = watch.condition().unwrap().1;
+        let rate = watch.condition().get(&BASE_RATE).unwrap();
         assert!((rate / 80e6 - 1.0).abs() < 0.01, "{rate}");
         let mut facts = Facts::default();
         watch.tell(&mut facts);
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn a_step_that_stays_is_none_and_is_not_asked_for_for_ever() {
         let (mut watch, found) = watched(course(10.1, 10.0, 0.0));
-        assert!(!found && watch.condition().is_none());
+        assert!(!found && watch.condition() == Numbers::default());
         for _ in 0..2 {
             watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
             let _ = watch.look(u64::MAX, |_| Ok(vec![course(10.1, 10.0, 0.0)]));
@@ -286,7 +287,7 @@ mod tests {
         watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
         let mut after = vec![course(10.1, 10.0, 0.0), course(100.0, 10.0, 2.5)];
         assert!(!watch.look(u64::MAX, |_| Ok(vec![after.pop().unwrap()])));
-        assert!(after.is_empty() && watch.condition().is_none());
+        assert!(after.is_empty() && watch.condition() == Numbers::default());
     }
 
     #[test]

@@ -265,7 +265,7 @@ impl Streams {
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert("goodput".to_owned(), goodput);
     sample.values.insert("messages".to_owned(), goodput / bits);
-    sample.conditions.more.extend(whole.map(|whole| ("delivered".to_owned(), whole)));
+    sample.conditions.delivered = whole;
 }
 
 /// One direction of a transfer: what its sender and its receiver say.
@@ -380,8 +380,9 @@ impl Prepared for Streams {
         }
         self.watch.judged(spoilt);
         self.held.came(&came);
-        sample.conditions.more.extend(self.path.conditions());
-        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        sample.conditions.more.add(self.path.conditions());
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
         self.held.sampled();
         Ok(sample)
     }

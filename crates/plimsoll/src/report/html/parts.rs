@@ -10,7 +10,6 @@ use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
-use crate::sample::WAITED;
 use crate::stats::Verdict;
 use crate::store::Counts;
 use crate::warning::CAUSES;
@@ -69,7 +68,7 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
         [
             ("stolen by the host", c.steal),
             ("throttled by a quota", c.throttled),
-            ("waiting for a CPU", c.more.get(WAITED).copied()),
+            ("waiting for a CPU", c.waited),
             ("excluded", c.set_aside),
         ]
         .into_iter()
@@ -247,7 +246,7 @@ pub(super) fn conditions(measurement: &Measurement) -> String {
         ("steal", c.steal),
         ("excluded", c.set_aside),
         ("throttled", c.throttled),
-        ("waited", c.more.get(WAITED).copied()),
+        ("waited", c.waited),
     ];
     said.extend(
         shares

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use search::Trial;
 
 use super::amount::{self, Fixed};
+use super::condition::{
+    DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
+};
 use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
@@ -26,7 +29,9 @@ use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Point, Sample, WrongAnswer};
+use crate::sample::{
+    Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer,
+};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
@@ -229,7 +234,7 @@ impl Datagrams {
             judge(&mut sample, rates.iter().sum(), bits);
         }
         let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
-        sample.conditions.more.extend(self.path.conditions());
+        sample.conditions.more.add(self.path.conditions());
         let spoilt = shows && self.watch.is_spoilt(&all);
         Ok((sample, trial, came, spoilt))
     }
@@ -265,7 +270,8 @@ impl Datagrams {
         }
         self.watch.judged(spoilt);
         self.held.came(&came);
-        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
         Ok(sample)
     }
 
@@ -303,7 +309,8 @@ impl Datagrams {
                 let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
                 self.held.came(&vec![trial.goodput / ways as f64; ways]);
                 let mut sample = Sample { curve, ..sample.clone() };
-                sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+                sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
@@ -452,25 +459,23 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     if !jitters.is_empty() {
         values.push(("jitter", jitters.iter().sum::<f64>() / jitters.len() as f64));
     }
-    let mut more = vec![
-        ("offered", offered),
-        ("duplicates", total(|w| w.received.duplicates)),
-        ("reordered", total(|w| w.received.reordered)),
-        ("too_late", total(|w| w.received.stale)),
-        ("foreign", total(|w| w.received.foreign)),
-        ("dropped_at_receiver", total(|w| w.received.dropped.unwrap_or_default())),
-        ("near_fullest_cpu_busy", f64::from(done.here.account.fullest_busy) * 1e-6),
+    let more = [
+        (OFFERED, offered),
+        (DUPLICATES, total(|w| w.received.duplicates)),
+        (REORDERED, total(|w| w.received.reordered)),
+        (TOO_LATE, total(|w| w.received.stale)),
+        (FOREIGN, total(|w| w.received.foreign)),
+        (DROPPED_AT_RECEIVER, total(|w| w.received.dropped.unwrap_or_default())),
     ];
-    if let Some(there) = &done.there {
-        more.push(("far_fullest_cpu_busy", f64::from(there.account.fullest_busy) * 1e-6));
+    let mut more: Numbers = more.into_iter().collect();
+    for (end, report) in [("near", Some(&done.here)), ("far", done.there.as_ref())] {
+        let Some(report) = report else { continue };
+        more.set_of(&END_FULLEST_CPU_BUSY, end, f64::from(report.account.fullest_busy) * 1e-6);
     }
     let sample = Sample {
         elapsed: ways.iter().map(Way::spent).fold(0.0, f64::max),
         values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        conditions: Conditions {
-            more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            ..Conditions::default()
-        },
+        conditions: Conditions { more, ..Conditions::default() },
         ..Sample::default()
     };
     let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
