@@ -27,7 +27,7 @@ use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
 use crate::quantity::{Unit, apart, percent};
-use crate::sample::{self, Cause, Conditions, End, ExcludedBy, Numbers, Outcome, Sample};
+use crate::sample::{self, Achieved, Cause, Conditions, End, ExcludedBy, Numbers, Outcome, Sample};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
 use crate::warning::{Warn, Warning};
 
@@ -78,7 +78,7 @@ pub struct Measurement {
     /// Parameters as asked for.
     pub requested: BTreeMap<String, serde_json::Value>,
     /// Parameters as they were.
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// Conditions over all samples.
     pub conditions: Conditions,
     /// What the reader must know.
@@ -211,10 +211,13 @@ impl Maker<'_> {
                     made.warnings.push(Warning::MostlyExcluded { share }.into());
                 }
                 let refuted = made.metrics.iter().flat_map(|metric| &metric.limits);
-                let refuted: Vec<Note> =
-                    refuted.filter_map(|limit| limit.refuted.clone()).map(|why| Doubt::Refuted { why }.into()).collect();
+                let refuted: Vec<Note> = refuted
+                    .filter_map(|limit| limit.refuted.clone())
+                    .map(|why| Doubt::Refuted { why }.into())
+                    .collect();
                 made.warnings.extend(refuted);
-                let uncertain: Vec<Note> = made.metrics.iter().filter_map(Doubt::of).map(Note::from).collect();
+                let uncertain: Vec<Note> =
+                    made.metrics.iter().filter_map(Doubt::of).map(Note::from).collect();
                 made.warnings.extend(uncertain);
                 let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
                 made.reason =
@@ -389,8 +392,7 @@ const MOST_SHARED: f64 = 0.05;
 
 /// Whether the clock was precise enough to refute a limit by.
 fn clock_was_undisturbed(samples: &[Sample]) -> bool {
-    over_time(samples, |conditions| conditions.vector_units_shared)
-        .is_none_or(|share| share <= MOST_SHARED)
+    over_time(samples, |conditions| conditions.vector_units_shared).is_none_or(|share| share <= MOST_SHARED)
 }
 
 /// What a figure above its limit says of the limit.

@@ -2,6 +2,7 @@
 //!
 //! Plain values that cross the pipe between worker and parent as JSON.
 
+mod achieved;
 mod conditions;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::warning::Note;
 
+pub use achieved::{Achieved, Fact};
 pub use conditions::{Condition, Conditions, ExcludedBy, Numbers, has_moved};
 
 /// How much one sample does.
@@ -85,9 +87,9 @@ pub struct Cell {
 /// What a prepared case turned out to be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Parameter → what was really used, beside what was asked for.
+    /// What was really used or found, beside what was asked for.
     #[serde(default)]
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// What the reader must know.
     #[serde(default)]
     pub warnings: Vec<Note>,
@@ -238,7 +240,7 @@ pub struct Beside {
     /// What it reads, by name: a file of that name in its directory, or `stdin`.
     pub input: BTreeMap<String, String>,
     /// Parameters that it says it used.
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// The pairs.
     pub pairs: Vec<Paired>,
     /// What it did otherwise than asked.

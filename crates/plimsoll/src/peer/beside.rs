@@ -9,6 +9,7 @@ use std::rc::Rc;
 use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
+use super::fact;
 use super::process::{Launcher, Order, ProcessError, Running, failed};
 use super::said::Said;
 use super::tools::huge_pages;
@@ -153,7 +154,7 @@ impl Companions {
             note: pairing.note.to_owned(),
             command: told.map(Runs::shown_command).unwrap_or_default(),
             input: told.map(Runs::shown_input).unwrap_or_default(),
-            achieved: BTreeMap::new(),
+            achieved: Default::default(),
             pairs: Vec::new(),
             warnings: Vec::new(),
             unavailable: prepared.as_ref().err().cloned(),
@@ -540,17 +541,15 @@ impl Prepared for Runs {
         let begun = std::time::Instant::now();
         let (answer, beside) = self.heard()?;
         let peer = self.found.peer;
-        let reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
-        let aside = peer.aside(&answer.stderr).into_iter().map(|(key, value)| (key.to_owned(), value));
-        let version = peer.tool().version(&answer.text).map(|version| ("version".to_owned(), version));
-        let digest = self.digest.clone().map(|digest| ("sha256".to_owned(), digest));
-        let achieved = reading.achieved.into_iter().chain(aside).chain(version).chain(digest);
-        self.facts.achieved = achieved.map(|(k, v)| (k, crate::text::shown_within(&v, 200).into())).collect();
-        if let Some(case) = beside {
-            self.facts.achieved.insert("taken_beside".to_owned(), case.to_string().into());
-        }
+        let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
+        let version = peer.tool().version(&answer.text).map(|version| (fact::VERSION, version));
+        let digest = self.digest.clone().map(|digest| (fact::SHA256, digest));
+        let aside = peer.aside(&answer.stderr).into_iter().chain(version).chain(digest);
+        aside.for_each(|(row, value)| reading.tell(&row, value));
+        self.facts.achieved = reading.achieved;
+        self.facts.achieved.set_some(&fact::TAKEN_BESIDE, beside.map(|case| case.to_string()));
         if !self.libraries.is_empty() {
-            self.facts.achieved.insert("libraries".to_owned(), self.libraries.clone().into());
+            self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }
         self.facts.warnings = reading.differs.into_iter().map(Differs).map(Note::from).collect();
         let tool = named(peer, &self.making.case);

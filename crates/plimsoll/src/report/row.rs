@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::bench;
 use crate::bench::disk::engine::Kind as DiskEngine;
+use crate::bench::disk::fact::{DEEPEST, ENGINE, TARGET_HELD, THREADS};
+use crate::bench::memory::fact::{EFFECTIVE_CACHE, LEVEL};
 use crate::bench::metric::{Also, Form};
+use crate::bench::network::fact::{PLACEMENT, PLACEMENTS};
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
@@ -107,12 +110,13 @@ impl Figures {
 
 fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
-    let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
+    let chosen: Vec<&str> =
+        best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name)).collect();
     // A cache is named; what is measured by default, memory, is not.
-    let effective = measurement.achieved.get("effective_cache").and_then(|text| text.as_str());
+    let effective = measurement.achieved.get(&EFFECTIVE_CACHE);
     let level = match (level(measurement), effective) {
         (Some(level), Some(effective)) => {
-            Some(format!("({}: {})", level, crate::text::shown_within(effective, 64)))
+            Some(format!("({}: {})", level, crate::text::shown_within(&effective, 64)))
         }
         (level, _) => level.filter(|level| level != "memory").map(|level| format!("({level})")),
     };
@@ -128,18 +132,18 @@ fn block_level(measurement: &Measurement) -> Option<String> {
 /// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
 /// can: a guest may be given a part of it, or share it with others.
 fn level(measurement: &Measurement) -> Option<String> {
-    let level = measurement.achieved.get("level")?.as_str()?;
+    let level = measurement.achieved.get(&LEVEL)?;
     let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
-    Some(if level == "memory" || near { level.to_owned() } else { format!("{level}-sized") })
+    Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 
 /// What a search for the deepest queue within a latency found.
 fn deepest(measurement: &Measurement) -> Option<String> {
     let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
-    let held = measurement.achieved.get("target_held")?.as_bool()?;
+    let held = measurement.achieved.get(&TARGET_HELD)?;
     // Nothing deeper was tried where there is nothing deeper.
-    let lone = measurement.achieved.get("engine").and_then(|word| DiskEngine::lone(word.as_str()?));
-    Some(match measurement.achieved.get("deepest")?.as_u64() {
+    let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
+    Some(match measurement.achieved.get(&DEEPEST)? {
         None if held => format!("{target} at depth 1, the search was disturbed"),
         None => format!("{target} at no depth"),
         Some(1) if held && let Some(lone) = lone => {
@@ -152,7 +156,7 @@ fn deepest(measurement: &Measurement) -> Option<String> {
 
 /// Where both ends of a round trip ran, and what the other places gave that were tried.
 fn seated(measurement: &Measurement) -> Option<String> {
-    let own = measurement.achieved.get("placement")?.as_str()?;
+    let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {
         "same-cpu" => "one CPU".to_owned(),
         "smt-siblings" => "two threads of a core".to_owned(),
@@ -160,24 +164,24 @@ fn seated(measurement: &Measurement) -> Option<String> {
         "separate-caches" => "cores of two caches".to_owned(),
         other => crate::text::shown_within(&other.replace('-', " "), 32),
     };
-    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
+    let tried = measurement.achieved.get(&PLACEMENTS).unwrap_or_default();
     let others: Vec<String> = tried
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| name.as_str() != own)
-        .filter_map(|(name, time)| Some(format!("{} {}", words(name), human(time.as_f64()?, Unit::Second))))
+        .iter()
+        .filter(|(name, _)| **name != own)
+        .map(|(name, time)| format!("{} {}", words(name), human(*time, Unit::Second)))
         .collect();
     let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
-    Some(format!("both ends on {}{others}", words(own)))
+    Some(format!("both ends on {}{others}", words(&own)))
 }
 
 /// How many in flight `disk.knee` was measured at.
 fn knee(measurement: &Measurement) -> Option<String> {
-    let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
     let case = &measurement.case;
     let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
-    let threads = (searches && case.get("latency-target").is_none()).then(|| achieved("threads"))??;
-    let (depth, threads_are) = (achieved("deepest")?, if threads == 1 { "thread" } else { "threads" });
+    let threads =
+        (searches && case.get("latency-target").is_none()).then(|| measurement.achieved.get(&THREADS))??;
+    let (depth, threads_are) =
+        (measurement.achieved.get(&DEEPEST)??, if threads == 1 { "thread" } else { "threads" });
     Some(format!("at depth {depth} on {threads} {threads_are}"))
 }
 
@@ -298,7 +302,7 @@ mod tests {
         let made = |size: &str, level: &str, latency: f64| {
             let id = format!("memory.latency/size={size}/pages=thp");
             let mut made = fixture::measured(&id, "latency", Unit::Second, latency);
-            made.achieved.insert("level".to_owned(), level.into());
+            made.achieved.put("level", level);
             made
         };
         let limit = |latency| fixture::derived(latency, Kind::Floor, "cycles ÷ clock");
@@ -308,7 +312,7 @@ mod tests {
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
         assert_eq!(chosen(&made("512M", "memory", 153e-9)), "");
         let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
-        block.achieved.insert("level".to_owned(), "memory".into());
+        block.achieved.put("level", "memory");
         assert!(Row::of(&block).details.contains("region: memory"));
     }
 
@@ -382,8 +386,8 @@ mod tests {
             let id = "disk.io/op=read/latency-target=p99:2ms";
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
             assert!(Row::of(&made).details.is_empty());
-            made.achieved.insert("deepest".to_owned(), deepest.into());
-            made.achieved.insert("target_held".to_owned(), held.into());
+            made.achieved.put("deepest", deepest);
+            made.achieved.put("target_held", held);
             Row::of(&made).details
         };
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
@@ -394,9 +398,11 @@ mod tests {
         let mut alone =
             fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
         let achieved = [("deepest", 1.into()), ("target_held", true.into()), ("engine", "psync".into())];
-        alone.achieved.extend(achieved.map(|(name, value)| (name.to_owned(), value)));
+        achieved
+            .into_iter()
+            .for_each(|(name, value): (&str, serde_json::Value)| alone.achieved.put(name, value));
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
-        alone.achieved.insert("engine".to_owned(), "io_uring".into());
+        alone.achieved.put("engine", "io_uring");
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
     }
 
@@ -404,8 +410,8 @@ mod tests {
     fn a_knee_is_told_with_what_was_in_flight() {
         let told = |threads: u64| {
             let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
-            made.achieved.insert("deepest".to_owned(), 16.into());
-            made.achieved.insert("threads".to_owned(), threads.into());
+            made.achieved.put("deepest", 16);
+            made.achieved.put("threads", threads);
             Row::of(&made).details
         };
         assert_eq!(told(1), "at depth 16 on 1 thread");

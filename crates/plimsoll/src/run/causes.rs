@@ -31,8 +31,7 @@ pub(super) fn of(samples: &[Sample], subsystem: &str, crowded: bool) -> Vec<Warn
     let throttled = over_time(samples, |c| c.throttled).unwrap_or(0.0);
     let steal = usual(&|s| s.conditions.steal);
     // What a quota stops waits for its CPU, too, and is switched from it.
-    let waited_else =
-        |s: &Sample| Some(s.conditions.waited? - s.conditions.throttled.unwrap_or(0.0));
+    let waited_else = |s: &Sample| Some(s.conditions.waited? - s.conditions.throttled.unwrap_or(0.0));
     let waited = usual(&waited_else);
     let switched = mean(|c| c.excluded.switched) - throttled;
     let second_work = mean(|c| c.excluded.second_work).max(mean(|c| c.vector_units_shared));
@@ -68,7 +67,6 @@ mod tests {
     use super::*;
     use crate::warning::Warn;
 
-
     const SWITCHED: &str = "excluded_switched";
     const CLOCK: &str = "excluded_clock";
     const SECOND_PART: &str = "excluded_second_cost";
@@ -79,7 +77,8 @@ mod tests {
 
     /// Conditions as a document names them.
     fn more(named: &[(&str, f64)]) -> Conditions {
-        let named: serde_json::Map<_, _> = named.iter().map(|(name, x)| ((*name).to_owned(), (*x).into())).collect();
+        let named: serde_json::Map<_, _> =
+            named.iter().map(|(name, x)| ((*name).to_owned(), (*x).into())).collect();
         serde_json::from_value(named.into()).unwrap()
     }
 
@@ -88,7 +87,6 @@ mod tests {
         let told = of(&vec![sample; 5], subsystem, crowded);
         told.iter().map(|warning| warning.code().to_owned()).collect()
     }
-
 
     #[test]
     fn each_cause_is_told_by_its_own_evidence() {
@@ -100,23 +98,17 @@ mod tests {
             (Conditions { steal: Some(0.2), ..Conditions::default() }, "stolen"),
             (more(&[(CLOCK, 0.2)]), "clock-changed"),
             (more(&[(SECOND_PART, 0.3), (SECOND_WORK, 0.2)]), "sibling-busy"),
-            (
-                Conditions { throttled: Some(0.5), ..more(&[(WAITED, 0.5), (SWITCHED, 0.5)]) },
-                "throttled",
-            ),
+            (Conditions { throttled: Some(0.5), ..more(&[(WAITED, 0.5), (SWITCHED, 0.5)]) }, "throttled"),
         ] {
             assert_eq!(codes(evidence.clone(), "cpu", false), [code], "{evidence:?}");
         }
         assert_eq!(codes(more(&[(SECOND_WORK, 0.2)]), "memory", false), ["memory-shared"]);
-        assert!(
-            codes(more(&[(SECOND_WORK, 0.05), (CLOCK, 0.04)]), "cpu", false).is_empty()
-        );
+        assert!(codes(more(&[(SECOND_WORK, 0.05), (CLOCK, 0.04)]), "cpu", false).is_empty());
     }
 
     #[test]
     fn a_quota_that_stops_some_of_the_samples_accuses_no_other_work() {
-        let stopped =
-            Conditions { throttled: Some(0.7), ..more(&[(WAITED, 0.72), (SWITCHED, 0.71)]) };
+        let stopped = Conditions { throttled: Some(0.7), ..more(&[(WAITED, 0.72), (SWITCHED, 0.71)]) };
         let sample = |conditions| Sample { elapsed: 0.1, conditions, ..Sample::default() };
         let samples =
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];

@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::bench::Prepared;
-use crate::peer::{self, Companion};
+use crate::peer::{self, Companion, fact};
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
 use crate::stats::Seed;
 use crate::warning::Warn;
@@ -131,7 +131,7 @@ impl Companions {
             let (mut about, wanted, mut passes) = (companion.about, companion.pairs, companion.passes);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
-            if about.achieved.get(peer::STATISTIC).and_then(|v| v.as_str()) == Some(peer::BEST) {
+            if about.achieved.get(&fact::STATISTIC).as_deref() == Some(peer::BEST) {
                 std::iter::once(&mut about)
                     .chain(&mut passes)
                     .for_each(|beside| with_our_best(&mut beside.pairs));
@@ -140,7 +140,7 @@ impl Companions {
                 about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
             }
             // Some tell their version with their results only.
-            let version = about.achieved.remove("version").and_then(|v| v.as_str().map(str::to_owned));
+            let version = about.achieved.take(&fact::VERSION);
             about.version = about.version.or(version);
             with_passes(about, passes)
         };

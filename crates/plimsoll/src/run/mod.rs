@@ -20,7 +20,7 @@ use crate::plan::Sampling;
 use crate::quantity::{Quantity, Unit};
 use crate::resolve::Planned;
 use crate::sample::{
-    Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WrongAnswer,
+    Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,
 };
 use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
@@ -31,8 +31,8 @@ mod companions;
 use companions::Companions;
 use overrun::Overrun;
 
-/// Name in `achieved` of what ended the sampling, an [`EndedBy`].
-const ENDED_BY: &str = "ended_by";
+/// What ended the sampling.
+const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
 
 /// Samples below which there is no interval.
 const MIN_FOR_INTERVAL: usize = 5;
@@ -351,8 +351,13 @@ impl Harness<'_> {
             _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
         };
         let is_fixed = planned.sampling.samples.is_some();
-        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST))
-            .then_some(Overrun { took, budget, past, of, is_fixed })
+        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then_some(Overrun {
+            took,
+            budget,
+            past,
+            of,
+            is_fixed,
+        })
     }
 
     /// One sample of ours and one of each tool that still wants pairs, in random order.
@@ -461,8 +466,7 @@ struct Taken {
 impl Taken {
     /// Keeps what ended the sampling.
     fn note_end(&mut self, by: EndedBy) {
-        let word = serde_json::to_value(by).unwrap_or_default();
-        self.facts.achieved.insert(ENDED_BY.to_owned(), word);
+        self.facts.achieved.set(&ENDED_BY, by);
     }
 
     /// Adds the warnings that follow from the samples.

@@ -6,8 +6,15 @@ use super::Taken;
 use crate::bench::{Better, Metric};
 use crate::case::Case;
 use crate::quantity::{Quantity, percent};
+use crate::sample::Fact;
 use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
 use crate::warning::{Note, Warn, more_rounds};
+
+/// Rounds that were made.
+const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the device was steady");
+/// What each gave.
+const ROUND_VALUES: Fact<Vec<f64>> =
+    Fact::new("round_values", "the headline metric of each round, in its unit");
 
 /// A fall to less than this share of the first level is told.
 const FALL: f64 = 0.9;
@@ -21,8 +28,8 @@ impl Taken {
     /// Keeps the last five rounds as the samples, all of them in `achieved`, and says what they show.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
-        self.facts.achieved.insert("rounds".to_owned(), rounds.into());
-        self.facts.achieved.insert("round_values".to_owned(), self.headline.clone().into());
+        self.facts.achieved.set(&ROUNDS, rounds);
+        self.facts.achieved.set(&ROUND_VALUES, self.headline.clone());
         if let Ending::NotSteady { reached, by } = ending {
             self.facts.warnings.push(Remark::NotSteady { rounds, reached, by }.into());
         }
@@ -118,8 +125,8 @@ mod tests {
         assert_eq!(codes, Vec::<String>::new());
         assert_eq!(taken.headline, values[2..]);
         assert_eq!((taken.samples.len(), taken.samples[0].at), (5, 2.0));
-        assert_eq!(taken.facts.achieved["rounds"], 7);
-        assert_eq!(taken.facts.achieved["round_values"], serde_json::json!(values));
+        assert_eq!(taken.facts.achieved.get(&ROUNDS), Some(7));
+        assert_eq!(taken.facts.achieved.get(&ROUND_VALUES), Some(values.to_vec()));
     }
 
     #[test]

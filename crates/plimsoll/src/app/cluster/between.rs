@@ -26,7 +26,7 @@ use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
 use crate::resolve::Planned;
 use crate::run::{Alone, expected_of};
-use crate::sample::{CannotMeasure, Cause, Cell, Conditions, End, Facts, Outcome, Sample};
+use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, End, Fact, Facts, Outcome, Sample};
 use crate::serve::{Caps, Server, Settings};
 use crate::traffic::{Cpus, route};
 use crate::warning::{Note, Warn};
@@ -327,7 +327,8 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
     let name = headline(&case)?.name;
     let figures: Vec<(&Between, &Figure)> =
         all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
-    let (conditions, achieved) = (alike(&figures), achieved(&figures));
+    let all_achieved: Vec<&Achieved> = figures.iter().map(|(_, figure)| &figure.facts.achieved).collect();
+    let (conditions, achieved) = (alike(&figures), Achieved::alike(&all_achieved));
     let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let sample = |number: usize| {
         let cell = |(one, figure): &(&Between, &Figure)| {
@@ -341,18 +342,14 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved, warnings: without(all, roster).map(Note::from).into_iter().collect(), ..Facts::default() };
+    let facts = Facts {
+        achieved,
+        warnings: without(all, roster).map(Note::from).into_iter().collect(),
+        ..Facts::default()
+    };
     // Tools stand beside a pair where it is the only one, and say why not where it is not.
     let peers = figures.first().map(|(_, figure)| figure.peers.clone()).unwrap_or_default();
     (!all.is_empty()).then(|| Outcome { peers, ..outcome(case, samples, facts, all) })
-}
-
-/// What all pairs have achieved alike.
-fn achieved(figures: &[(&Between, &Figure)]) -> BTreeMap<String, serde_json::Value> {
-    let of = |figure: &Figure| figure.facts.achieved.clone();
-    let mut achieved = figures.first().map(|(_, figure)| of(figure)).unwrap_or_default();
-    achieved.retain(|name, value| figures.iter().all(|(_, f)| f.facts.achieved.get(name) == Some(value)));
-    achieved
 }
 
 /// What is the same on the way of every pair: the limit rests on it.
@@ -360,6 +357,9 @@ fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
     let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
     Conditions::alike(&all)
 }
+
+/// Pairs that measured at once.
+const MEASURED: Fact<usize> = Fact::new("pairs", "pairs of machines that measured at once");
 
 /// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
 fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
@@ -377,7 +377,8 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved: [(PAIRS.name.to_owned(), all.len().into())].into(), ..Facts::default() };
+    let mut facts = Facts::default();
+    facts.achieved.set(&MEASURED, all.len());
     Some(outcome(case, samples, facts, all))
 }
 

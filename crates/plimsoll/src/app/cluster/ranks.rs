@@ -10,7 +10,9 @@ use crossbeam_channel::{Receiver, after, select};
 use super::super::prepared::Prepared;
 use super::super::{Failure, own_program, peers};
 use super::{Joint, between, hpl};
-use crate::bench::mpi::{PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, WINDOW};
+use crate::bench::mpi::{
+    INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW,
+};
 use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
 use crate::bench::{self, Metric};
 use crate::case::Case;
@@ -313,17 +315,13 @@ impl bench::Prepared for Exercised {
     }
 
     fn facts(&self) -> Facts {
-        let window = matches!(self.exercise.what, What::Windows { .. }).then(|| WINDOW.into());
-        let ranks = self.exercise.ranks.len().into();
-        let known = [
-            ("mpi", library().map(Into::into)),
-            ("window", window),
-            ("interface", self.way.interface.clone().map(Into::into)),
-            ("machines", Some(ranks)),
-        ];
-        let achieved =
-            known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Facts { achieved, ..Facts::default() }
+        let window = matches!(self.exercise.what, What::Windows { .. }).then_some(WINDOW);
+        let mut facts = Facts::default();
+        facts.achieved.set_some(&LIBRARY, library());
+        facts.achieved.set_some(&UNDER_WAY, window);
+        facts.achieved.set_some(&INTERFACE, self.way.interface.clone());
+        facts.achieved.set(&MACHINES, self.exercise.ranks.len());
+        facts
     }
 }
 

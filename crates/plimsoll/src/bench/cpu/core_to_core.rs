@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
-use serde_json::Value as Json;
 
+use super::fact::PAIRS;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
@@ -196,7 +196,7 @@ impl Prepared for Pairs {
 
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.insert("pairs".to_owned(), Json::from(self.pairs.len()));
+        facts.achieved.set(&PAIRS, self.pairs.len());
         if self.pairs.len() < self.of {
             facts.warnings.push(CpuWarning::PairsChosen { measured: self.pairs.len(), of: self.of }.into());
         }
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!((found.len(), sample.work), (6, None));
         pairs.verify().unwrap();
         let facts = pairs.facts();
-        assert_eq!((&facts.achieved["pairs"], facts.warnings.len()), (&Json::from(3), 0));
+        assert_eq!((facts.achieved.get(&PAIRS), facts.warnings.len()), (Some(3), 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::watch::Clocks;
 
+use super::fact::CPUS;
 use super::how::{clocks_of, kinds, seated, siblings};
 use super::warning::CpuWarning;
 use crate::bench::memory::{budget, reserve};
@@ -204,7 +205,7 @@ pub(super) fn caches(machine: &Machine, case: &Case) -> Caches {
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     let cpus: CpuSet = team.cpus().iter().copied().collect();
     let (threads, distinct) = (team.count(), cpus.len());
-    facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
+    facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
     if threads > distinct {
         facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
     }

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
 use plimsoll_metal::team::Team;
-use serde_json::Value as Json;
 
 use super::dense::{self, Held, Wanted, counts, fits, human, isa, isas, number};
-use super::warning::CpuWarning;
+use super::fact::{BYTES, NB};
 use super::hpl::{Sequence, THRESHOLD, greater, residual};
+use super::warning::CpuWarning;
 use crate::bench::memory::note_pages;
 use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
@@ -93,8 +93,8 @@ impl Benchmark for Linpack {
         let lu = Lu::new(system, &mut team).map_err(broken)?;
         let mut facts = Facts::default();
         dense::note_threads(&mut facts, cx.machine, &team);
-        facts.achieved.insert("nb".to_owned(), Json::from(system.block()));
-        facts.achieved.insert("bytes".to_owned(), Json::from(system.bytes(team.count())));
+        facts.achieved.set(&NB, system.block());
+        facts.achieved.set(&BYTES, system.bytes(team.count()));
         note_size(&mut facts, cx.machine, case, system);
         let kinds = dense::kinds_of(cx.machine, &team);
         Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))

@@ -3,6 +3,7 @@
 mod chains;
 mod core_to_core;
 mod dense;
+pub(crate) mod fact;
 mod gemm;
 mod hidden;
 mod how;

@@ -13,6 +13,7 @@ use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, U
 use plimsoll_metal::team::Team;
 
 use super::chains::{Asked, runnable};
+use super::fact::{CPUS, KERNEL, WORK};
 use super::how::{clocks_of, hows, kinds, siblings};
 use super::matrix::pairs;
 use super::warning::CpuWarning;
@@ -304,8 +305,8 @@ impl Prepared for Running {
         let distinct = cpus.len();
         let mut facts = Facts::default();
         facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning).map(Note::from));
-        facts.achieved.insert("kernel".to_owned(), self.kernel.name.into());
-        facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
+        facts.achieved.set(&KERNEL, self.kernel.name);
+        facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
         if threads > distinct {
             facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
         }
@@ -314,7 +315,7 @@ impl Prepared for Running {
         }
         if let Some(turns) = self.turns {
             let operations = turns.saturating_mul(self.kernel.operations_per_turn());
-            facts.achieved.insert("work".to_owned(), operations.saturating_mul(threads as u64).into());
+            facts.achieved.set(&WORK, operations.saturating_mul(threads as u64));
         }
         if !self.siblings.is_empty() {
             facts.warnings.push(CpuWarning::SmtSiblings(self.siblings.clone()).into());
@@ -388,9 +389,9 @@ mod tests {
             assert_eq!(taken.len(), 2);
             assert!(taken.iter().all(|sample| sample.values["time"] > 0.0), "{taken:?}");
             running.verify().unwrap();
-            let achieved = running.facts().achieved["work"].as_u64().unwrap();
+            let achieved = running.facts().achieved.get(&WORK).unwrap();
             assert!((2 * each..2 * each + 4000).contains(&achieved), "{scaling}: {achieved}");
-            assert_eq!(running.facts().achieved["cpus"], serde_json::json!([first]));
+            assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![first]));
         }
         let strong = words("scaling", &["strong"]);
         assert!(Peak.cases(&machine, &strong).unwrap_err().contains("give it by --work"));

@@ -1,6 +1,5 @@
 //! The filled test file that the cases of one run share, or the device that is measured itself.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use rustix::fs::Advice;
 
 use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
+use super::fact::{DEVICE, FILE_SYSTEM};
 use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::human;
 use super::lend;
@@ -17,7 +17,7 @@ use super::warning::FileWarning;
 use crate::bench::Context;
 use crate::machine::Root;
 use crate::machine::storage::{Medium, Storage};
-use crate::sample::CannotMeasure;
+use crate::sample::{Achieved, CannotMeasure};
 
 /// The most that is filled when no size is named. It must outgrow a device's own cache, and be filled in seconds.
 pub const MOST: u64 = 1 << 30;
@@ -189,14 +189,15 @@ impl Filled {
                 human(CHUNK as u64)
             )));
         }
-        let warnings = device.remarks().iter().cloned().map(|why| FileWarning::UsersUnknown { why }).collect();
+        let warnings =
+            device.remarks().iter().cloned().map(|why| FileWarning::UsersUnknown { why }).collect();
         Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
     }
 
     /// On what the file is, for the record: what was really measured.
-    pub fn place(&self, storage: Option<&Storage>) -> BTreeMap<String, serde_json::Value> {
-        let mut place = BTreeMap::new();
-        place.insert("file_system".to_owned(), self.file.file_system().to_string().into());
+    pub fn place(&self, storage: Option<&Storage>) -> Achieved {
+        let mut place = Achieved::default();
+        place.set(&FILE_SYSTEM, self.file.file_system().to_string());
         if let Some(storage) = storage {
             let layers = storage.layers.iter().map(|layer| layer.name.clone());
             let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
@@ -204,7 +205,7 @@ impl Filled {
             way.extend((!disks.is_empty()).then(|| disks.join(" + ")));
             way.dedup();
             if !way.is_empty() {
-                place.insert("device".to_owned(), way.join(" → ").into());
+                place.set(&DEVICE, way.join(" → "));
             }
         }
         place

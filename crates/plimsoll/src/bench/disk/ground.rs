@@ -1,6 +1,5 @@
 //! Where a case works: its files, filled, and the part of them that each thread has.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,7 +18,7 @@ use super::steady;
 use super::target::{Cache, End, TestFile};
 use super::warning::FileWarning;
 use crate::bench::Context;
-use crate::sample::CannotMeasure;
+use crate::sample::{Achieved, CannotMeasure};
 
 /// Where a case works: on which files, and which part of them each thread has.
 pub(super) struct Ground {
@@ -29,7 +28,7 @@ pub(super) struct Ground {
     pub(super) extents: Vec<Extent>,
     pub(super) warnings: Vec<FileWarning>,
     /// On what the files are.
-    pub(super) place: BTreeMap<String, serde_json::Value>,
+    pub(super) place: Achieved,
     /// Whether it is known what a read must return.
     pub(super) known: bool,
     /// What makes a place for reference tools that write; none where each thread uses up a file of its own.
@@ -133,7 +132,7 @@ impl Ground {
             extents: vec![extent(job, each); job.threads as usize],
             files,
             warnings: warnings.into_iter().collect(),
-            place: BTreeMap::new(),
+            place: Achieved::default(),
             known: true,
             lender: None,
         })

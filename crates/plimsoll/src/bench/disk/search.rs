@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
 use super::transfers::{Probe, Transfers};
 use super::warning::{Missed, TransferWarning};
 use crate::bench::Prepared;
@@ -205,12 +206,12 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.insert("threads".to_owned(), self.transfers.threads().into());
+        facts.achieved.set(&THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = Answer::of(&self.target, self.most, found, within);
-            facts.achieved.insert("deepest".to_owned(), answer.deepest.into());
-            facts.achieved.insert("within_target".to_owned(), answer.within.into());
-            facts.achieved.insert("target_held".to_owned(), answer.held.into());
+            facts.achieved.set(&DEEPEST, answer.deepest);
+            facts.achieved.set(&WITHIN_TARGET, answer.within);
+            facts.achieved.set(&TARGET_HELD, answer.held);
             facts.warnings.extend(answer.warning(&self.target).map(Note::from));
             facts.warnings.extend((self.most < self.asked).then(|| self.nothing_deeper().into()));
         }

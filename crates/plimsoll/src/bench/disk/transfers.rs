@@ -13,6 +13,7 @@ use super::crew::{Count, Crew};
 use super::data::Noise;
 use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, open_on};
+use super::fact::{COUNT, DEPTH, ENGINE, PAGE_CACHE, RATE, SIZE, VOLUME};
 use super::ground::{Ground, renewal};
 use super::job::Job;
 use super::ledger::Ledger;
@@ -151,7 +152,7 @@ impl Transfers {
         // Before the first transfer.
         let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &ground.extents)?;
-        facts.achieved.insert("size".to_owned(), bytes.into());
+        facts.achieved.set(&SIZE, bytes);
         let (seed, id) = (cx.options.seed, case.id().as_str().to_owned());
         // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
@@ -173,7 +174,7 @@ impl Transfers {
         });
         let (crew, about) = Crew::start(job.directions(), makes)
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        facts.achieved.insert("engine".to_owned(), about.kind.word().into());
+        facts.achieved.set(&ENGINE, about.kind.word());
         let (wanted, used) = (job.kind, about.kind);
         let fell_back = |why| TransferWarning::EngineFellBack { wanted, used, why }.into();
         facts.warnings.extend(about.fell_back.map(fell_back));
@@ -283,8 +284,8 @@ impl Transfers {
         let mean = self.mean(|sample| sample.transfers as f64);
         let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
         let bytes = asked * self.job.blocks.mean();
-        facts.achieved.insert("count".to_owned(), asked.round().into());
-        facts.achieved.insert("volume".to_owned(), bytes.round().into());
+        facts.achieved.set(&COUNT, asked.round());
+        facts.achieved.set(&VOLUME, bytes.round());
         if self.cut {
             let wanted = wanted as f64 * self.job.blocks.mean();
             let cut = TransferWarning::VolumeCut { seconds: self.cut_after, done: bytes, wanted };
@@ -300,12 +301,12 @@ impl Transfers {
     /// Warnings and facts about depth and rate, as they were reached.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
-        facts.achieved.insert("depth".to_owned(), (depth / self.job.threads as f64).into());
+        facts.achieved.set(&DEPTH, depth / self.job.threads as f64);
         if self.reached.is_empty() {
             return;
         }
         if let Some(offered) = self.job.offered {
-            facts.achieved.insert("rate".to_owned(), rate.into());
+            facts.achieved.set(&RATE, rate);
             let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
             facts.warnings.extend(missed.map(Note::from));
         } else {
@@ -426,12 +427,12 @@ impl Prepared for Transfers {
         facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning).map(Note::from));
         if let Some(witness) = &self.witness {
             let testimony = witness.testify(self.claimed);
-            facts.achieved.extend(testimony.achieved);
+            facts.achieved.add(testimony.achieved);
             facts.warnings.extend(testimony.warnings.into_iter().map(Note::from));
             facts.invalid = testimony.invalid;
             if self.job.doing.uses_up() {
                 // Each thread has a file of its own, which comes and goes.
-                facts.achieved.remove("page_cache");
+                facts.achieved.take(&PAGE_CACHE);
             }
         }
         facts

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
-use serde_json::Value as Json;
 
+use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::site::{self, Site};
 use super::warning::MemoryWarning;
 use super::{
@@ -21,9 +21,7 @@ use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{
-    Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer,
-};
+use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
 /// bring the next node nearer.
@@ -115,19 +113,19 @@ impl Benchmark for Latency {
             let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let resident: Vec<_> = made.resident().into_iter().collect();
             note_pages(&mut facts, shape.pages, &resident);
-            facts.achieved.insert("touched_bytes".to_owned(), Json::from(made.touched_bytes()));
+            facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
             site::note(&mut facts, case, std::iter::once(made.memory()));
             note_touched(&mut facts, cx.machine, &caches, chase.cpus(), size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
             note_caches(&mut facts, cx.machine);
         }
-        facts.achieved.insert("stride".to_owned(), Json::from(stride));
+        facts.achieved.set(&STRIDE, stride);
         note_nodes(&mut facts, cx.machine, case, chase.cpus());
         note_effective(&mut facts, cx.machine, chase.cpus());
         let level = answers(cx.machine, chase.cpus(), size, 1);
-        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
-        facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));
+        facts.achieved.set(&LEVEL, level.to_string());
+        facts.achieved.set(&CPU, chase.cpus());
         Ok(Box::new(Chasing { chase, chases: shape.chases, facts }))
     }
 }

@@ -7,6 +7,7 @@ mod batches;
 mod block;
 mod choose;
 mod effective;
+pub(crate) mod fact;
 mod field;
 mod lap;
 mod latency;
@@ -22,10 +23,10 @@ mod working_set;
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_metal::team::{Team, TeamError};
-use serde_json::Value as Json;
 
 pub use bandwidth::Bandwidth;
 pub use block::Block;
+use fact::{EFFECTIVE_CACHE, HUGE_BYTES, PAGES};
 pub use latency::Latency;
 pub(crate) use latency::first_cpu;
 use level::Level;
@@ -133,8 +134,8 @@ pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident])
         _ if huge == 0 => "4k".to_owned(),
         _ => format!("{} thp, the rest 4k", percent(huge as f64 / bytes as f64, 0)),
     };
-    facts.achieved.insert("huge_bytes".to_owned(), Json::from(huge.saturating_add(reserved)));
-    facts.achieved.insert("pages".to_owned(), Json::from(got.as_str()));
+    facts.achieved.set(&HUGE_BYTES, huge.saturating_add(reserved));
+    facts.achieved.set(&PAGES, got.as_str());
     if got != wanted {
         facts.warnings.push(MemoryWarning::PagesDiffer { wanted, got }.into());
     }
@@ -183,7 +184,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     if effective.bytes < last.bytes {
         let text =
             format!("{} of {} MiB L{} as measured", effective.bytes >> 20, last.bytes >> 20, last.number);
-        facts.achieved.insert("effective_cache".to_owned(), Json::from(text));
+        facts.achieved.set(&EFFECTIVE_CACHE, text);
     }
 }
 

@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
-use serde_json::Value as Json;
 
 use super::choose::{self, Chosen};
+use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::site;
 use super::warning::MemoryWarning;
 use super::{
-    Answers, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, note_pages,
-    pages_of, seed, team, working_set,
+    Answers, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, note_pages, pages_of, seed, team,
+    working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
@@ -72,10 +72,10 @@ impl Passes {
         note_nodes(&mut facts, cx.machine, case, team.cpus());
         site::note(&mut facts, case, fields.memory());
         let level = answers(cx.machine, team.cpus(), size, op.arrays());
-        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
+        facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);
-        facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
+        facts.achieved.set(&CPUS, team.cpus());
         let apart = Apart::of(cx.machine, case, team.cpus());
         Ok(Self { team, fields, op, chosen: None, alone, apart, facts })
     }
@@ -112,10 +112,10 @@ impl Passes {
         // Samples of one amount are alike then.
         self.fields.end_pass(&mut self.team)?;
         self.chosen = Some(chosen);
-        self.facts.achieved.insert("variant".to_owned(), Json::from(chosen.kernel.variant()));
+        self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
         let each = self.fields.elements() / self.fields.threads().max(1) as u64;
         let size = each * self.op.arrays() * stream::ELEMENT as u64;
-        self.facts.achieved.insert("size".to_owned(), Json::from(size));
+        self.facts.achieved.set(&SIZE, size);
         Ok(())
     }
 

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_metal::numa::{nodes_of, on_node};
-use serde_json::Value as Json;
 
+use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
 use super::{HUGE_PAGE, human, in_pool, pages_for, pages_of, reserve, reserved_page};
 use crate::bench::places;
@@ -127,7 +127,7 @@ pub(super) fn node(case: &Case) -> Option<usize> {
 pub(super) fn note<'a>(facts: &mut Facts, case: &Case, memory: impl Iterator<Item = &'a [u8]>) {
     let Some(wanted) = node(case) else { return };
     let found = lies(memory);
-    facts.achieved.insert("memory_nodes".to_owned(), Json::from(found.keys().copied().collect::<Vec<_>>()));
+    facts.achieved.set(&MEMORY_NODES, found.keys().copied().collect::<Vec<_>>());
     note_elsewhere(facts, wanted, &found);
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::fact::MESSAGES;
 use super::warning::NetworkWarning;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
@@ -104,7 +105,7 @@ impl Fixed {
 
     /// Says how many were moved, and warns where these are not all.
     pub(super) fn note(&self, facts: &mut Facts) {
-        facts.achieved.insert("messages".to_owned(), self.moved.into());
+        facts.achieved.set(&MESSAGES, self.moved);
         if self.moved < self.messages {
             let (moved, wanted, seconds) = (self.moved, self.messages, CUT.as_secs());
             facts.warnings.push(NetworkWarning::VolumeCut { moved, wanted, seconds }.into());
@@ -183,7 +184,7 @@ mod tests {
         let told = |fixed: &Fixed| {
             let mut facts = Facts::default();
             fixed.note(&mut facts);
-            (facts.achieved["messages"].as_u64(), facts.warnings)
+            (facts.achieved.get(&MESSAGES), facts.warnings)
         };
         fixed.moved(28);
         assert_eq!(told(&fixed), (Some(28), Vec::new()));

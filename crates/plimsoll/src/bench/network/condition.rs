@@ -13,7 +13,8 @@ pub const PATH_LOOPBACK: Condition = row("path_loopback", "1", "whether the way 
 /// Packets are of IPv6.
 pub const PATH_IPV6: Condition = row("path_ipv6", "1", "whether packets are of IPv6");
 /// The interface has a line.
-pub const PATH_LINE: Condition = row("path_line", "1", "whether the interface that packets leave by has a line");
+pub const PATH_LINE: Condition =
+    row("path_line", "1", "whether the interface that packets leave by has a line");
 /// The line's rate.
 pub const PATH_SPEED: Condition = row("path_speed", "bit/s", "rate of the line, as /sys/class/net says");
 /// The largest packet.
@@ -46,20 +47,26 @@ pub const BASE_RATE: Condition = row(
 );
 
 /// Busy share of an end's threads.
-pub const END_CPU: Condition = row("{}_cpu", "1", "share of the time that the end's threads were busy, mean over them");
+pub const END_CPU: Condition =
+    row("{}_cpu", "1", "share of the time that the end's threads were busy, mean over them");
 /// Processor time of a byte.
-pub const END_CPU_PER_BYTE: Condition = row("{}_cpu_per_byte", "s", "processor time of the end for each byte");
+pub const END_CPU_PER_BYTE: Condition =
+    row("{}_cpu_per_byte", "s", "processor time of the end for each byte");
 /// Processor time of a message.
 pub const END_CPU_PER_MESSAGE: Condition =
     row("{}_cpu_per_message", "s", "processor time of the end for each message");
 /// The end's fullest CPU.
-pub const END_FULLEST_CPU: Condition = row("{}_fullest_cpu", "1", "number of the CPU of the end that was busiest");
+pub const END_FULLEST_CPU: Condition =
+    row("{}_fullest_cpu", "1", "number of the CPU of the end that was busiest");
 /// How busy that was.
-pub const END_FULLEST_CPU_BUSY: Condition = row("{}_fullest_cpu_busy", "1", "share of the time that it was busy");
+pub const END_FULLEST_CPU_BUSY: Condition =
+    row("{}_fullest_cpu_busy", "1", "share of the time that it was busy");
 /// Packets dropped.
-pub const END_NIC_DROPS: Condition = row("{}_nic_drops", "1", "packets that the end's interfaces dropped meanwhile");
+pub const END_NIC_DROPS: Condition =
+    row("{}_nic_drops", "1", "packets that the end's interfaces dropped meanwhile");
 /// Errors counted.
-pub const END_NIC_ERRORS: Condition = row("{}_nic_errors", "1", "errors that the end's interfaces counted meanwhile");
+pub const END_NIC_ERRORS: Condition =
+    row("{}_nic_errors", "1", "errors that the end's interfaces counted meanwhile");
 /// Segments sent again by the whole end.
 pub const END_TCP_RETRANSMITS: Condition =
     row("{}_tcp_retransmits", "1", "segments that the end's kernel sent again meanwhile");
@@ -73,7 +80,8 @@ pub const TCP_RETRANSMITS: Condition = row("tcp_retransmits", "1", "segments tha
 /// TCP's payload.
 pub const TCP_MSS: Condition = row("tcp_mss", "B", "payload of a full segment");
 /// TCP's option.
-pub const TCP_TIMESTAMPS: Condition = row("tcp_timestamps", "1", "whether segments carry timestamps (RFC 7323)");
+pub const TCP_TIMESTAMPS: Condition =
+    row("tcp_timestamps", "1", "whether segments carry timestamps (RFC 7323)");
 /// Held by the receiver.
 pub const TCP_RECEIVER_LIMITED: Condition =
     row("tcp_receiver_limited", "1", "share of the sending time that the receiver's window held it up");
@@ -81,8 +89,11 @@ pub const TCP_RECEIVER_LIMITED: Condition =
 pub const TCP_BUFFER_LIMITED: Condition =
     row("tcp_buffer_limited", "1", "share of the sending time that the send buffer held it up");
 /// Copied although lent.
-pub const COPIED_ALTHOUGH_LENT: Condition =
-    row("copied_although_lent", "1", "share of the bytes that the kernel copied although --zerocopy lent them");
+pub const COPIED_ALTHOUGH_LENT: Condition = row(
+    "copied_although_lent",
+    "1",
+    "share of the bytes that the kernel copied although --zerocopy lent them",
+);
 
 /// The rate offered.
 pub const OFFERED: Condition = row("offered", "bit/s", "rate that was offered to the path");

@@ -5,6 +5,7 @@
 
 mod amount;
 pub mod condition;
+pub(crate) mod fact;
 mod held;
 mod iperf3;
 mod latency;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use latency::{Latency, RoundTrips};
 pub use near_end::{FarEnd, Place};
 pub use server::Address;
@@ -135,10 +137,10 @@ impl Placement {
     /// What lies between the ends, and the CPUs used.
     fn facts(&self, link: &str, far: SocketAddr) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.insert("link".to_owned(), link.into());
-        facts.achieved.insert("far_end".to_owned(), far.to_string().into());
-        facts.achieved.insert("near_end_cpus".to_owned(), self.near.0.clone().into());
-        facts.achieved.insert("far_end_cpus".to_owned(), self.far.0.clone().into());
+        facts.achieved.set(&LINK, link);
+        facts.achieved.set(&FAR_END, far.to_string());
+        facts.achieved.set(&NEAR_END_CPUS, self.near.0.clone());
+        facts.achieved.set(&FAR_END_CPUS, self.far.0.clone());
         if let ([near], [far]) = (self.near.0.as_slice(), self.far.0.as_slice())
             && near == far
         {

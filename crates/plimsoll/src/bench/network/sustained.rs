@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::condition::BASE_RATE;
+use super::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
 use super::warning::NetworkWarning;
 use crate::sample::{CannotMeasure, Facts, Numbers};
 use crate::stats::{self, Bucket, Stretch};
@@ -165,10 +166,9 @@ impl Watch {
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
             facts.warnings.push(NetworkWarning::TokenBucket { way: word, burst, base, held, until }.into());
-            let told = serde_json::json!({
-                "burst_rate": burst, "base_rate": base, "burst_bytes": held / 8.0, "until_s": until,
-            });
-            facts.achieved.insert(format!("token_bucket_{word}"), told);
+            let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
+            let (burst_rate, base_rate, burst_bytes, until_s) = (burst, base, held / 8.0, until);
+            facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });
         }
         if self.spoilt > 0 {
             facts.warnings.push(NetworkWarning::BurstInSample { samples: self.spoilt }.into());

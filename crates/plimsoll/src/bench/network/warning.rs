@@ -69,7 +69,10 @@ impl fmt::Display for NetworkWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EndsShareCpu { cpu } => {
-                write!(f, "both ends run on CPU {cpu}, in turn; allow this process a second CPU to measure more")
+                write!(
+                    f,
+                    "both ends run on CPU {cpu}, in turn; allow this process a second CPU to measure more"
+                )
             }
             Self::ForeignDatagrams { count } => write!(
                 f,

@@ -5,8 +5,8 @@
 
 use super::super::{Input, Kind, Limit, Question, Source, median};
 use super::{Framed, directions};
-use crate::case::Case;
 use crate::bench::network::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use crate::case::Case;
 
 /// A figure this much past a bound refutes it: a receiver that woke late explains less.
 const REFUTED: f64 = 1.05;

@@ -242,12 +242,8 @@ pub(super) fn conditions(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
     let mut said: Vec<String> = Vec::new();
     said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
-    let shares = [
-        ("steal", c.steal),
-        ("excluded", c.set_aside),
-        ("throttled", c.throttled),
-        ("waited", c.waited),
-    ];
+    let shares =
+        [("steal", c.steal), ("excluded", c.set_aside), ("throttled", c.throttled), ("waited", c.waited)];
     said.extend(
         shares
             .into_iter()

@@ -85,7 +85,10 @@ fn the_interface_that_carried_the_bytes_is_the_way() {
     assert_eq!((software.interface.as_deref(), software.speed), (Some("eth0"), None));
     let passed = way(1000, 1e6, NicKind::Physical);
     assert_eq!((passed.interface.clone(), passed.conditions().more.get(&PATH_KERNEL)), (None, Some(0.0)));
-    assert!(way(1000, 0.0, NicKind::Physical).conditions() == Conditions::default(), "what sums send is not known");
+    assert!(
+        way(1000, 0.0, NicKind::Physical).conditions() == Conditions::default(),
+        "what sums send is not known"
+    );
 }
 
 /// Open MPI sends a long message over all interfaces.

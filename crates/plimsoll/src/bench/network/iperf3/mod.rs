@@ -17,6 +17,7 @@ use data::Moved;
 use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id};
 
 use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
+use super::fact::FAR_END_PROGRAM;
 use super::path::Path;
 use super::server::Address;
 use super::{Placement, random_bytes};
@@ -441,7 +442,7 @@ impl Prepared for Client {
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.server);
-        facts.achieved.insert("far_end_program".to_owned(), "iperf3".into());
+        facts.achieved.set(&FAR_END_PROGRAM, "iperf3");
         facts
     }
 }

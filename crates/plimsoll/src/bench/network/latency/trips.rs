@@ -1,17 +1,17 @@
 //! A case of round trips, prepared: the session, the ways that messages take, and one sample of them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::super::amount::{self, Fixed};
 use super::super::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
+use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
@@ -443,12 +443,10 @@ impl Prepared for RoundTrips {
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.address);
         facts.warnings.extend(foreign_datagrams(self.foreign));
-        if let Some(seated) = self.seated {
-            facts.achieved.insert("placement".to_owned(), seated.into());
-        }
+        facts.achieved.set_some(&PLACEMENT, self.seated);
         if !self.tried.is_empty() {
-            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), (*time).into()));
-            facts.achieved.insert("placements".to_owned(), Value::Object(tried.collect()));
+            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), *time));
+            facts.achieved.set(&PLACEMENTS, tried.collect::<BTreeMap<_, _>>());
         }
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);

@@ -16,6 +16,7 @@ use super::amount::{self, Fixed};
 use super::condition::{
     DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
 };
+use super::fact::SEGMENTATION;
 use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
@@ -29,9 +30,7 @@ use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{
-    Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer,
-};
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
@@ -310,7 +309,7 @@ impl Datagrams {
                 self.held.came(&vec![trial.goodput / ways as f64; ways]);
                 let mut sample = Sample { curve, ..sample.clone() };
                 sample.conditions.more.add(self.held.conditions());
-        sample.conditions.more.add(self.watch.condition());
+                sample.conditions.more.add(self.watch.condition());
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
@@ -511,9 +510,7 @@ impl Prepared for Datagrams {
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
-        facts
-            .achieved
-            .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
         facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
