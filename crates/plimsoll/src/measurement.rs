@@ -11,7 +11,10 @@ pub use like::converted;
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
+pub use crate::warning::Note;
+
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +22,9 @@ use crate::case::Case;
 use crate::limit::Limit;
 use crate::metric::Better;
 use crate::quantity::{Unit, apart, percent};
-use crate::sample::{self, Cause, Conditions, End, Outcome, Sample};
+use crate::sample::{self, Achieved, Cause, Conditions, End, Outcome, Sample};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
-use crate::warning::Warning;
+use crate::warning::{Warn, Warning};
 
 /// What became of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +70,7 @@ pub struct Measurement {
     /// Parameters as asked for.
     pub requested: BTreeMap<String, serde_json::Value>,
     /// Parameters as they were.
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// Conditions over all samples.
     pub conditions: Conditions,
     /// What the reader must know.
@@ -75,21 +78,6 @@ pub struct Measurement {
     /// Which exit-code rule a failure falls under; not stored.
     #[serde(skip)]
     pub cause: Option<Cause>,
-}
-
-/// A warning as stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Note {
-    /// Stable code.
-    pub code: String,
-    /// A sentence.
-    pub text: String,
-}
-
-impl From<&Warning> for Note {
-    fn from(warning: &Warning) -> Self {
-        Self { code: warning.code().to_owned(), text: warning.to_string() }
-    }
 }
 
 /// One metric of a measurement.

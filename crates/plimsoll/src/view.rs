@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::measurement::Measurement;
 use crate::metric::Better;
-use crate::sample::WAITED;
 use crate::stats::{Rate, Scaling, scaling};
 
 /// What findings are about, in the order in which they are told.
@@ -153,7 +152,7 @@ pub fn lost(measurement: &Measurement) -> Lost {
     let conditions = &measurement.conditions;
     // A thread that a quota keeps from its CPU waits for it as well.
     let throttled = conditions.throttled.unwrap_or_default();
-    let waited = conditions.more.get(WAITED).map(|waited| (waited - throttled).max(0.0));
+    let waited = conditions.waited.map(|waited| (waited - throttled).max(0.0));
     let losses = [
         ("steal", conditions.steal),
         ("throttled by the CPU quota", conditions.throttled),

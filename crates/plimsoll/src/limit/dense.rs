@@ -6,6 +6,7 @@
 
 use super::{Input, Kind, Limit, Question, Source, cpu};
 use crate::case::Case;
+use crate::sample::Condition;
 
 /// Limits of both.
 pub fn dense(question: &Question<'_>) -> Vec<Limit> {
@@ -31,18 +32,22 @@ pub fn dense(question: &Question<'_>) -> Vec<Limit> {
     limits
 }
 
-/// Name of a condition: how many machines solved a system together.
-pub const MACHINES: &str = "machines";
-/// Name of a condition: the sum over them of the limit of multiply-adds that each derived for itself, in FLOP/s.
-pub const MACHINES_PEAK: &str = "machines_peak";
+/// How many machines solved a system together.
+pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
+/// What they could compute together.
+pub const MACHINES_PEAK: Condition = Condition::new(
+    "machines_peak",
+    "FLOP/s",
+    "sum over the machines of the limit of multiply-adds that each derived for itself",
+);
 
 /// Limits of `cpu.hpl`: what all machines could compute together.
 pub fn machines(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != "rate" {
         return Vec::new();
     }
-    let condition = |name: &str| question.samples.first()?.conditions.more.get(name).copied();
-    let (Some(machines), Some(peak)) = (condition(MACHINES), condition(MACHINES_PEAK)) else {
+    let condition = |row: &Condition| question.samples.first()?.conditions.more.get(row);
+    let (Some(machines), Some(peak)) = (condition(&MACHINES), condition(&MACHINES_PEAK)) else {
         let why = "not every machine has a derived limit of its own: also run cpu.peak with op=fma, type=f64 and all CPUs";
         return vec![Limit::unknown(Kind::Ceiling, why)];
     };
@@ -70,7 +75,6 @@ mod tests {
     use plimsoll_metal::kernel::{self, Element, Op};
 
     use super::*;
-    use crate::bench::cpu::kind_clock;
     use crate::limit::{Evidence, Source};
     use crate::machine::cpu::CoreKind;
     use crate::machine::{Machine, Root};
@@ -117,7 +121,7 @@ mod tests {
         hybrid.cpu.allowed = "0-3".parse().unwrap();
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
-        let more = [(kind_clock("cpu_core"), 5e9), (kind_clock("cpu_atom"), 4e9)].into();
+        let more = [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)].into();
         let conditions = Conditions { clock_hz: Some(4.5e9), more, ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
         for id in
@@ -137,7 +141,7 @@ mod tests {
     fn machines_together_have_the_sum_of_their_limits() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
         let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
-        let more = [(MACHINES.to_owned(), 2.0), (MACHINES_PEAK.to_owned(), 4e11)].into();
+        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into();
         let known =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let of = |samples: &[Sample], metric| {

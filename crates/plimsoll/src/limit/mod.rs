@@ -28,7 +28,7 @@ pub use crate::stats::median;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{Outcome, Sample};
+use crate::sample::{Condition, Outcome, Sample};
 
 /// Which side of the figure the limit is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,7 +167,7 @@ impl Limit {
             *value *= pairs;
             self.per_sample.iter_mut().for_each(|value| *value *= pairs);
             self.formula = format!("pairs × {}", self.formula);
-            self.inputs.push(Input::new(PAIRS, pairs, "1", "pairs of machines that measured at once"));
+            self.inputs.push(Input::new(PAIRS.name, pairs, "1", "pairs of machines that measured at once"));
         }
         self
     }
@@ -243,8 +243,8 @@ pub struct Question<'a> {
 
 impl Question<'_> {
     /// A condition's median over the samples.
-    pub(crate) fn condition(&self, name: &str) -> Option<f64> {
-        median(self.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
+    pub(crate) fn condition(&self, row: &Condition) -> Option<f64> {
+        median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }
 }
 
@@ -279,14 +279,14 @@ pub const RULES: &[(&str, Rule)] = &[
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     let rule = RULES.iter().find(|(benchmark, _)| *benchmark == question.case.benchmark());
     let limits = rule.map(|(_, rule)| rule(question)).unwrap_or_default();
-    match question.condition(PAIRS) {
+    match question.condition(&PAIRS) {
         Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
         None => limits,
     }
 }
 
-/// The condition that tells how many pairs of machines, each with a way of its own, the figure is the sum of.
-pub const PAIRS: &str = "pairs";
+/// How many pairs of machines, each with a way of its own, the figure is the sum of.
+pub const PAIRS: Condition = Condition::new("pairs", "1", "pairs of machines that the figure is the sum of");
 
 /// Brings limits of one metric into order: the tightest first, unknown ones last.
 pub fn tightest_first(limits: &mut [Limit]) {

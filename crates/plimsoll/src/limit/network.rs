@@ -14,6 +14,9 @@ mod held;
 
 use super::device::{Burstable, NetworkPromise};
 use super::{Input, Kind, Limit, Question, Source};
+use crate::bench::network::condition::{
+    PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
+};
 
 /// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
 pub(super) const ETHERNET: f64 = 38.0;
@@ -34,7 +37,7 @@ pub fn udp(question: &Question<'_>) -> Vec<Limit> {
 }
 
 fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
-    let goodput = || match question.condition("path_loopback") {
+    let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
             std::iter::once(copying(question)).chain(held::limits(question, &framed)).collect()
         }
@@ -79,7 +82,7 @@ struct Framed {
 }
 
 fn ip_header(question: &Question<'_>) -> f64 {
-    if question.condition("path_ipv6").is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 }
+    if question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 }
 }
 
 fn headers(ip: f64) -> [Input; 2] {
@@ -92,11 +95,11 @@ fn headers(ip: f64) -> [Input; 2] {
 /// Full segments of TCP.
 fn segments(question: &Question<'_>) -> Framed {
     let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
-    let Some(payload) = question.condition("tcp_mss").filter(|mss| *mss > 0.0) else {
+    let Some(payload) = question.condition(&TCP_MSS).filter(|mss| *mss > 0.0) else {
         let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
         return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };
-    let options = question.condition("tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
+    let options = question.condition(&TCP_TIMESTAMPS).map_or(0.0, |on| on.round() * TIMESTAMPS);
     let ip = ip_header(question);
     let mut inputs = vec![
         Input::new("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
@@ -111,7 +114,7 @@ fn segments(question: &Question<'_>) -> Framed {
 /// Datagrams, in as many fragments as the interface's packets want.
 fn datagrams(question: &Question<'_>) -> Framed {
     let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
-    let (Some(mtu), Some(bytes)) = (question.condition("path_mtu"), question.case.number("message")) else {
+    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), question.case.number("message")) else {
         let share = Err("the largest packet of the interface (MTU) is unknown");
         return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };
@@ -143,7 +146,7 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 /// The link's rate, less what frames cost.
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
-    let Some(speed) = question.condition("path_speed") else {
+    let Some(speed) = question.condition(&PATH_SPEED) else {
         let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
         return unknown(&format!(
             "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; give it by --limits",
@@ -164,7 +167,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
 /// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
 /// of software may not leave the machine.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
-    question.condition("path_line").filter(|line| *line > 0.5)?;
+    question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
     let share = framed.share.as_ref().ok()?;
     let from = format!(
@@ -191,7 +194,7 @@ fn copying(question: &Question<'_>) -> Limit {
     if on("zerocopy") && on("discard") {
         return Limit::unknown(Kind::Ceiling, "no physical link, and neither end copies: nothing bounds it");
     }
-    let Some(copied) = question.condition("path_copy") else {
+    let Some(copied) = question.condition(&PATH_COPY) else {
         return Limit::unknown(Kind::Ceiling, "no physical link; and how fast a CPU copies was not measured");
     };
     let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);

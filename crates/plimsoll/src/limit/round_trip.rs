@@ -5,6 +5,7 @@
 //! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
 
 use super::{Input, Kind, Limit, Question, Source, median};
+use crate::bench::network::condition::PATH_SPEED;
 use crate::case::Case;
 use crate::sample::Outcome;
 
@@ -52,9 +53,7 @@ fn floor(question: &Question<'_>) -> Limit {
     let bytes = question.case.number("message").unwrap_or(1) as f64;
     // A new connection is a round trip before the message's own.
     let trips = if question.case.word("protocol") == Some("connect") { 2.0 } else { 1.0 };
-    let speed = median(
-        question.samples.iter().filter_map(|s| s.conditions.more.get("path_speed").copied()).collect(),
-    );
+    let speed = question.condition(&PATH_SPEED);
     let mut inputs =
         vec![Input::new("echo", echo.seconds, "s", "the quickest ICMP echo of this run to the same server")];
     let mut value = trips * echo.seconds;

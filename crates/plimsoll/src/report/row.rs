@@ -99,9 +99,9 @@ impl Figures {
 /// What `best` turned out to be, and what answered.
 fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
-    let chosen = best.filter_map(|(name, _)| Some(measurement.achieved.get(name)?.as_str()?.to_owned()));
+    let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
     let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
-    chosen.chain(answered).collect::<Vec<_>>().join(" ")
+    chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -205,7 +205,7 @@ mod tests {
         let made = |size: &str, level: &str, latency: f64| {
             let id = format!("memory.latency/size={size}/pages=thp");
             let mut made = fixture::measured(&id, "latency", Unit::Second, latency);
-            made.achieved.insert("level".to_owned(), level.into());
+            made.achieved.put("level", level);
             made
         };
         let limit = |latency| fixture::derived(latency, Kind::Floor, "cycles ÷ clock");
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
         assert_eq!(chosen(&made("512M", "memory", 153e-9)), "");
         let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
-        block.achieved.insert("level".to_owned(), "memory".into());
+        block.achieved.put("level", "memory");
         assert!(Row::of(&block).details.contains("region: memory"));
     }
 
@@ -289,8 +289,8 @@ mod tests {
             let id = "disk.io/op=read/latency-target=p99:2ms";
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
             assert!(Row::of(&made).details.is_empty());
-            made.achieved.insert("deepest".to_owned(), deepest.into());
-            made.achieved.insert("target_held".to_owned(), held.into());
+            made.achieved.put("deepest", deepest);
+            made.achieved.put("target_held", held);
             Row::of(&made).details
         };
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
@@ -301,9 +301,11 @@ mod tests {
         let mut alone =
             fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
         let achieved = [("deepest", 1.into()), ("target_held", true.into()), ("engine", "psync".into())];
-        alone.achieved.extend(achieved.map(|(name, value)| (name.to_owned(), value)));
+        achieved
+            .into_iter()
+            .for_each(|(name, value): (&str, serde_json::Value)| alone.achieved.put(name, value));
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
-        alone.achieved.insert("engine".to_owned(), "io_uring".into());
+        alone.achieved.put("engine", "io_uring");
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
     }
 
@@ -311,8 +313,8 @@ mod tests {
     fn a_knee_is_told_with_what_was_in_flight() {
         let told = |threads: u64| {
             let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
-            made.achieved.insert("deepest".to_owned(), 16.into());
-            made.achieved.insert("threads".to_owned(), threads.into());
+            made.achieved.put("deepest", 16);
+            made.achieved.put("threads", threads);
             Row::of(&made).details
         };
         assert_eq!(told(1), "at depth 16 on 1 thread");

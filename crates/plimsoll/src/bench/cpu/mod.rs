@@ -3,6 +3,7 @@
 mod chains;
 mod core_to_core;
 mod dense;
+pub(crate) mod fact;
 mod findings;
 mod gemm;
 mod hidden;
@@ -16,11 +17,12 @@ mod pairs;
 mod part;
 mod peak;
 mod together;
+mod warning;
 
 pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
-pub use how::kind_clock;
+pub use how::{KIND_CLOCK, word_of};
 pub use linpack::{Linpack, operations};
 pub use part::PART;
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};

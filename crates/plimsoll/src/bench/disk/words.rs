@@ -1,6 +1,7 @@
 //! What the searches over the number of transfers in flight found, as the row of a measurement says it.
 
 use super::engine::Kind;
+use super::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
 use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use crate::bench::Curve;
 use crate::measurement::Measurement;
@@ -24,10 +25,10 @@ pub(super) fn point(point: &Point) -> Option<String> {
 /// What a search for the deepest queue within a latency found.
 pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
-    let held = measurement.achieved.get("target_held")?.as_bool()?;
+    let held = measurement.achieved.get(&TARGET_HELD)?;
     // Nothing deeper was tried where there is nothing deeper.
-    let lone = measurement.achieved.get("engine").and_then(|word| Kind::lone(word.as_str()?));
-    Some(match measurement.achieved.get("deepest")?.as_u64() {
+    let lone = measurement.achieved.get(&ENGINE).and_then(|word| Kind::lone(&word));
+    Some(match measurement.achieved.get(&DEEPEST)? {
         None if held => format!("{target} at depth 1, the search was disturbed"),
         None => format!("{target} at no depth"),
         Some(1) if held && let Some(lone) = lone => {
@@ -40,7 +41,6 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
 
 /// How many in flight a knee was measured at.
 pub(super) fn knee(measurement: &Measurement) -> Option<String> {
-    let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
-    let (depth, threads) = (achieved("deepest")?, achieved("threads")?);
+    let (depth, threads) = (measurement.achieved.get(&DEEPEST)??, measurement.achieved.get(&fact::THREADS)?);
     Some(format!("at depth {depth} on {threads} {}", if threads == 1 { "thread" } else { "threads" }))
 }

@@ -1,5 +1,6 @@
 //! The network benchmarks as a part of a report.
 
+use super::fact::LINK;
 use crate::bench::{Subsystem, place};
 use crate::measurement::Measurement;
 
@@ -15,7 +16,7 @@ pub static PART: Subsystem = Subsystem {
 };
 
 fn context(first: &Measurement) -> Vec<String> {
-    match first.achieved.get("link").and_then(|link| link.as_str()) {
+    match first.achieved.get(&LINK).as_deref() {
         Some("loopback") => vec!["loopback: memory, not a link".to_owned()],
         Some(link) => vec![link.to_owned()],
         None => Vec::new(),

@@ -3,6 +3,7 @@
 //! ones, so this decides what is measured, and it is named.
 
 use super::super::Placement;
+use super::super::fact::{PLACEMENT, PLACEMENTS};
 use crate::bench::Placement as Order;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -79,7 +80,7 @@ pub(super) fn asked(machine: &Machine, case: &Case) -> Option<Placement> {
 
 /// Where both ends of a round trip ran, and what the other places gave that were tried.
 pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
-    let own = measurement.achieved.get("placement")?.as_str()?;
+    let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {
         "same-cpu" => "one CPU".to_owned(),
         "smt-siblings" => "two threads of a core".to_owned(),
@@ -87,17 +88,14 @@ pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
         "separate-caches" => "cores of two caches".to_owned(),
         other => crate::text::shown_within(&other.replace('-', " "), 32),
     };
-    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
+    let tried = measurement.achieved.get(&PLACEMENTS).unwrap_or_default();
     let others: Vec<String> = tried
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| name.as_str() != own)
-        .filter_map(|(name, time)| {
-            Some(format!("{} {}", words(name), Quantity::new(time.as_f64()?, Unit::Second)))
-        })
+        .iter()
+        .filter(|(name, _)| **name != own)
+        .map(|(name, time)| format!("{} {}", words(name), Quantity::new(*time, Unit::Second)))
         .collect();
     let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
-    Some(format!("both ends on {}{others}", words(own)))
+    Some(format!("both ends on {}{others}", words(&own)))
 }
 
 #[cfg(test)]
