@@ -58,9 +58,12 @@ const LEFT: &[&str] = &[
     "limit/block -> bench",
     "limit/channels -> bench",
     "limit/cpu -> bench",
-    "limit/dense -> bench",
     "limit/memory -> bench",
     "limit/microarchitecture/machines -> bench",
+    "limit/mpi -> bench",
+    "limit/network -> bench",
+    "limit/network/held -> bench",
+    "limit/round_trip -> bench",
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
