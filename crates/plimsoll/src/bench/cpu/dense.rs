@@ -213,7 +213,9 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
         facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
     }
     let shared = siblings(machine, &cpus);
-    facts.warnings.extend((!shared.is_empty()).then(|| CpuWarning::SmtSiblings(shared).into()));
+    if !shared.is_empty() {
+        facts.warnings.push(CpuWarning::SmtSiblings(shared).into());
+    }
     let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
     if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
         facts.warnings.push(Warning::CpuQuota { cpus }.into());

@@ -213,7 +213,8 @@ impl Prepared for Deepest {
             facts.achieved.set(&WITHIN_TARGET, answer.within);
             facts.achieved.set(&TARGET_HELD, answer.held);
             facts.warnings.extend(answer.warning(&self.target).map(Note::from));
-            facts.warnings.extend((self.most < self.asked).then(|| self.nothing_deeper().into()));
+            let less = (self.most < self.asked).then(|| self.nothing_deeper());
+            facts.warnings.extend(less.map(Note::from));
         }
         facts
     }

@@ -180,11 +180,11 @@ impl Transfers {
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         facts.achieved.set(&ENGINE, about.kind.word());
         let (wanted, used) = (job.kind, about.kind);
-        let fell_back = |why| TransferWarning::EngineFellBack { wanted, used, why }.into();
-        facts.warnings.extend(about.fell_back.map(fell_back));
-        facts.warnings.extend(about.remark.map(|why| TransferWarning::NotRegistered { why }.into()));
-        let page_cache = FileWarning::PageCache { avoidable: past };
-        facts.warnings.extend((job.cache == Cache::Buffered).then(|| page_cache.into()));
+        let fell_back = |why| TransferWarning::EngineFellBack { wanted, used, why };
+        facts.warnings.extend(about.fell_back.map(fell_back).map(Note::from));
+        facts.warnings.extend(about.remark.map(|why| TransferWarning::NotRegistered { why }).map(Note::from));
+        let page_cache = Note::from(FileWarning::PageCache { avoidable: past });
+        facts.warnings.extend((job.cache == Cache::Buffered).then_some(page_cache));
         Ok(Transfers {
             crew,
             kind: about.kind,

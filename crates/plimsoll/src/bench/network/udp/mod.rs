@@ -533,8 +533,8 @@ impl Prepared for Datagrams {
             fixed.note(&mut facts);
         }
         facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
-        let open = self.open.map(|(low, high)| NetworkWarning::SearchNotConverged { low, high }.into());
-        facts.warnings.extend(open);
+        let open = self.open.map(|(low, high)| NetworkWarning::SearchNotConverged { low, high });
+        facts.warnings.extend(open.map(Note::from));
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
         facts
