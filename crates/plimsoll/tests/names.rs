@@ -12,14 +12,23 @@ use std::path::Path;
 use plimsoll::bench::BENCHMARKS;
 use plimsoll::case::KEYS;
 
-/// File below `src` → names of benchmarks in it, names of metrics in it. A word that means something else there counts too
-/// (`complete` of a run), as do the words of published reports.
+/// Words that are names of metrics too and mean something else in a file: the status of a run, a key that no plan may have, the
+/// wall clock, axes of any metric, a kind of figure in a report.
+const OTHER_MEANINGS: &[(&str, &str)] = &[
+    ("document.rs", "complete"),
+    ("plan/file.rs", "program"),
+    ("doctor/proof.rs", "time"),
+    ("report/html/single.rs", "time"),
+    ("report/html/single.rs", "latency"),
+    ("published/tables.rs", "program"),
+];
+
+/// File below `src` → names of benchmarks in it, names of metrics in it. The words of published reports count too.
 const OUTSIDE: &[(&str, usize, usize)] = &[
     ("app/cluster/hpl.rs", 1, 4),
     ("app/cluster/ranks.rs", 4, 0),
     ("app/prepared.rs", 1, 0),
     ("cluster/between.rs", 1, 0),
-    ("doctor/proof.rs", 0, 1),
     ("limit/block.rs", 0, 4),
     ("limit/cpu.rs", 0, 1),
     ("limit/dense.rs", 2, 0),
@@ -50,9 +59,7 @@ const OUTSIDE: &[(&str, usize, usize)] = &[
     ("peer/tools/sockperf.rs", 2, 1),
     ("peer/tools/stream.rs", 1, 1),
     ("peer/tools/sysbench.rs", 2, 0),
-    ("plan/file.rs", 0, 1),
     ("published/mod.rs", 0, 3),
-    ("published/tables.rs", 0, 1),
     ("store/mod.rs", 0, 2),
     ("store/query.rs", 0, 1),
     ("store/repair.rs", 0, 1),
@@ -167,7 +174,8 @@ fn counted(file: &str, text: &str, metrics: &BTreeSet<&str>) -> (usize, usize) {
     let measured = if file.starts_with("bench/") {
         0
     } else {
-        literals.iter().filter(|t| metrics.contains(t.as_str())).count()
+        let means_it = |t: &&String| !OTHER_MEANINGS.contains(&(file, t.as_str()));
+        literals.iter().filter(|t| metrics.contains(t.as_str())).filter(means_it).count()
     };
     (literals.iter().filter(is_case).count(), measured)
 }
