@@ -14,7 +14,6 @@ pub use peers::{Availability, Parity, PeerResult};
 pub use crate::warning::Note;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,6 @@ use crate::metric::Better;
 use crate::quantity::{Unit, apart, percent};
 use crate::sample::{self, Achieved, Cause, Conditions, End, Outcome, Sample};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
-use crate::warning::{Warn, Warning};
 
 /// What became of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,6 @@ mod differential;
 mod disk;
 mod docs;
 mod faults;
-mod fuzz;
 mod history;
 mod html;
 mod iperf3;

@@ -26,11 +26,11 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 /// Send buffer asked for: several bursts.
 const SEND_BUFFER: usize = 4 << 20;
 /// While the sender has not said how many datagrams it sent.
-pub(crate) const UNKNOWN: u64 = u64::MAX;
+pub const UNKNOWN: u64 = u64::MAX;
 
 /// When a stream has sent enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub enum Until {
     /// After so many datagrams.
     Datagrams(u64),
     /// After this time.
@@ -39,45 +39,47 @@ pub(crate) enum Until {
 
 /// What one stream sends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Bytes of a datagram.
-    pub(crate) size: usize,
+    pub size: usize,
     /// How fast; `None` as fast as it can.
-    pub(crate) pace: Option<Pace>,
+    pub pace: Option<Pace>,
     /// How each begins.
-    pub(crate) layout: Layout,
+    pub layout: Layout,
     /// Told to the receiver beforehand.
-    pub(crate) tag: u32,
+    pub tag: u32,
     /// When it ends.
-    pub(crate) until: Until,
+    pub until: Until,
 }
 
 /// What the sender did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Sent {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
     /// Datagrams that the kernel took.
-    pub(crate) datagrams: u64,
+    pub datagrams: u64,
+    /// When it began.
+    pub began: Instant,
     /// Wall time of sending.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
     /// CPU time of this thread meanwhile.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Whether the kernel split the datagrams.
-    pub(crate) segmented: bool,
+    pub segmented: bool,
 }
 
 /// What a receiver brings back.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub struct Received {
     /// To be concluded with the sender's count.
-    pub(crate) account: Account,
+    pub account: Account,
     /// CPU time of this thread.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Datagrams for which this socket had no room, where the kernel tells.
-    pub(crate) dropped: Option<u64>,
+    pub dropped: Option<u64>,
 }
 
 /// A socket on `local` with buffers as large as this process may have. Port 0 gives one that is free.
-pub(crate) fn open(local: SocketAddr) -> io::Result<UdpSocket> {
+pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
     // Beyond `net.core.rmem_max` only with CAP_NET_ADMIN; without it, as much as that.
     sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
@@ -109,7 +111,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
 ///
 /// # Errors
 /// The socket's: `ConnectionRefused` when nobody listens at the other end any more.
-pub(crate) fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
+pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
     socket.set_write_timeout(Some(LOOK))?;
     let mut sender = Sender::new(socket, shape, filler)?;
     let (started, cpu) = (Instant::now(), thread_cpu());
@@ -130,7 +132,7 @@ pub(crate) fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &Atomi
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu);
-    Ok(Sent { datagrams: sent, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
+    Ok(Sent { datagrams: sent, began: started, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
 }
 
 impl Shape {
@@ -223,23 +225,31 @@ fn is_unsplittable(error: &io::Error) -> bool {
     [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
 }
 
+/// Time from when the first of these streams began to when the last one ended: on few CPUs they send one after another.
+pub fn together(streams: &[Sent]) -> Duration {
+    let first = streams.iter().map(|sent| sent.began).min();
+    let last = streams.iter().map(|sent| sent.began + sent.elapsed).max();
+    first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
+}
+
 /// Receives into `account` until the sender has ended, as `sent` tells (all ones before), and what it sent is here or
-/// will not come, or `stop` is set.
+/// will not come, or `stop` is set. Arrivals are counted from `origin`, the same for all streams of a transfer.
 ///
 /// # Errors
 /// The socket's, except that nobody listens at the other end (the control connection tells that better).
-pub(crate) fn receive(
+pub fn receive(
     socket: &UdpSocket,
     mut account: Account,
     size: usize,
     sent: &AtomicU64,
+    origin: Instant,
     stop: &AtomicBool,
 ) -> io::Result<Received> {
     let offload = enable_receive_offload(socket).is_ok();
     let mut batch = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
     socket.set_read_timeout(Some(LOOK))?;
     let dropped_before = dropped_at_socket(socket).ok();
-    let (started, cpu) = (Instant::now(), thread_cpu());
+    let cpu = thread_cpu();
     let mut patience = Patience::default();
     while !stop.load(Ordering::Relaxed) {
         let arrived = match batch.receive(socket) {
@@ -247,7 +257,7 @@ pub(crate) fn receive(
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => false,
             Err(e) => return Err(e),
         };
-        let now = started.elapsed();
+        let now = origin.elapsed();
         for datagram in batch.datagrams() {
             account.arrive(datagram, nanos(now));
         }
@@ -284,7 +294,7 @@ impl Patience {
 }
 
 /// Throws away what is still in the socket, such as late datagrams of a transfer before; bounded.
-pub(crate) fn drain(socket: &UdpSocket) -> io::Result<()> {
+pub fn drain(socket: &UdpSocket) -> io::Result<()> {
     /// More than any receive buffer holds.
     const MOST: usize = 1 << 20;
     socket.set_nonblocking(true)?;
@@ -320,7 +330,8 @@ mod tests {
         let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let account = Account::new(shape.size, TAG);
-            let receiver = scope.spawn(|| receive(&b, account, shape.size, &ending, &stop).unwrap());
+            let receiver =
+                scope.spawn(|| receive(&b, account, shape.size, &ending, Instant::now(), &stop).unwrap());
             let sent = send(&a, shape, &[0xa5; 64], &stop).unwrap();
             ending.store(sent.datagrams, Ordering::Release);
             (sent, receiver.join().unwrap())
@@ -360,11 +371,26 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_sent_one_after_another_took_the_time_of_all() {
+        let first = Instant::now();
+        let of = |after, elapsed| Sent {
+            datagrams: 10,
+            began: first + Duration::from_micros(after),
+            elapsed: Duration::from_micros(elapsed),
+            cpu: Duration::ZERO,
+            segmented: false,
+        };
+        assert_eq!(together(&[of(30, 10), of(0, 10), of(15, 12)]), Duration::from_micros(40));
+        assert_eq!(together(&[of(0, 10), of(0, 12)]), Duration::from_micros(12));
+        assert_eq!(together(&[]), Duration::ZERO);
+    }
+
+    #[test]
     fn a_receiver_of_nothing_ends_soon_after_the_sender() {
         let (_a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
         ending.store(1000, Ordering::Release);
-        let received = receive(&b, Account::new(100, TAG), 100, &ending, &stop).unwrap();
+        let received = receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         assert_eq!(received.account.conclude(1000).unwrap().received, 0);
     }
 
@@ -372,7 +398,7 @@ mod tests {
     fn both_loops_end_when_they_are_told_to() {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(true));
-        receive(&b, Account::new(100, TAG), 100, &ending, &stop).unwrap();
+        receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         let sent = send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);
     }
