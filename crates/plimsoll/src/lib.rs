@@ -24,6 +24,7 @@ pub mod links;
 pub mod measurement;
 pub mod output;
 pub mod peer;
+pub mod place;
 pub mod plan;
 pub mod program;
 pub mod published;

@@ -5,12 +5,10 @@
 //! summarised again by a newer version.
 
 mod curve;
-mod like;
 mod matrix;
 mod peers;
 mod rating;
 
-pub use like::converted;
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
@@ -227,7 +225,7 @@ impl Maker<'_> {
                     refuted.filter_map(|limit| limit.refuted.as_deref()).map(refuted_note).collect();
                 made.warnings.extend(refuted);
                 made.warnings.extend(made.metrics.iter().filter_map(uncertain_note));
-                let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
+                let past = || made.metrics.iter().find_map(past_limit);
                 made.reason =
                     all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
@@ -278,19 +276,19 @@ impl Maker<'_> {
             outcome.samples.iter().filter(|s| s.values.contains_key(metric.name)).collect();
         let values = outcome.values(metric.name);
         let proved = Samples::new(values.clone()).ok()?;
-        let mut limits = limit::limits(&Question {
+        let mut limits = bench::limits(&Question {
             machine: self.machine,
             case: &outcome.case,
             metric: metric.name,
             samples: &outcome.samples,
             evidence,
         });
-        limits.extend(self.user_limits.of(&outcome.case, metric));
+        limits.extend(self.user_limits.of(&outcome.case, metric.name, metric.unit));
         limit::tightest_first(&mut limits);
         if outcome.ended.is_none() && clock_was_undisturbed(&outcome.samples) {
             rating::refute(&mut limits, metric.name, &values);
         }
-        let chosen = rating::chosen(&outcome.case, &limits, &values);
+        let chosen = rating::chosen(&limits, &values);
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
         let peers =
@@ -429,7 +427,7 @@ fn refuted_note(why: &str) -> Note {
 }
 
 /// Why a figure cannot be true, if it is past its limit.
-fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
+fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     // Somebody's word, or this run's own conclusion: what passes it says nothing of the figure.
     let is_physical = !matches!(limit.source, Source::Documented | Source::Inferred);
@@ -437,22 +435,12 @@ fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
     if share <= TOLERANCE || !is_physical || limit.fact.is_some() {
         return None;
     }
-    let cause = match (metric.unit, limit.kind) {
+    let cause = match limit.kind {
         _ if limit.source == Source::User => {
             "the limit that --limits or the plan gives is not this machine's"
         }
-        (_, Kind::Floor) => "something nearer than the thing measured answered (a cache)",
-        (Unit::BitPerSecond, _) => "the traffic did not cross the link",
-        _ if case.subsystem() == "disk" => {
-            "the page cache or the host's cache answered instead of the device"
-        }
-        _ if case.subsystem() == "memory" => {
-            "a cache answered instead of memory, or this machine has more or faster memory than its limit counts"
-        }
-        (Unit::FlopPerSecond | Unit::OpPerSecond, _) => {
-            "a machine did more than its own limit, see its cpu.peak"
-        }
-        _ => "a cache answered instead of the device",
+        Kind::Floor => "something nearer than the thing measured answered (a cache)",
+        Kind::Ceiling => limit.passed_by.unwrap_or("a cache answered instead of the device"),
     };
     Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))
 }

@@ -14,13 +14,11 @@ use plimsoll::case::KEYS;
 use plimsoll::machine::{Machine, Root};
 use plimsoll::plan::Group;
 
-/// File below `src` → names of benchmarks in it, names of metrics in it. A word that means something else there counts too
-/// (`complete` of a run), as do the words of published reports.
+/// Words that are names of metrics too and mean something else in a file: the status of a run, a key that no plan may have.
+const OTHER_MEANINGS: &[(&str, &str)] = &[("document.rs", "complete"), ("plan/file.rs", "program")];
+
+/// File below `src` → names of benchmarks in it, names of metrics in it. The words of published reports count too.
 const OUTSIDE: &[(&str, usize, usize)] = &[
-    ("app/cluster/hpl.rs", 1, 4),
-    ("app/cluster/ranks.rs", 4, 0),
-    ("app/prepared.rs", 1, 0),
-    ("cluster/between.rs", 1, 0),
     ("doctor/mod.rs", 0, 5),
     ("doctor/proof.rs", 0, 1),
     ("finding/bottleneck.rs", 1, 0),
@@ -31,16 +29,6 @@ const OUTSIDE: &[(&str, usize, usize)] = &[
     ("finding/queue.rs", 1, 2),
     ("finding/shared_core.rs", 1, 0),
     ("finding/siblings.rs", 1, 1),
-    ("limit/block.rs", 0, 4),
-    ("limit/cpu.rs", 0, 1),
-    ("limit/dense.rs", 2, 0),
-    ("limit/disk.rs", 0, 3),
-    ("limit/memory.rs", 0, 6),
-    ("limit/mod.rs", 20, 0),
-    ("limit/network.rs", 0, 2),
-    ("limit/network/held.rs", 0, 1),
-    ("limit/round_trip.rs", 1, 3),
-    ("measurement/like.rs", 3, 3),
     ("peer/tools/bw_mem.rs", 2, 1),
     ("peer/tools/fio.rs", 8, 6),
     ("peer/tools/hpcc.rs", 1, 1),
@@ -61,7 +49,6 @@ const OUTSIDE: &[(&str, usize, usize)] = &[
     ("peer/tools/sockperf.rs", 2, 1),
     ("peer/tools/stream.rs", 1, 1),
     ("peer/tools/sysbench.rs", 2, 0),
-    ("plan/file.rs", 0, 1),
     ("published/flags.rs", 0, 26),
     ("published/mod.rs", 0, 1),
     ("published/tables.rs", 0, 1),
@@ -73,10 +60,6 @@ const OUTSIDE: &[(&str, usize, usize)] = &[
     ("report/html/single.rs", 0, 7),
     ("report/published/cells.rs", 0, 3),
     ("report/published/sheet.rs", 0, 1),
-    ("report/row.rs", 1, 2),
-    ("store/mod.rs", 0, 2),
-    ("store/query.rs", 0, 1),
-    ("store/repair.rs", 0, 1),
 ];
 
 /// The string literals of code, without comments and without a file's own tests.
@@ -192,7 +175,8 @@ fn counted(file: &str, text: &str, metrics: &BTreeSet<&str>) -> (usize, usize) {
     let measured = if file.starts_with("bench/") {
         0
     } else {
-        literals.iter().filter(|t| metrics.contains(t.as_str())).count()
+        let means_it = |t: &&String| !OTHER_MEANINGS.contains(&(file, t.as_str()));
+        literals.iter().filter(|t| metrics.contains(t.as_str())).filter(means_it).count()
     };
     (literals.iter().filter(is_case).count(), measured)
 }

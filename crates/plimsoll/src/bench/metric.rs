@@ -58,6 +58,34 @@ pub enum Form {
     ShareAboveZero,
 }
 
+/// What a metric says of transfers. Of transfers that are all alike a rate times the block is a throughput, and of as many as are
+/// always under way each takes their number ÷ the rate (Little's law): one figure is another in another metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OfTransfers {
+    /// How many a second, times this.
+    Rate(f64),
+    /// How long one takes, with so many under way.
+    Time(f64),
+}
+
+impl OfTransfers {
+    /// Transfers a second, of a value of the metric.
+    fn per_second(self, value: f64) -> f64 {
+        match self {
+            Self::Rate(each) => value / each,
+            Self::Time(under_way) => under_way / value,
+        }
+    }
+
+    /// The value of the metric, of so many transfers a second.
+    fn of_rate(self, per_second: f64) -> f64 {
+        match self {
+            Self::Rate(each) => per_second * each,
+            Self::Time(under_way) => under_way / per_second,
+        }
+    }
+}
+
 /// A metric that a benchmark reports: a row of its table, and all that reports know of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
@@ -73,12 +101,14 @@ pub struct Metric {
     pub also: Option<Also>,
     /// Whether charts draw it where it is not the headline.
     pub drawn: bool,
+    /// What it says of transfers that are all alike; `None` where it follows from no other metric.
+    pub transfers: Option<OfTransfers>,
 }
 
 impl Metric {
     /// A metric that is judged, and that only documents have where it is not the headline.
     pub const fn new(name: &'static str, unit: Unit, better: Better) -> Self {
-        Self { name, unit, better, role: Role::Judged, also: None, drawn: false }
+        Self { name, unit, better, role: Role::Judged, also: None, drawn: false, transfers: None }
     }
 
     /// The same, told and never judged.
@@ -96,6 +126,11 @@ impl Metric {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
+    /// The same, which says this of transfers.
+    pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
+        Self { transfers: Some(transfers), ..self }
+    }
+
     /// The same, drawn also where it is not the headline.
     pub const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
@@ -106,6 +141,17 @@ impl Metric {
 pub fn metric(case: &Case, name: &str) -> Option<Metric> {
     let metrics = super::find(case.benchmark())?.metrics(case);
     metrics.into_iter().find(|metric| metric.name == name)
+}
+
+/// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
+pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(value);
+    }
+    let transfers = |name| metric(case, name)?.transfers;
+    let per_second = transfers(from)?.per_second(value);
+    let figure = transfers(to)?.of_rate(per_second);
+    (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
 /// Whether a metric of a case is told and never judged.
@@ -132,3 +178,30 @@ pub enum Say {
 
 /// The order of the blocks: the long word would not leave room for the rest.
 pub const PATTERN: Say = Say::Instead("pattern", &[("sequential", "seq.")]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_of_the_same_transfers_are_one_figure() {
+        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=2/threads=4".parse().unwrap();
+        assert_eq!(converted(&case, 1000.0, "rate", "throughput"), Some(4_096_000.0));
+        assert_eq!(converted(&case, 4_096_000.0, "throughput", "rate"), Some(1000.0));
+        assert_eq!(converted(&case, 1000.0, "rate", "latency"), Some(0.008));
+        assert_eq!(converted(&case, 0.008, "latency", "throughput"), Some(4_096_000.0));
+        let echo: Case = "network.latency/protocol=tcp/message=64/streams=1".parse().unwrap();
+        assert_eq!(converted(&echo, 50e-6, "rtt", "rate"), Some(20_000.0));
+    }
+
+    #[test]
+    fn other_metrics_are_not_converted() {
+        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=1".parse().unwrap();
+        assert_eq!(converted(&case, 5.0, "cpu", "rate"), None);
+        assert_eq!(converted(&case, 5.0, "rate", "busy"), None);
+        assert_eq!(converted(&case, 0.0, "latency", "rate"), None);
+        let peak: Case = "cpu.peak/op=fma/type=f64".parse().unwrap();
+        assert_eq!(converted(&peak, 5.0, "rate", "latency"), None);
+        assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
+    }
+}

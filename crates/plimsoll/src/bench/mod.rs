@@ -12,9 +12,10 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
+use crate::limit::{self, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
 use crate::wire::Key;
 
 mod apart;
@@ -26,10 +27,9 @@ pub mod metric;
 pub mod mpi;
 pub mod network;
 pub mod null;
-mod place;
 
+pub use crate::place::{Placement, place, placed, places};
 pub use metric::{Better, Metric, Role, Say, is_told, metric};
-pub use place::{Placement, place, placed, places};
 
 /// Every benchmark there is. A new one is one file and one line here.
 pub const BENCHMARKS: &[&dyn Benchmark] = &[
@@ -60,6 +60,16 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
 /// The benchmark of that name.
 pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     BENCHMARKS.iter().copied().find(|b| b.name() == name)
+}
+
+/// The limits of one metric of a case, as its benchmark says: of a figure that is the sum over pairs of machines, that of all
+/// pairs.
+pub fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let limits = find(question.case.benchmark()).map(|b| b.limits(question)).unwrap_or_default();
+    match question.condition(limit::PAIRS) {
+        Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
+        None => limits,
+    }
 }
 
 /// A case, and whether this machine can measure it.
@@ -115,10 +125,32 @@ pub trait Benchmark: Sync {
         false
     }
 
+    /// A point of the curve of a search in words, for the row of its case; none leaves it to charts and documents.
+    fn point(&self, _: &Point) -> Option<String> {
+        None
+    }
+
+    /// Whether the row of a case says what answered (a cache or memory) also where that is memory.
+    fn tells_memory(&self) -> bool {
+        false
+    }
+
     /// Operations for each byte that a case must move to or from memory at least, as a roofline has them; `None` where it
     /// computes in registers or moves bytes and computes nothing.
     fn intensity(&self, _: &Case) -> Option<f64> {
         None
+    }
+
+    /// Whether all machines of a run measure it together, and none alone.
+    fn of_all_machines(&self) -> bool {
+        false
+    }
+
+    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
+    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
+    /// when the case has ended.
+    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
+        Vec::new()
     }
 
     /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
@@ -241,6 +273,18 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     }
 }
 
+/// The numbers that a group asks for under this key, or the usual ones, each from 1 to `most`.
+///
+/// # Errors
+/// One that is not, in one line.
+pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
+    let counts = group.numbers(key, usual);
+    match counts.iter().find(|n| !(1..=most).contains(*n)) {
+        Some(n) => Err(format!("{key}: {n} is out of range; write a number from 1 to {most}")),
+        None => Ok(counts),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +302,25 @@ mod tests {
                     assert_eq!(told, metric.role == Role::Told);
                     assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
                 }
+            }
+        }
+    }
+
+    /// What bounds a figure is said by its benchmark, if only why that is not known; the floors of plimsoll itself are bound by
+    /// nothing.
+    #[test]
+    fn every_headline_has_a_limit_or_the_reason_why_none_is_known() {
+        let machine = fixture::machine();
+        let samples = [Sample::default()];
+        for benchmark in BENCHMARKS {
+            for Candidate { case, .. } in benchmark.cases(&machine, &Group::default()).unwrap() {
+                let metric = benchmark.metrics(&case)[0].name;
+                let evidence = limit::Evidence::default();
+                let question =
+                    Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
+                let limits = limits(&question);
+                assert_eq!(limits.is_empty(), ["null", "disk.null"].contains(&benchmark.name()), "{case}");
+                assert!(limits.iter().all(|limit| limit.value.is_some() || limit.reason.is_some()), "{case}");
             }
         }
     }

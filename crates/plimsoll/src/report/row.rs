@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::bench;
 use crate::bench::disk::engine::Kind as DiskEngine;
 use crate::bench::metric::{Also, Form};
+use crate::case::Case;
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
-use crate::sample::Point;
 
 /// Share of its limit from which on a figure is that of the cache that the limit is of.
 const NEAR: f64 = 0.5;
@@ -59,8 +59,7 @@ impl Row {
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
-        details.extend(headline.into_iter().flat_map(under_load));
-        details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
+        details.extend(headline.into_iter().flat_map(|metric| points(&measurement.case, metric)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
@@ -121,8 +120,8 @@ fn chosen(measurement: &Measurement) -> String {
 
 /// Where a block's region lives: it decides what was measured.
 fn block_level(measurement: &Measurement) -> Option<String> {
-    let level = (measurement.case.benchmark() == "memory.block").then(|| level(measurement))??;
-    Some(format!("region: {level}"))
+    let tells = bench::find(measurement.case.benchmark()).is_some_and(|benchmark| benchmark.tells_memory());
+    Some(format!("region: {}", tells.then(|| level(measurement))??))
 }
 
 /// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
@@ -235,27 +234,11 @@ fn together(words: &str) -> String {
     words.replace(' ', "\u{a0}")
 }
 
-/// The rate at each number in flight that a search tried.
-fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
-    let curve = metric.curve.iter().flatten().filter(|_| measurement.case.subsystem() == "disk");
-    let one = |point: &Point| {
-        let (threads, depth, rate) = (*point.get("threads")?, *point.get("depth")?, *point.get("rate")?);
-        let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
-        Some(together(&format!("depth {depth}{times} {}", human(rate, Unit::IoPerSecond))))
-    };
-    curve.filter_map(one).collect()
-}
-
-/// The latency at each bandwidth that was drawn beside it.
-fn under_load(metric: &MetricResult) -> Vec<String> {
-    let one = |point: &Point| {
-        let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
-        match load > 0.0 {
-            true => Some(together(&format!("{} {latency}", human(load, Unit::BytePerSecond)))),
-            false => Some(together(&format!("no load {latency}"))),
-        }
-    };
-    metric.curve.iter().flatten().filter_map(one).collect()
+/// The points of a search's curve, as the benchmark words them.
+fn points(case: &Case, metric: &MetricResult) -> Vec<String> {
+    let benchmark = bench::find(case.benchmark());
+    let points = metric.curve.iter().flatten();
+    points.filter_map(|point| benchmark?.point(point)).map(|words| together(&words)).collect()
 }
 
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
@@ -282,6 +265,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::sample::Point;
 
     #[test]
     fn the_headline_has_value_interval_limit_and_share() {

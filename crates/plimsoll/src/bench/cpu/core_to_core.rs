@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
 use serde_json::Value as Json;
 
+use super::LATENCY;
 use super::pairs::{ALL_PAIRS_OF, chosen, pairs_of, shared};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -53,7 +55,7 @@ impl Benchmark for CoreToCore {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+        vec![Metric::new(LATENCY, Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -68,6 +70,12 @@ impl Benchmark for CoreToCore {
             candidates.push(Candidate { case, feasible: enough(machine) });
         }
         Ok(candidates)
+    }
+
+    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
+        let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
+                   it; give --limits FILE";
+        vec![Limit::unknown(Kind::Floor, why)]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -183,7 +191,7 @@ impl Prepared for Pairs {
             median(latencies).ok_or_else(|| CannotMeasure::environment(why().unwrap_or_default()))?;
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
-            values: [("latency".to_owned(), latency)].into(),
+            values: [(LATENCY.to_owned(), latency)].into(),
             matrix,
             ..Sample::default()
         })

@@ -17,11 +17,14 @@ use rustix::io::Errno;
 use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::file::{cannot_use, in_memory, named};
-use super::human;
 use super::job::MAX_THREADS;
+use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
+use super::{human, under_way};
+use crate::bench::metric::OfTransfers;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::plan::Group;
@@ -58,10 +61,11 @@ impl Benchmark for DiskFsync {
         &["block", "threads"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
         vec![
-            Metric::new("latency", Unit::Second, Better::Lower),
-            Metric::new("rate", Unit::PerSecond, Better::Higher),
+            Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .of_transfers(OfTransfers::Time(under_way(case))),
+            Metric::new(RATE, Unit::PerSecond, Better::Higher).of_transfers(OfTransfers::Rate(1.0)),
         ]
     }
 
@@ -92,6 +96,15 @@ impl Benchmark for DiskFsync {
             }
         }
         Ok(candidates)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let kind = match question.metric {
+            LATENCY => Kind::Floor,
+            RATE => Kind::Ceiling,
+            _ => return Vec::new(),
+        };
+        vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -328,10 +341,10 @@ impl Prepared for Logs {
         let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
-            ("latency".to_owned(), latency.mean().unwrap_or_default()),
-            ("rate".to_owned(), latency.count() as f64 / elapsed),
+            (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
+            (RATE.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![super::distribution("latency", &latency)];
+        let histograms = vec![super::distribution(LATENCY, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 

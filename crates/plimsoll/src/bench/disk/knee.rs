@@ -3,15 +3,18 @@
 
 use super::io::{DiskIo, deepest};
 use super::job::Job;
+use super::metrics;
+use super::search::in_words;
 use super::sweep::Knee;
 use super::transfers::Transfers;
 use crate::bench::metric::PATTERN;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Point};
 
 /// The benchmark itself.
 pub struct DiskKnee;
@@ -47,12 +50,12 @@ impl Benchmark for DiskKnee {
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         let metric = Metric::new;
         vec![
-            metric("rate", Unit::IoPerSecond, Better::Higher),
-            metric("throughput", Unit::BytePerSecond, Better::Higher),
-            metric("latency", Unit::Second, Better::Lower).said("latency", ""),
-            metric("cpu", Unit::Second, Better::Lower),
-            metric("depth", Unit::One, Better::Lower).told(),
-            metric("threads", Unit::One, Better::Lower).told(),
+            metric(metrics::RATE, Unit::IoPerSecond, Better::Higher),
+            metric(metrics::THROUGHPUT, Unit::BytePerSecond, Better::Higher),
+            metric(metrics::LATENCY, Unit::Second, Better::Lower).said("latency", ""),
+            metric(metrics::CPU, Unit::Second, Better::Lower),
+            metric(metrics::DEPTH, Unit::One, Better::Lower).told(),
+            metric(metrics::THREADS, Unit::One, Better::Lower).told(),
         ]
     }
 
@@ -82,6 +85,14 @@ impl Benchmark for DiskKnee {
 
     fn waits_for_a_device(&self) -> bool {
         true
+    }
+
+    fn point(&self, point: &Point) -> Option<String> {
+        in_words(point)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        DiskIo.limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -10,6 +10,7 @@ use plimsoll_metal::ticks::Clock;
 use super::data::Noise;
 use super::engine::{Kind, open_on};
 use super::load::{self, Directions, Load, LoadError, Manner, Tally};
+use super::metrics::LATENCY;
 use super::pattern::{Extent, Order, derive};
 use super::source::{Blocks, Doing, Source, Through};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -50,7 +51,7 @@ impl Benchmark for DiskNull {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+        vec![Metric::new(LATENCY, Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -123,7 +124,7 @@ impl Prepared for Floor {
         self.counted += tally.latency.count();
         self.done += tally.transfers;
         let elapsed = tally.elapsed();
-        let values = [("latency".to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
+        let values = [(LATENCY.to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
         Ok(Sample { elapsed, values, ..Sample::default() })
     }
 

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::metrics;
 use super::transfers::{Probe, Transfers};
 use crate::bench::Prepared;
-use crate::quantity::{format_duration, parse_duration, percent_below};
+use crate::quantity::{Quantity, Unit, format_duration, parse_duration, percent_below};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 use crate::warning::Warning;
 
@@ -88,7 +89,7 @@ impl Within {
     /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
         for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == "latency").flat_map(|h| &h.buckets)
+            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -128,7 +129,7 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a["depth"].total_cmp(&b["depth"]));
+        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
@@ -147,12 +148,21 @@ impl Deepest {
 /// A point of a curve.
 pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
-        ("threads".to_owned(), threads as f64),
-        ("depth".to_owned(), probe.depth as f64),
-        ("rate".to_owned(), probe.rate),
-        ("latency".to_owned(), probe.latency),
+        (metrics::THREADS.to_owned(), threads as f64),
+        (metrics::DEPTH.to_owned(), probe.depth as f64),
+        (metrics::RATE.to_owned(), probe.rate),
+        (metrics::LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
+}
+
+/// A point in words: the rate at so many in flight.
+pub(super) fn in_words(point: &Point) -> Option<String> {
+    let get = |name| point.get(name).copied();
+    let (threads, depth) = (get(metrics::THREADS)?, get(metrics::DEPTH)?);
+    let rate = Quantity::new(get(metrics::RATE)?, Unit::IoPerSecond);
+    let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
+    Some(format!("depth {depth}{times} {rate}"))
 }
 
 /// What the search and the samples after it say together.

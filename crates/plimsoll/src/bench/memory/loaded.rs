@@ -13,12 +13,13 @@ use plimsoll_metal::team::Team;
 use serde_json::Value as Json;
 
 use super::latency::Latency;
-use super::{HUGE_PAGE, broken, fits, pages, pages_of, seed, sizes, working_set};
+use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::{self, Unit, format_duration};
+use crate::quantity::{self, Quantity, Unit, format_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 
 /// What the loading threads do, by the names in case ids.
@@ -66,8 +67,8 @@ impl Benchmark for LoadedLatency {
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         vec![
-            Metric::new("latency", Unit::Second, Better::Lower),
-            Metric::new("program", Unit::BytePerSecond, Better::Higher),
+            Metric::new(LATENCY, Unit::Second, Better::Lower),
+            Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher),
         ]
     }
 
@@ -108,6 +109,19 @@ impl Benchmark for LoadedLatency {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    /// The latency at the bandwidth that was drawn beside it.
+    fn point(&self, point: &Point) -> Option<String> {
+        let (latency, load) = (Quantity::new(*point.get(LATENCY)?, Unit::Second), *point.get(PROGRAM)?);
+        Some(match load > 0.0 {
+            true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
+            false => format!("no load {latency}"),
+        })
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        Latency.limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -335,13 +349,13 @@ fn spin(time: Duration) {
 }
 
 fn point(delay: Option<Duration>, latency: f64, program: f64) -> Point {
-    let figures = [("latency", latency), ("program", program)];
+    let figures = [(LATENCY, latency), (PROGRAM, program)];
     let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
     figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
-    let latency = sample.values.get("latency").copied();
+    let latency = sample.values.get(LATENCY).copied();
     latency.ok_or_else(|| CannotMeasure::environment("memory.latency gave no latency"))
 }
 
@@ -361,7 +375,7 @@ impl Prepared for Loaded {
             curve.push(point(Some(*delay), latency_of(&last)?, program));
         }
         let values =
-            BTreeMap::from([("latency".to_owned(), latency_of(&last)?), ("program".to_owned(), program)]);
+            BTreeMap::from([(LATENCY.to_owned(), latency_of(&last)?), (PROGRAM.to_owned(), program)]);
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
             work: None,

@@ -7,6 +7,7 @@ mod amount;
 mod held;
 mod iperf3;
 mod latency;
+mod limit;
 mod near_end;
 mod path;
 mod process;
@@ -43,6 +44,21 @@ use crate::warning::Warning;
 
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
+
+/// Name of the metric of the bits that arrived in a second.
+pub const GOODPUT: &str = "goodput";
+/// Name of the metric of the messages or datagrams that arrived in a second.
+pub const MESSAGES: &str = "messages";
+/// Name of the metric of the CPU time for each byte.
+pub const CPU: &str = "cpu";
+/// Name of the metric of how much the time on the way varies.
+pub const JITTER: &str = "jitter";
+/// Name of the metric of the time of a round trip.
+pub const RTT: &str = "rtt";
+/// Name of the metric of round trips a second.
+pub const RATE: &str = "rate";
+/// Name of the metric of the load that was on the path.
+pub const LOAD: &str = "load";
 
 /// The share that did not arrive.
 const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower).said_as("loss", Form::ShareAboveZero);

@@ -4,6 +4,8 @@
 //! thread of its own, and the receiver reports the bytes that arrived and the time they took by its own clock. So
 //! goodput is what arrived, never what was handed to a socket buffer.
 
+mod limit;
+
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -13,11 +15,12 @@ use super::amount::{self, Fixed};
 use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, on, socket_options};
+use super::setup::{Setup, direction, on, socket_options, streaming, with_options};
 use super::sustained::Watch;
-use super::{LOSS, Placement, STREAM, message_of, message_sizes, random_bytes};
+use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_of, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -83,30 +86,23 @@ impl Benchmark for Tcp {
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         vec![
-            Metric::new("goodput", Unit::BitPerSecond, Better::Higher),
-            Metric::new("messages", Unit::PerSecond, Better::Higher),
+            Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher),
+            Metric::new(MESSAGES, Unit::PerSecond, Better::Higher),
             LOSS,
-            Metric::new("cpu", Unit::Second, Better::Lower).said("CPU", "per byte"),
+            Metric::new(CPU, Unit::Second, Better::Lower).said("CPU", "per byte"),
         ]
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, MESSAGE)?;
-        let mut cases = Vec::new();
-        for message in sizes {
-            for streams in super::setup::streams(group, STREAMS)? {
-                for way in super::setup::directions(group)? {
-                    let case = Case::of(self.name())
-                        .with_size("message", message)
-                        .with_count("streams", streams)
-                        .with_word("direction", &way);
-                    cases.push(case);
-                }
-            }
-        }
-        let cases = super::setup::with_options(cases, group, self.keys())?;
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
+        let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -262,8 +258,8 @@ impl Streams {
 
 /// Puts the rate that holds in place of the whole transfer's, which other tools would show.
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
-    let whole = sample.values.insert("goodput".to_owned(), goodput);
-    sample.values.insert("messages".to_owned(), goodput / bits);
+    let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
+    sample.values.insert(MESSAGES.to_owned(), goodput / bits);
     sample.conditions.more.extend(whole.map(|whole| ("delivered".to_owned(), whole)));
 }
 
@@ -340,10 +336,10 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
     let (sent, received) = (total(|w| w.sent.bytes), total(|w| w.received.bytes));
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
     let values = [
-        ("goodput", goodput),
-        ("messages", goodput / 8.0 / f64::from(work.message)),
-        ("loss", ((sent - received) / sent).max(0.0)),
-        ("cpu", cpu / received),
+        (GOODPUT, goodput),
+        (MESSAGES, goodput / 8.0 / f64::from(work.message)),
+        (LOSS.name, ((sent - received) / sent).max(0.0)),
+        (CPU, cpu / received),
     ];
     let there = outcome.there.as_ref();
     Sample {

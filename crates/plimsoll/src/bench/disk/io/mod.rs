@@ -8,19 +8,24 @@
 //! device as working; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
 //! directions are told apart.
 
+mod limit;
+
 use super::engine::Kind;
 use super::file::in_memory;
 use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
-use super::search::{Deepest, Target};
+use super::metrics;
+use super::search::{Deepest, Target, in_words};
 use super::transfers::Transfers;
-use crate::bench::metric::PATTERN;
+use super::{mean_block, under_way};
+use crate::bench::metric::{OfTransfers, PATTERN};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Point};
 
 pub use super::job::file_size;
 
@@ -91,25 +96,28 @@ impl Benchmark for DiskIo {
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let metric = Metric::new;
+        let (block, time) = (mean_block(case), OfTransfers::Time(under_way(case)));
+        let throughput = metric(metrics::THROUGHPUT, Unit::BytePerSecond, Better::Higher).drawn();
+        let rate = metric(metrics::RATE, Unit::IoPerSecond, Better::Higher).drawn();
+        let latency = metric(metrics::LATENCY, Unit::Second, Better::Lower).said("latency", "").drawn();
         let mut all = vec![
-            metric("throughput", Unit::BytePerSecond, Better::Higher).drawn(),
-            metric("rate", Unit::IoPerSecond, Better::Higher).drawn(),
-            metric("latency", Unit::Second, Better::Lower).said("latency", "").drawn(),
-            metric("submit", Unit::Second, Better::Lower).told(),
-            metric("cpu", Unit::Second, Better::Lower),
-            metric("depth", Unit::One, Better::Higher).told(),
-            metric("complete", Unit::Second, Better::Lower).told(),
-            metric("switches", Unit::One, Better::Lower).told(),
-            metric("busy", Unit::One, Better::Higher).told(),
-            metric("sync", Unit::Second, Better::Lower).said("each sync", ""),
-            metric("read", Unit::BytePerSecond, Better::Higher),
-            metric("write", Unit::BytePerSecond, Better::Higher),
-            metric("read-latency", Unit::Second, Better::Lower),
-            metric("write-latency", Unit::Second, Better::Lower),
-            metric("latency-stdev", Unit::Second, Better::Lower).told(),
+            Metric { transfers: block.map(OfTransfers::Rate), ..throughput },
+            rate.of_transfers(OfTransfers::Rate(1.0)),
+            latency.of_transfers(time),
+            metric(metrics::SUBMIT, Unit::Second, Better::Lower).told(),
+            metric(metrics::CPU, Unit::Second, Better::Lower),
+            metric(metrics::DEPTH, Unit::One, Better::Higher).told(),
+            metric(metrics::COMPLETE, Unit::Second, Better::Lower).told(),
+            metric(metrics::SWITCHES, Unit::One, Better::Lower).told(),
+            metric(metrics::BUSY, Unit::One, Better::Higher).told(),
+            metric(metrics::SYNC, Unit::Second, Better::Lower).said("each sync", ""),
+            metric(metrics::READ, Unit::BytePerSecond, Better::Higher),
+            metric(metrics::WRITE, Unit::BytePerSecond, Better::Higher),
+            metric(metrics::READ_LATENCY, Unit::Second, Better::Lower),
+            metric(metrics::WRITE_LATENCY, Unit::Second, Better::Lower),
+            metric(metrics::LATENCY_STDEV, Unit::Second, Better::Lower).told(),
         ];
-        let mean = case.mix("block").map(crate::quantity::Mix::mean);
-        let small = case.number("block").map(|block| block as f64).or(mean).is_some_and(|b| b <= SMALL);
+        let small = block.is_some_and(|bytes| bytes <= SMALL);
         let lone = case.threads() == 1 && case.number("depth") == Some(1);
         let headline = if small && lone { 2 } else { usize::from(small) };
         all[..=headline].rotate_right(1);
@@ -138,6 +146,14 @@ impl Benchmark for DiskIo {
 
     fn waits_for_a_device(&self) -> bool {
         true
+    }
+
+    fn point(&self, point: &Point) -> Option<String> {
+        in_words(point)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -173,10 +189,7 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
             None => default(key).into_iter().collect(),
         };
         if !values.is_empty() {
-            cases = cases
-                .iter()
-                .flat_map(|case| values.iter().map(|value| case.clone().with(key, value.clone())))
-                .collect();
+            cases = Case::with_each(cases, key, values);
         }
     }
     cases

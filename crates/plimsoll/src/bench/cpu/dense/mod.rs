@@ -5,9 +5,13 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::watch::Clocks;
 
+pub(super) mod limit;
+pub(super) mod matrix;
+
 use super::how::{clocks_of, kinds, seated, siblings, smt};
+use super::{RATE, RESIDUAL, TIME};
 use crate::bench::memory::{budget, reserve};
-use crate::bench::{Better, Metric, placed, places};
+use crate::bench::{Better, Metric, counts, placed, places};
 use crate::case::Case;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
@@ -16,21 +20,16 @@ use crate::quantity::{Quantity, Unit};
 use crate::sample::{CannotMeasure, Conditions, Facts, Sample};
 use crate::warning::Warning;
 
+/// Largest order that HPL takes.
+pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
+/// Columns of a block, unless asked: the best of those tried on Zen 4 (see docs/performance.md).
+pub(super) const BLOCK: u64 = 192;
 /// More threads than any machine has CPUs.
 const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this: of every register tile, and easy to read.
 const ROUND: u64 = 240;
 /// Samples that fit a budget, the warm-up and making the matrix anew included.
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
-
-/// The numbers asked for, each from 1 to `most`.
-pub(super) fn counts(group: &Group, key: &str, defaults: &[u64], most: u64) -> Result<Vec<u64>, String> {
-    let counts = group.numbers(key, defaults);
-    match counts.iter().find(|n| !(1..=most).contains(*n)) {
-        Some(n) => Err(format!("{key}: {n} is out of range; write a number from 1 to {most}")),
-        None => Ok(counts),
-    }
-}
 
 /// A number of threads, and where they are put if that was asked for.
 pub(super) struct Seat {
@@ -62,15 +61,15 @@ pub(super) fn of_a_system(case: &Case) -> Option<f64> {
 /// What both report.
 pub(super) fn metrics() -> Vec<Metric> {
     vec![
-        Metric::new("rate", Unit::FlopPerSecond, Better::Higher),
-        Metric::new("time", Unit::Second, Better::Lower).said("in", ""),
-        Metric::new("residual", Unit::One, Better::Lower).told().said("residual", ""),
+        Metric::new(RATE, Unit::FlopPerSecond, Better::Higher),
+        Metric::new(TIME, Unit::Second, Better::Lower).said("in", ""),
+        Metric::new(RESIDUAL, Unit::One, Better::Lower).told().said("residual", ""),
     ]
 }
 
 /// A sample of so many operations in so many seconds.
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
-    let named = [("rate", operations / elapsed), ("time", elapsed), ("residual", residual)];
+    let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
     let more = clocks_of(held.kinds, &clocks).into_iter().collect();
     Sample {

@@ -12,13 +12,19 @@ use plimsoll_metal::kernel::{Element, Kernel};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
+pub mod limit;
+
 use super::chains::{Asked, runnable};
 use super::how::{clocks_of, hidden, hows, kinds, siblings, smt};
 use super::matrix::pairs;
+use super::{RATE, TIME};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, placed};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, default_threads, placed,
+};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
@@ -60,9 +66,9 @@ impl Benchmark for Peak {
         let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
         let integers = element.is_some_and(|element| !element.is_float());
         let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
-        let mut metrics = vec![Metric::new("rate", unit, Better::Higher)];
+        let mut metrics = vec![Metric::new(RATE, unit, Better::Higher)];
         if case.number("work").is_some() {
-            metrics.push(Metric::new("time", Unit::Second, Better::Lower));
+            metrics.push(Metric::new(TIME, Unit::Second, Better::Lower));
         }
         metrics
     }
@@ -72,10 +78,7 @@ impl Benchmark for Peak {
         let asked = Asked::of(group)?;
         // How chains overlap is a matter of one core.
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
-        let threads = group.numbers("threads", &usual);
-        if let Some(n) = threads.iter().find(|n| !(1..=MAX_THREADS).contains(*n)) {
-            return Err(format!("threads: {n} is out of range; write a number from 1 to {MAX_THREADS}"));
-        }
+        let threads = counts(group, "threads", &usual, MAX_THREADS)?;
         let hows = hows(machine, group)?;
         let mut candidates = Vec::new();
         for pair in pairs {
@@ -103,6 +106,10 @@ impl Benchmark for Peak {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -229,7 +236,7 @@ impl Running {
         let elapsed = outcome.elapsed.as_secs_f64();
         // Where a quota gives less than the CPUs, what it gives is the figure.
         let rate = if self.quota.is_some() { delivered } else { undisturbed };
-        let values = [("rate".to_owned(), rate), ("time".to_owned(), elapsed)].into();
+        let values = [(RATE.to_owned(), rate), (TIME.to_owned(), elapsed)].into();
         Sample { elapsed, values, conditions, ..Sample::default() }
     }
 

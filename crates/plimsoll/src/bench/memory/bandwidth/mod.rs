@@ -3,15 +3,18 @@
 //! The time is from the first start to the last end. `program` counts what the program loads and stores, `bus` also the lines
 //! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
 
+mod limit;
+
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
 use super::field::Layout;
 use super::passes::Passes;
 use super::site;
-use super::{fits_in, pages, sizes, working_set};
+use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
 use crate::bench::metric::Form;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads, place};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
 use crate::case::{Case, nearest};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
@@ -49,7 +52,7 @@ impl Benchmark for Bandwidth {
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
         let metric = |name| Metric::new(name, Unit::BytePerSecond, Better::Higher);
-        vec![metric("program"), metric("bus").said_as("with write-allocate", Form::UnlikeHeadline)]
+        vec![metric(PROGRAM), metric(BUS).said_as("with write-allocate", Form::UnlikeHeadline)]
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -89,6 +92,10 @@ impl Benchmark for Bandwidth {
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
         crate::bench::cpu::identity::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -177,15 +184,6 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
         })
     });
     found.collect()
-}
-
-fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
-    const MOST: u64 = 4096;
-    let threads = group.numbers("threads", &default_threads(machine));
-    match threads.iter().find(|n| !(1..=MOST).contains(*n)) {
-        Some(n) => Err(format!("threads: {n} is out of range; write a number from 1 to {MOST}")),
-        None => Ok(threads),
-    }
 }
 
 /// Each thread's share of what counts as memory, within what memory and time allow.

@@ -4,6 +4,8 @@
 //! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory. With several
 //! chases at once it is the time of a step of all: as long as it stays that of one, the core has their loads in flight.
 
+mod limit;
+
 use std::time::Duration;
 
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
@@ -12,11 +14,12 @@ use serde_json::Value as Json;
 
 use super::site::{self, Site};
 use super::{
-    Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
-    pages, pages_of, seed, sizes, team, working_set,
+    LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
+    note_pages, pages, pages_of, seed, sizes, team, working_set,
 };
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place, placed};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, place, placed};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
@@ -68,7 +71,7 @@ impl Benchmark for Latency {
     }
 
     fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+        vec![Metric::new(LATENCY, Unit::Second, Better::Lower)]
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -91,6 +94,10 @@ impl Benchmark for Latency {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -157,11 +164,7 @@ fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases
 }
 
 fn chases(group: &Group) -> Result<Vec<u64>, String> {
-    let chases = group.numbers("chases", &[1]);
-    match chases.iter().find(|n| !(1..=MOST_CHASES as u64).contains(*n)) {
-        Some(n) => Err(format!("chases: {n} is out of range; write a number from 1 to {MOST_CHASES}")),
-        None => Ok(chases),
-    }
+    counts(group, "chases", &[1], MOST_CHASES as u64)
 }
 
 /// Bytes that the cycle stays within, each kind of them asked for.
@@ -319,7 +322,7 @@ impl Prepared for Chasing {
         Ok(Sample {
             elapsed,
             work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
-            values: [("latency".to_owned(), latency)].into(),
+            values: [(LATENCY.to_owned(), latency)].into(),
             conditions: Conditions {
                 clock_hz,
                 set_aside: Some(outcome.set_aside()),
