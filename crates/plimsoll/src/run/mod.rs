@@ -126,6 +126,8 @@ pub struct Harness<'a> {
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,
+    /// Whether reference tools give no more pairs than an interval needs, as in a plan that is scaled down.
+    pub few_pairs: bool,
 }
 
 /// What became of a run.
@@ -298,6 +300,9 @@ impl Harness<'_> {
         offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
         let beside = self.station.beside(planned, &offer);
         let mut companions = Companions::new(beside, seed, room.beside);
+        if self.few_pairs {
+            companions.keep_few();
+        }
         companions.seconds = self.clock.now() - looking;
         let ending = loop {
             let named = headline.map(|m| m.name);

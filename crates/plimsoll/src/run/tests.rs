@@ -26,6 +26,8 @@ struct Script {
     tools: Vec<f64>,
     /// How many times the time that is asked for a sample takes.
     stretch: f64,
+    /// Whether tools give the least number of pairs.
+    few_pairs: bool,
 }
 
 impl Script {
@@ -40,6 +42,7 @@ impl Script {
             set_up: Vec::new(),
             tools: Vec::new(),
             stretch: 1.0,
+            few_pairs: false,
         }
     }
 }
@@ -192,6 +195,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
             repeat: 0,
         })
         .collect();
+    let few_pairs = script.few_pairs;
     let ran = Harness {
         pace: &mut Alone,
         station: &mut Mock { script, log: Rc::clone(&log) },
@@ -200,6 +204,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         maker,
         budget,
         beside_s: 0.0,
+        few_pairs,
     }
     .run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
@@ -428,6 +433,16 @@ fn events_tell_the_whole_story_in_order() {
         .map(|e| serde_json::to_value(e).unwrap()["event"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(kinds, ["started", "preparing", "sampled", "sampled", "measured"]);
+}
+
+#[test]
+fn tools_of_a_scaled_plan_give_three_pairs_and_no_row_is_warned_of_it() {
+    let script = Script { tools: vec![1.0, 1.0], few_pairs: true, ..Script::steady() };
+    let finished = run_with(script, Some(20), None, 2);
+    let peers = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.peers);
+    assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(peers().flat_map(|peer| &peer.warnings).count(), 0);
+    assert!(finished.ran.outcomes.iter().all(|outcome| outcome.samples.len() == 20));
 }
 
 #[test]

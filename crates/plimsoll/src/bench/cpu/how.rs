@@ -103,8 +103,8 @@ pub(super) fn smt(siblings: &[CpuSet]) -> Warning {
 pub(super) fn hidden(siblings: &[CpuSet]) -> Warning {
     let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
     let text = format!(
-        "CPUs {} share a core, which the hypervisor hides: work took twice as long on each while the other worked; the \
-         limit counts the core once",
+        "CPUs {} shared a core before the run, which the hypervisor hides: work took twice as long on each while the \
+         other worked; the limit counts the core once, unless the figure shows that they have left it",
         named.join("; ")
     );
     Warning::Other { code: "hidden-siblings".to_owned(), text }
