@@ -10,7 +10,6 @@ mod datagrams;
 mod differential;
 mod disk;
 mod faults;
-mod fuzz;
 mod history;
 mod html;
 mod iperf3;
