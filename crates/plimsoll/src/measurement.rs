@@ -12,7 +12,10 @@ mod rating;
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 
+pub use crate::warning::Note;
+
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +25,9 @@ use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
 use crate::quantity::{Unit, apart, percent};
-use crate::sample::{self, Cause, Conditions, End, Outcome, Sample, UNITS_SHARED, WAITED};
+use crate::sample::{self, Achieved, Cause, Conditions, End, ExcludedBy, Numbers, Outcome, Sample};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
-use crate::warning::Warning;
+use crate::warning::{Warn, Warning};
 
 /// A figure this much past its limit is invalid: beyond it no uncertainty of clock or formula explains it.
 pub const TOLERANCE: f64 = 1.02;
@@ -73,7 +76,7 @@ pub struct Measurement {
     /// Parameters as asked for.
     pub requested: BTreeMap<String, serde_json::Value>,
     /// Parameters as they were.
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// Conditions over all samples.
     pub conditions: Conditions,
     /// What the reader must know.
@@ -81,21 +84,6 @@ pub struct Measurement {
     /// Which exit-code rule a failure falls under; not stored.
     #[serde(skip)]
     pub cause: Option<Cause>,
-}
-
-/// A warning as stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Note {
-    /// Stable code.
-    pub code: String,
-    /// A sentence.
-    pub text: String,
-}
-
-impl From<&Warning> for Note {
-    fn from(warning: &Warning) -> Self {
-        Self { code: warning.code().to_owned(), text: warning.to_string() }
-    }
 }
 
 /// One metric of a measurement.
@@ -218,13 +206,17 @@ impl Maker<'_> {
             None => {
                 let excluded = Excluded::of(made.conditions.set_aside);
                 if let Excluded::Mostly(share) = excluded {
-                    made.warnings.push(Note::from(&Warning::MostlyExcluded { share }));
+                    made.warnings.push(Warning::MostlyExcluded { share }.into());
                 }
                 let refuted = made.metrics.iter().flat_map(|metric| &metric.limits);
-                let refuted: Vec<Note> =
-                    refuted.filter_map(|limit| limit.refuted.as_deref()).map(refuted_note).collect();
+                let refuted: Vec<Note> = refuted
+                    .filter_map(|limit| limit.refuted.clone())
+                    .map(|why| Doubt::Refuted { why }.into())
+                    .collect();
                 made.warnings.extend(refuted);
-                made.warnings.extend(made.metrics.iter().filter_map(uncertain_note));
+                let uncertain: Vec<Note> =
+                    made.metrics.iter().filter_map(Doubt::of).map(Note::from).collect();
+                made.warnings.extend(uncertain);
                 let past = || made.metrics.iter().find_map(past_limit);
                 made.reason =
                     all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
@@ -260,7 +252,7 @@ impl Maker<'_> {
                 .collect(),
             achieved: outcome.facts.achieved.clone(),
             conditions: over_all(&outcome.samples),
-            warnings: outcome.facts.warnings.iter().map(Note::from).collect(),
+            warnings: outcome.facts.warnings.clone(),
             cause: None,
         }
     }
@@ -364,7 +356,7 @@ impl MetricResult {
     fn note_delivered(&mut self, samples: &[Sample]) {
         let with_value = samples.iter().filter(|s| s.values.contains_key(&self.name));
         for (point, sample) in self.series.iter_mut().zip(with_value) {
-            point.delivered = sample.conditions.more.get("delivered").copied();
+            point.delivered = sample.conditions.delivered;
         }
     }
 }
@@ -401,32 +393,65 @@ const PAST_ALL_PROBES: f64 = 1.5;
 
 /// The share of its limit from which a figure refutes it: more where the clock was not precise.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
-    let shared = over_time(samples, |conditions| conditions.more.get(UNITS_SHARED).copied());
+    let shared = over_time(samples, |conditions| conditions.vector_units_shared);
     if shared.is_none_or(|share| share <= MOST_SHARED) { TOLERANCE } else { PAST_ALL_PROBES }
 }
 
-/// The warning that a figure is above a limit that it cannot refute: the clock was not precise enough, or a quota, which
-/// counts by periods, had time left over from before a sample.
-fn uncertain_note(metric: &MetricResult) -> Option<Note> {
-    let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
-    let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
-    let why = match limit.burst {
-        Some(_) => {
-            "a CPU quota holds for the mean over its periods, and a sample of few periods can have more; take longer \
-             samples (--sample-time)"
-        }
-        None => {
-            "another thread or guest used the same core while the clock was probed, so clock and limit read low; measure on \
-             an idle core"
-        }
-    };
-    let text = format!("{} is {:.1} % of its limit: {why}", metric.name, share * 100.0);
-    Some(Note { code: "limit-uncertain".to_owned(), text })
+/// What a figure above its limit says of the limit.
+#[derive(Clone, Debug, PartialEq)]
+enum Doubt {
+    /// It is refuted.
+    Refuted {
+        /// Why, in a sentence.
+        why: String,
+    },
+    /// The figure cannot refute it: the clock was not precise enough, or a quota, which counts by periods, had time left over
+    /// from before a sample.
+    Uncertain {
+        /// The metric.
+        metric: String,
+        /// Share of its limit.
+        share: f64,
+        /// Whether the limit is a quota.
+        is_quota: bool,
+    },
 }
 
-/// The warning that a limit is refuted.
-fn refuted_note(why: &str) -> Note {
-    Note { code: "limit-refuted".to_owned(), text: why.to_owned() }
+impl Doubt {
+    fn of(metric: &MetricResult) -> Option<Self> {
+        let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
+        let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
+        Some(Self::Uncertain { metric: metric.name.clone(), share, is_quota: limit.burst.is_some() })
+    }
+}
+
+impl Warn for Doubt {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Refuted { .. } => "limit-refuted",
+            Self::Uncertain { .. } => "limit-uncertain",
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (metric, share, is_quota) = match self {
+            Self::Refuted { why } => return f.write_str(why),
+            Self::Uncertain { metric, share, is_quota } => (metric, share, is_quota),
+        };
+        let why = match is_quota {
+            true => {
+                "a CPU quota holds for the mean over its periods, and a sample of few periods can have more; take longer \
+                 samples (--sample-time)"
+            }
+            false => {
+                "another thread or guest used the same core while the clock was probed, so clock and limit read low; measure on \
+                 an idle core"
+            }
+        };
+        write!(f, "{metric} is {:.1} % of its limit: {why}", share * 100.0)
+    }
 }
 
 /// Why a figure cannot be true, if it is past its limit.
@@ -457,7 +482,7 @@ fn point(sample: &Sample, metric: &str) -> Point {
         steal: conditions.steal,
         set_aside: conditions.set_aside,
         throttled: conditions.throttled,
-        waited: conditions.more.get(WAITED).copied(),
+        waited: conditions.waited,
         delivered: None,
     }
 }
@@ -465,13 +490,18 @@ fn point(sample: &Sample, metric: &str) -> Point {
 /// Conditions of the whole case: the time-weighted mean of the samples'.
 fn over_all(samples: &[Sample]) -> Conditions {
     let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| over_time(samples, read);
-    let names = samples.iter().flat_map(|s| s.conditions.more.keys());
     Conditions {
         clock_hz: mean(&|c| c.clock_hz),
         steal: mean(&|c| c.steal),
         set_aside: mean(&|c| c.set_aside),
         throttled: mean(&|c| c.throttled),
-        more: names.filter_map(|name| Some((name.clone(), mean(&|c| c.more.get(name).copied())?))).collect(),
+        core_to_core: mean(&|c| c.core_to_core),
+        delivered: mean(&|c| c.delivered),
+        excluded: ExcludedBy::each(|read| mean(&|c| read(&c.excluded))),
+        pages_swapped: mean(&|c| c.pages_swapped),
+        vector_units_shared: mean(&|c| c.vector_units_shared),
+        waited: mean(&|c| c.waited),
+        more: Numbers::each(samples.iter().map(|s| &s.conditions.more), |read| mean(&|c| read(&c.more))),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::case::Case;
 use crate::limit::{self, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
 use crate::wire::Key;
 
 mod apart;
@@ -66,7 +66,7 @@ pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
 /// pairs.
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     let limits = find(question.case.benchmark()).map(|b| b.limits(question)).unwrap_or_default();
-    match question.condition(limit::PAIRS) {
+    match question.condition(&limit::PAIRS) {
         Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
         None => limits,
     }
@@ -127,6 +127,11 @@ pub trait Benchmark: Sync {
 
     /// A point of the curve of a search in words, for the row of its case; none leaves it to charts and documents.
     fn point(&self, _: &Point) -> Option<String> {
+        None
+    }
+
+    /// What a case found by itself, in words, for its row; `achieved` is what it told of that.
+    fn found(&self, _: &Case, _: &Achieved) -> Option<String> {
         None
     }
 

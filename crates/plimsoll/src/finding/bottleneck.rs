@@ -3,10 +3,14 @@
 use serde_json::json;
 
 use super::{finding, headline};
+use crate::bench::network::condition::{
+    END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED,
+};
 use crate::document::Finding;
 use crate::label;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
+use crate::sample::Condition;
 
 /// A thread that is busy for this share of the time cannot go faster.
 const BUSY: f64 = 0.95;
@@ -22,34 +26,36 @@ pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
 
 fn held_back(measurement: &Measurement) -> Option<Finding> {
     let metric = headline(measurement)?;
-    let told = |name: &str| measurement.conditions.more.get(name).copied().filter(|share| share.is_finite());
-    let busy = |name: &str| told(name).filter(|share| (BUSY..=1.1).contains(share));
-    let (near, far) = (busy("near_cpu"), busy("far_cpu"));
-    let loopback = told("path_loopback").is_some_and(|on| on > 0.5);
+    let finite = |share: &f64| share.is_finite();
+    let told = |row: &Condition| measurement.conditions.more.get(row).filter(finite);
+    let of = |row: &Condition, end: &str| measurement.conditions.more.get_of(row, end).filter(finite);
+    let busy = |end: &str| of(&END_CPU, end).filter(|share| (BUSY..=1.1).contains(share));
+    let (near, far) = (busy("near"), busy("far"));
+    let loopback = told(&PATH_LOOPBACK).is_some_and(|on| on > 0.5);
     let full = metric.of_limit.filter(|share| *share >= FULL && !loopback);
-    let held = |name: &str| told(name).filter(|share| *share >= HELD);
+    let held = |row: &Condition| told(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };
         // The far end of an upload receives, and sends in a download.
         let sends = (end == "near") != (measurement.case.word("direction") == Some("down"));
         let role = if sends { "sender" } else { "receiver" };
-        let cpu = told(&format!("{end}_fullest_cpu")).map(|cpu| format!(" {cpu:.0}")).unwrap_or_default();
+        let cpu = of(&END_FULLEST_CPU, end).map(|cpu| format!(" {cpu:.0}")).unwrap_or_default();
         format!("the {role}'s CPU{cpu}, {} busy", percent(share.min(1.0), 2))
     } else if let Some(share) = full {
         format!("the link, at {} of its limit", percent(share, 2))
-    } else if let Some(share) = held("tcp_receiver_limited") {
+    } else if let Some(share) = held(&TCP_RECEIVER_LIMITED) {
         format!("the receiver's window, for {} of the time", percent(share, 2))
-    } else if let Some(share) = held("tcp_buffer_limited") {
+    } else if let Some(share) = held(&TCP_BUFFER_LIMITED) {
         format!("the send buffer, for {} of the time; a larger --window may help", percent(share, 2))
     } else {
         return None;
     };
     let evidence = json!({
         "case": measurement.case.id(),
-        "near": told("near_cpu"),
-        "far": told("far_cpu"),
-        "receiver_limited": told("tcp_receiver_limited"),
-        "buffer_limited": told("tcp_buffer_limited"),
+        "near": of(&END_CPU, "near"),
+        "far": of(&END_CPU, "far"),
+        "receiver_limited": told(&TCP_RECEIVER_LIMITED),
+        "buffer_limited": told(&TCP_BUFFER_LIMITED),
         "of_limit": metric.of_limit,
     });
     Some(finding(

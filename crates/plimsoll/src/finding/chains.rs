@@ -50,7 +50,7 @@ struct At<'a> {
 impl<'a> At<'a> {
     fn of(measurement: &'a Measurement) -> Option<Self> {
         let rate = headline(measurement)?.summary.median;
-        let steps = measurement.conditions.more.get(STEPS_PER_CYCLE).copied();
+        let steps = measurement.conditions.more.get(&STEPS_PER_CYCLE);
         let steps = steps.filter(|steps| steps.is_finite() && *steps > 0.0);
         Some(Self { chains: measurement.case.number("chains")?, rate, steps, measurement })
     }
@@ -147,7 +147,7 @@ mod tests {
             let steps = (n as f64 / latency).min(units);
             let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/width=512/chains={n}/threads=1");
             let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[steps * 16e9]);
-            made.conditions.more.insert(STEPS_PER_CYCLE.to_owned(), steps);
+            made.conditions.more.set(&STEPS_PER_CYCLE, steps);
             made
         };
         chains.iter().map(point).collect()
@@ -199,7 +199,7 @@ mod tests {
         let points: Vec<_> = find(&two).iter().map(|f| f.evidence["saturation_point"].clone()).collect();
         assert_eq!(points, [8, 4]);
         let mut without = curve(&[1, 4, 8, 12], 4.0, 2.0);
-        without.iter_mut().for_each(|m| m.conditions.more.clear());
+        without.iter_mut().for_each(|m| m.conditions.more = Default::default());
         assert!(find(&without)[0].text.ends_with("within 3 % of 32.0 GFLOP/s"));
     }
 }

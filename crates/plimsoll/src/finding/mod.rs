@@ -24,7 +24,6 @@ pub use pairs::{PairPath, pairs};
 
 use crate::document::Finding;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::sample::WAITED;
 use crate::stats::{Rate, Scaling, scaling};
 
 /// What a rule finds in the measurements of a run.
@@ -163,7 +162,7 @@ fn lost(measurement: &Measurement) -> Lost {
     let conditions = &measurement.conditions;
     // A thread that a quota keeps from its CPU waits for it as well.
     let throttled = conditions.throttled.unwrap_or_default();
-    let waited = conditions.more.get(WAITED).map(|waited| (waited - throttled).max(0.0));
+    let waited = conditions.waited.map(|waited| (waited - throttled).max(0.0));
     let losses = [
         ("steal", conditions.steal),
         ("throttled by the CPU quota", conditions.throttled),

@@ -12,12 +12,12 @@ use serde_json::json;
 
 use super::{NOTABLE, finding, headline, lost};
 use crate::bench::Better;
+use crate::bench::network::condition::SHAPED;
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::{Quantity, Unit, percent, significant};
-use crate::sample::SHAPED;
 
 /// Robust standard deviations from which on a figure stands out.
 pub(super) const DEVIATIONS: f64 = 3.5;
@@ -46,7 +46,7 @@ impl Figure<'_> {
     }
 
     fn shaped(&self) -> Option<f64> {
-        self.measurement.conditions.more.get(SHAPED).copied()
+        self.measurement.conditions.more.get(&SHAPED)
     }
 
     fn inputs(&self) -> &[Input] {
@@ -280,15 +280,15 @@ mod tests {
     fn a_narrower_bucket_and_fewer_channels_are_causes() {
         let mut all: Vec<_> = (0..4).map(|i| on(&format!("n{i}"), 100.0)).collect();
         all[1] = on("n1", 50.0);
-        all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
+        all[1].conditions.more.set(&SHAPED, 1e8);
         let text = find(&all)[0].text.clone();
         assert!(text.ends_with("a queueing discipline holds its interface to 100 Mbit/s"), "{text}");
         for measurement in &mut all {
-            measurement.conditions.more.insert(SHAPED.to_owned(), 4e8);
+            measurement.conditions.more.set(&SHAPED, 4e8);
         }
-        all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
+        all[1].conditions.more.set(&SHAPED, 1e8);
         assert!(find(&all)[0].text.ends_with("to 100 Mbit/s, the others' to 400 Mbit/s"));
-        all.iter_mut().for_each(|m| m.conditions.more.clear());
+        all.iter_mut().for_each(|m| m.conditions.more = Default::default());
         let channels = |value| Input::new("channels", value, "1", "test");
         for (index, measurement) in all.iter_mut().enumerate() {
             let inputs = vec![channels(if index == 1 { 1.0 } else { 2.0 })];

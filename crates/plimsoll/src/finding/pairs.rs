@@ -19,6 +19,7 @@ use crate::label::full;
 use crate::limit::median;
 use crate::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
 use crate::quantity::{Quantity, percent};
+use crate::sample::Numbers;
 use cause::{Known, UNKNOWN};
 
 /// The most that are told of a case: where more pairs are slow than this, a switch is.
@@ -36,7 +37,7 @@ pub struct PairPath {
     /// Number of the one that served.
     pub to: u32,
     /// Conditions by name: `near_…` and `path_…` are of the client, `far_…` of the server.
-    pub conditions: BTreeMap<String, f64>,
+    pub conditions: Numbers,
 }
 
 /// A place of the matrix that is worse than the others.

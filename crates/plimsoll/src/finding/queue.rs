@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{finding, headline};
 use crate::bench::disk::engine::Kind;
+use crate::bench::disk::fact::{DEEPEST, ENGINE, TARGET_HELD, THREADS, WITHIN_TARGET};
 use crate::document::Finding;
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, percent_below};
@@ -52,8 +53,8 @@ impl<'a> At<'a> {
 /// The points of the headline's curve, and the one that the search chose.
 fn searched(measurement: &Measurement) -> Option<(Vec<At<'_>>, usize)> {
     let points: Vec<At<'_>> = headline(measurement)?.curve.as_ref()?.iter().filter_map(At::of).collect();
-    let achieved = |name: &str| measurement.achieved.get(name)?.as_f64();
-    let (threads, depth) = (achieved("threads")?, achieved("deepest")?);
+    let (threads, depth) = (measurement.achieved.get(&THREADS)?, measurement.achieved.get(&DEEPEST)??);
+    let (threads, depth) = (threads as f64, depth as f64);
     let chosen = points.iter().position(|at| at.threads == threads && at.depth == depth)?;
     Some((points, chosen))
 }
@@ -99,8 +100,8 @@ fn within(measurement: &Measurement) -> Option<Finding> {
             None => format!("up to the deepest queue that was tried, {}, at {}", found.place(), found.rate()),
         },
     };
-    let missed = measurement.achieved.get("target_held").and_then(serde_json::Value::as_bool) == Some(false);
-    let share = measurement.achieved.get("within_target").and_then(serde_json::Value::as_f64);
+    let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
+    let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
         Some(share) => format!(
             "{percentile} stayed within {bound} in the search {beyond}; in the samples at {} only {} of the transfers did",
@@ -114,7 +115,7 @@ fn within(measurement: &Measurement) -> Option<Finding> {
 
 /// The engine at work, where it does one transfer at a time.
 fn lone(measurement: &Measurement) -> Option<Kind> {
-    Kind::lone(measurement.achieved.get("engine")?.as_str()?)
+    Kind::lone(&measurement.achieved.get(&ENGINE)?)
 }
 
 fn evidence(measurement: &Measurement, chosen: &At<'_>, points: &[At<'_>]) -> serde_json::Value {
@@ -143,8 +144,8 @@ mod tests {
             pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
         };
         made.metrics[0].curve = Some(points.iter().map(point).collect());
-        made.achieved.insert("threads".to_owned(), chosen.0.into());
-        made.achieved.insert("deepest".to_owned(), chosen.1.into());
+        made.achieved.put("threads", chosen.0);
+        made.achieved.put("deepest", chosen.1);
         made
     }
 
@@ -176,15 +177,15 @@ mod tests {
         assert!(found[0].text.contains("the deepest queue that was tried, depth 4"), "{}", found[0].text);
 
         let mut alone = searched(id, &CURVE[..1], (1, 1));
-        alone.achieved.insert("engine".to_owned(), "psync".into());
+        alone.achieved.put("engine", "psync");
         assert_eq!(
             find(&[alone])[0].text,
             "in the search p99 stays within 250us at depth 1, the only one of psync, at 10.0 kIO/s"
         );
 
         let mut missed = searched(id, &CURVE[..4], (1, 4));
-        missed.achieved.insert("target_held".to_owned(), false.into());
-        missed.achieved.insert("within_target".to_owned(), 0.989_98.into());
+        missed.achieved.put("target_held", false);
+        missed.achieved.put("within_target", 0.989_98);
         assert_eq!(
             find(&[missed])[0].text,
             "p99 stayed within 250us in the search up to depth 4, at 38.0 kIO/s; at depth 8 it is 410 µs; in the \
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_no_search_or_found_nothing_says_nothing() {
         let mut none = searched("disk.io/op=read/latency-target=p99:1us", &CURVE, (1, 4));
-        none.achieved.insert("deepest".to_owned(), serde_json::Value::Null);
+        none.achieved.put("deepest", serde_json::Value::Null);
         let mut invalid = searched("disk.knee/op=read", &CURVE, (1, 4));
         invalid.status = Status::Invalid;
         let short = searched("disk.knee/op=read", &CURVE[..2], (1, 2));

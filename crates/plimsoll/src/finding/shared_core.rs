@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Compared, NOTABLE, compared, finding, lost};
+use crate::bench::cpu::fact::CPUS;
 use crate::document::Finding;
 use crate::measurement::Measurement;
 
@@ -55,9 +56,8 @@ fn no_faster(pair: &Compared<'_>) -> bool {
 
 /// The two CPUs by number, where the measurement tells them.
 fn cpus(measurement: &Measurement) -> String {
-    let used = measurement.achieved.get("cpus").and_then(|cpus| cpus.as_array());
-    match used.map(Vec::as_slice) {
-        Some([a, b]) if a.is_u64() && b.is_u64() => format!("CPUs {a} and {b}"),
+    match measurement.achieved.get(&CPUS).as_deref() {
+        Some([a, b]) => format!("CPUs {a} and {b}"),
         _ => "these 2 CPUs".to_owned(),
     }
 }
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].text, "these 2 CPUs share one core: two threads do 1.01 × the work of one");
         let mut named = peak(2, 101.0);
-        named.achieved.insert("cpus".to_owned(), json!([0, 4]));
+        named.achieved.put("cpus", json!([0, 4]));
         assert!(find(&[peak(1, 100.0), named])[0].text.starts_with("CPUs 0 and 4 share one core"));
     }
 

@@ -23,7 +23,7 @@ pub use crate::stats::median;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{Outcome, Sample};
+use crate::sample::{Condition, Outcome, Sample};
 
 /// Which side of the figure the limit is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ impl Limit {
             *value *= pairs;
             self.per_sample.iter_mut().for_each(|value| *value *= pairs);
             self.formula = format!("pairs × {}", self.formula);
-            self.inputs.push(Input::new(PAIRS, pairs, "1", "pairs of machines that measured at once"));
+            self.inputs.push(Input::new(PAIRS.name, pairs, "1", "pairs of machines that measured at once"));
         }
         self
     }
@@ -256,13 +256,13 @@ pub struct Question<'a> {
 
 impl Question<'_> {
     /// A condition's median over the samples.
-    pub(crate) fn condition(&self, name: &str) -> Option<f64> {
-        median(self.samples.iter().filter_map(|s| s.conditions.more.get(name).copied()).collect())
+    pub(crate) fn condition(&self, row: &Condition) -> Option<f64> {
+        median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }
 }
 
-/// The condition that tells how many pairs of machines, each with a way of its own, the figure is the sum of.
-pub const PAIRS: &str = "pairs";
+/// How many pairs of machines, each with a way of its own, the figure is the sum of.
+pub const PAIRS: Condition = Condition::new("pairs", "1", "pairs of machines that the figure is the sum of");
 
 /// Brings limits of one metric into order: the tightest first, unknown ones last.
 pub fn tightest_first(limits: &mut [Limit]) {

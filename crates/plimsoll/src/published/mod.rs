@@ -273,7 +273,7 @@ impl Baseline {
                 node: self.machine.to_owned(),
                 status: Status::Ok,
                 reason: None,
-                achieved: BTreeMap::new(),
+                achieved: Default::default(),
                 conditions: Conditions::default(),
                 warnings: Vec::new(),
                 cause: None,

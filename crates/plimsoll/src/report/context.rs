@@ -1,5 +1,6 @@
 //! What stands beside the heading of a group: the part of the machine that it measures.
 
+use crate::bench::network::fact::LINK;
 use crate::limit::microarchitecture::Core;
 use crate::machine::{Cpu, Machine, Storage};
 use crate::measurement::Measurement;
@@ -75,7 +76,7 @@ fn disk(storage: &Storage) -> Vec<String> {
 }
 
 fn network(first: &Measurement) -> Vec<String> {
-    match first.achieved.get("link").and_then(|link| link.as_str()) {
+    match first.achieved.get(&LINK).as_deref() {
         Some("loopback") => vec!["loopback: memory, not a link".to_owned()],
         Some(link) => vec![link.to_owned()],
         None => Vec::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bench;
-use crate::bench::disk::engine::Kind as DiskEngine;
+use crate::bench::memory::fact::{EFFECTIVE_CACHE, LEVEL};
 use crate::bench::metric::{Also, Form};
 use crate::case::Case;
 use crate::label::label;
@@ -51,10 +51,7 @@ impl Row {
             None => (None, &[][..]),
         };
         let mut details: Vec<String> =
-            [block_level(measurement), deepest(measurement), knee(measurement), seated(measurement)]
-                .into_iter()
-                .flatten()
-                .collect();
+            [block_level(measurement), found(measurement)].into_iter().flatten().collect();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
@@ -106,12 +103,13 @@ impl Figures {
 
 fn chosen(measurement: &Measurement) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
-    let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
+    let chosen: Vec<&str> =
+        best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name)).collect();
     // A cache is named; what is measured by default, memory, is not.
-    let effective = measurement.achieved.get("effective_cache").and_then(|text| text.as_str());
+    let effective = measurement.achieved.get(&EFFECTIVE_CACHE);
     let level = match (level(measurement), effective) {
         (Some(level), Some(effective)) => {
-            Some(format!("({}: {})", level, crate::text::shown_within(effective, 64)))
+            Some(format!("({}: {})", level, crate::text::shown_within(&effective, 64)))
         }
         (level, _) => level.filter(|level| level != "memory").map(|level| format!("({level})")),
     };
@@ -127,57 +125,15 @@ fn block_level(measurement: &Measurement) -> Option<String> {
 /// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
 /// can: a guest may be given a part of it, or share it with others.
 fn level(measurement: &Measurement) -> Option<String> {
-    let level = measurement.achieved.get("level")?.as_str()?;
+    let level = measurement.achieved.get(&LEVEL)?;
     let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
-    Some(if level == "memory" || near { level.to_owned() } else { format!("{level}-sized") })
+    Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 
-/// What a search for the deepest queue within a latency found.
-fn deepest(measurement: &Measurement) -> Option<String> {
-    let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
-    let held = measurement.achieved.get("target_held")?.as_bool()?;
-    // Nothing deeper was tried where there is nothing deeper.
-    let lone = measurement.achieved.get("engine").and_then(|word| DiskEngine::lone(word.as_str()?));
-    Some(match measurement.achieved.get("deepest")?.as_u64() {
-        None if held => format!("{target} at depth 1, the search was disturbed"),
-        None => format!("{target} at no depth"),
-        Some(1) if held && let Some(lone) = lone => {
-            format!("{target} at depth 1, the only one of {}", lone.word())
-        }
-        Some(depth) if held => format!("{target} up to depth {depth}"),
-        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
-    })
-}
-
-/// Where both ends of a round trip ran, and what the other places gave that were tried.
-fn seated(measurement: &Measurement) -> Option<String> {
-    let own = measurement.achieved.get("placement")?.as_str()?;
-    let words = |name: &str| match name {
-        "same-cpu" => "one CPU".to_owned(),
-        "smt-siblings" => "two threads of a core".to_owned(),
-        "shared-cache" => "two cores of one cache".to_owned(),
-        "separate-caches" => "cores of two caches".to_owned(),
-        other => crate::text::shown_within(&other.replace('-', " "), 32),
-    };
-    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
-    let others: Vec<String> = tried
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| name.as_str() != own)
-        .filter_map(|(name, time)| Some(format!("{} {}", words(name), human(time.as_f64()?, Unit::Second))))
-        .collect();
-    let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
-    Some(format!("both ends on {}{others}", words(own)))
-}
-
-/// How many in flight `disk.knee` was measured at.
-fn knee(measurement: &Measurement) -> Option<String> {
-    let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
-    let case = &measurement.case;
-    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
-    let threads = (searches && case.get("latency-target").is_none()).then(|| achieved("threads"))??;
-    let (depth, threads_are) = (achieved("deepest")?, if threads == 1 { "thread" } else { "threads" });
-    Some(format!("at depth {depth} on {threads} {threads_are}"))
+/// What the case found by itself, as its benchmark words it.
+fn found(measurement: &Measurement) -> Option<String> {
+    let Measurement { case, achieved, .. } = measurement;
+    bench::find(case.benchmark())?.found(case, achieved)
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -282,7 +238,7 @@ mod tests {
         let made = |size: &str, level: &str, latency: f64| {
             let id = format!("memory.latency/size={size}/pages=thp");
             let mut made = fixture::measured(&id, "latency", Unit::Second, latency);
-            made.achieved.insert("level".to_owned(), level.into());
+            made.achieved.put("level", level);
             made
         };
         let limit = |latency| fixture::derived(latency, Kind::Floor, "cycles ÷ clock");
@@ -292,7 +248,7 @@ mod tests {
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
         assert_eq!(chosen(&made("512M", "memory", 153e-9)), "");
         let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
-        block.achieved.insert("level".to_owned(), "memory".into());
+        block.achieved.put("level", "memory");
         assert!(Row::of(&block).details.contains("region: memory"));
     }
 
@@ -366,8 +322,8 @@ mod tests {
             let id = "disk.io/op=read/latency-target=p99:2ms";
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
             assert!(Row::of(&made).details.is_empty());
-            made.achieved.insert("deepest".to_owned(), deepest.into());
-            made.achieved.insert("target_held".to_owned(), held.into());
+            made.achieved.put("deepest", deepest);
+            made.achieved.put("target_held", held);
             Row::of(&made).details
         };
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
@@ -378,9 +334,11 @@ mod tests {
         let mut alone =
             fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
         let achieved = [("deepest", 1.into()), ("target_held", true.into()), ("engine", "psync".into())];
-        alone.achieved.extend(achieved.map(|(name, value)| (name.to_owned(), value)));
+        achieved
+            .into_iter()
+            .for_each(|(name, value): (&str, serde_json::Value)| alone.achieved.put(name, value));
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
-        alone.achieved.insert("engine".to_owned(), "io_uring".into());
+        alone.achieved.put("engine", "io_uring");
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
     }
 
@@ -388,8 +346,8 @@ mod tests {
     fn a_knee_is_told_with_what_was_in_flight() {
         let told = |threads: u64| {
             let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
-            made.achieved.insert("deepest".to_owned(), 16.into());
-            made.achieved.insert("threads".to_owned(), threads.into());
+            made.achieved.put("deepest", 16);
+            made.achieved.put("threads", threads);
             Row::of(&made).details
         };
         assert_eq!(told(1), "at depth 16 on 1 thread");

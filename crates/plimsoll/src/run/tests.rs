@@ -150,7 +150,11 @@ impl Prepared for MockCase {
     }
 
     fn facts(&self) -> Facts {
-        Facts { achieved: [("threads".to_owned(), 1.into())].into(), ..Facts::default() }
+        {
+            let mut facts = Facts::default();
+            facts.achieved.put("threads", 1);
+            facts
+        }
     }
 }
 
@@ -259,7 +263,7 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
     let ended = |script: Script, samples, budget| {
         let made = run_with(script, samples, budget, 1).measurements.remove(0);
         let text = made.warnings.iter().find(|w| ["not-converged", "few-samples"].contains(&w.code.as_str()));
-        (made.achieved["ended_by"].clone(), text.map(|w| w.text.clone()).unwrap_or_default())
+        (made.achieved.get(&ENDED_BY), text.map(|w| w.text.clone()).unwrap_or_default())
     };
     for (script, samples, budget, by, helps, idle) in [
         (Script::steady(), None, None, "precision", "", "--"),

@@ -14,9 +14,9 @@ use crate::event::Event;
 use crate::limit::{Evidence, Source};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
-use crate::peer::{Against, Companions, Search, Through};
+use crate::peer::{Against, Companions, Search, Through, fact};
 use crate::resolve::Planned;
-use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample};
+use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample};
 
 /// Share of the available memory that the matrix takes.
 const OF_MEMORY: f64 = 0.8;
@@ -104,12 +104,15 @@ impl Joint<'_> {
             let samples = (0..times).map(|_| sample(prepared.as_mut(), &system.case));
             let samples = samples.collect::<Result<Vec<Sample>, CannotMeasure>>()?;
             let mut facts = prepared.facts();
-            facts.achieved.insert("program".to_owned(), tool.about.command.join(" ").into());
+            facts.achieved.set(&PROGRAM, tool.about.command.join(" "));
             return Ok(Solved { samples, facts });
         }
         Err(CannotMeasure::not_here(format!("{}; apt-get install hpcc, on every machine", why.join("; "))))
     }
 }
+
+/// The program that solved it.
+const PROGRAM: Fact<String> = Fact::new("program", "command of the program that solved it");
 
 struct Solved {
     samples: Vec<Sample>,
@@ -122,7 +125,7 @@ fn sample(tool: &mut dyn crate::bench::Prepared, case: &Case) -> Result<Sample, 
     let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
     sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
     sample.values.insert(TIME.to_owned(), sample.elapsed);
-    let residual = tool.facts().achieved.get("residual").and_then(|text| text.as_str()?.parse().ok());
+    let residual = tool.facts().achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
     sample.values.extend(residual.map(|residual: f64| (RESIDUAL.to_owned(), residual)));
     Ok(sample)
 }
@@ -169,8 +172,10 @@ impl System {
 
     fn with_peak(&self, sample: Sample) -> Sample {
         let known = [(MACHINES, Some(self.machines as f64)), (MACHINES_PEAK, self.peak)];
-        let more = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Sample { conditions: Conditions { more, ..Conditions::default() }, ..sample }
+        Sample {
+            conditions: Conditions { more: known.into_iter().collect(), ..Conditions::default() },
+            ..sample
+        }
     }
 
     fn estimate(&self, tool: &str) -> String {

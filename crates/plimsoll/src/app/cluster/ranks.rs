@@ -10,7 +10,10 @@ use crossbeam_channel::{Receiver, after, select};
 use super::super::prepared::Prepared;
 use super::super::{Failure, own_program, peers};
 use super::{Joint, between, hpl};
-use crate::bench::mpi::{SUBSYSTEM, WINDOW, What, what};
+use crate::bench::mpi::{
+    INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW, What, what,
+};
+use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
 use crate::bench::{self, Metric};
 use crate::case::Case;
 use crate::cli::Common;
@@ -299,17 +302,13 @@ impl bench::Prepared for Exercised {
     }
 
     fn facts(&self) -> Facts {
-        let window = matches!(self.exercise.what, What::Windows { .. }).then(|| WINDOW.into());
-        let ranks = self.exercise.ranks.len().into();
-        let known = [
-            ("mpi", library().map(Into::into)),
-            ("window", window),
-            ("interface", self.way.interface.clone().map(Into::into)),
-            ("machines", Some(ranks)),
-        ];
-        let achieved =
-            known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Facts { achieved, ..Facts::default() }
+        let window = matches!(self.exercise.what, What::Windows { .. }).then_some(WINDOW);
+        let mut facts = Facts::default();
+        facts.achieved.set_some(&LIBRARY, library());
+        facts.achieved.set_some(&UNDER_WAY, window);
+        facts.achieved.set_some(&INTERFACE, self.way.interface.clone());
+        facts.achieved.set(&MACHINES, self.exercise.ranks.len());
+        facts
     }
 }
 
@@ -370,13 +369,12 @@ impl Way {
     fn conditions(&self) -> Conditions {
         let kernel = self.seen.then(|| f64::from(u8::from(self.interface.is_some())));
         let known = [
-            ("path_kernel", kernel),
-            ("path_several", self.several.then_some(1.0)),
-            ("path_speed", self.speed.map(|bits| bits as f64)),
-            ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
+            (PATH_KERNEL, kernel),
+            (PATH_SEVERAL, self.several.then_some(1.0)),
+            (PATH_SPEED, self.speed.map(|bits| bits as f64)),
+            (PATH_MTU, self.mtu.map(|bytes| bytes as f64)),
         ];
-        let more = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Conditions { more, ..Conditions::default() }
+        Conditions { more: known.into_iter().collect(), ..Conditions::default() }
     }
 }
 

@@ -8,10 +8,11 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
-use serde_json::Value as Json;
 
 use super::LATENCY;
-use super::pairs::{ALL_PAIRS_OF, chosen, pairs_of, shared};
+use super::fact::PAIRS;
+use super::pairs::{chosen, pairs_of, shared};
+use super::warning::CpuWarning;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
@@ -20,7 +21,6 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
-use crate::warning::Warning;
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
@@ -204,19 +204,12 @@ impl Prepared for Pairs {
 
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.insert("pairs".to_owned(), Json::from(self.pairs.len()));
+        facts.achieved.set(&PAIRS, self.pairs.len());
         if self.pairs.len() < self.of {
-            let text = format!(
-                "{} of {} pairs are measured, SMT siblings and others chosen by the seed: all pairs of more than \
-                 {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to see every one of theirs",
-                self.pairs.len(),
-                self.of
-            );
-            facts.warnings.push(Warning::Other { code: "pairs-chosen".to_owned(), text });
+            facts.warnings.push(CpuWarning::PairsChosen { measured: self.pairs.len(), of: self.of }.into());
         }
         if let Some(Stalled { why, times }) = &self.stalled {
-            let text = format!("{times} × a pair was left out of a sample; the last: {why}");
-            facts.warnings.push(Warning::Other { code: "pairs-stalled".to_owned(), text });
+            facts.warnings.push(CpuWarning::PairsStalled { times: *times, why: why.clone() }.into());
         }
         facts
     }
@@ -304,7 +297,7 @@ mod tests {
         assert_eq!((found.len(), sample.work), (6, None));
         pairs.verify().unwrap();
         let facts = pairs.facts();
-        assert_eq!((&facts.achieved["pairs"], facts.warnings.len()), (&Json::from(3), 0));
+        assert_eq!((facts.achieved.get(&PAIRS), facts.warnings.len()), (Some(3), 0));
     }
 
     #[test]

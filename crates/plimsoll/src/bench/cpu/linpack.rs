@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
 use plimsoll_metal::team::Team;
-use serde_json::Value as Json;
 
 use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
 use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isa, isas, number};
+use super::fact::{BYTES, NB};
+use super::warning::CpuWarning;
 use crate::bench::memory::note_pages;
 use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, counts};
 use crate::case::Case;
@@ -19,7 +20,6 @@ use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
-use crate::warning::Warning;
 
 /// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
 const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
@@ -94,8 +94,8 @@ impl Benchmark for Linpack {
         let lu = Lu::new(system, &mut team).map_err(broken)?;
         let mut facts = Facts::default();
         dense::note_threads(&mut facts, cx.machine, &team);
-        facts.achieved.insert("nb".to_owned(), Json::from(system.block()));
-        facts.achieved.insert("bytes".to_owned(), Json::from(system.bytes(team.count())));
+        facts.achieved.set(&NB, system.block());
+        facts.achieved.set(&BYTES, system.bytes(team.count()));
         note_size(&mut facts, cx.machine, case, system);
         let kinds = dense::kinds_of(cx.machine, &team);
         Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
@@ -123,12 +123,8 @@ fn note_size(facts: &mut Facts, machine: &Machine, case: &Case, system: System) 
     let order = |wanted| dense::default_order(machine, &Group::default(), isa, wanted);
     let (chosen, most) = (order(WANTED), order(endless));
     if case.number("n") == Some(chosen) && chosen < most {
-        let text = format!(
-            "n = {chosen} ({}) was chosen for some seconds a sample; memory has room for --n {most}, which comes nearer \
-             the limit",
-            human(system.bytes(case.threads()) as u64)
-        );
-        facts.warnings.push(Warning::Other { code: "default-size".to_owned(), text });
+        let bytes = system.bytes(case.threads()) as u64;
+        facts.warnings.push(CpuWarning::DefaultSize { n: chosen, bytes, most }.into());
     }
 }
 

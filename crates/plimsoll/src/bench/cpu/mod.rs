@@ -3,6 +3,7 @@
 mod chains;
 mod core_to_core;
 mod dense;
+pub(crate) mod fact;
 mod gemm;
 mod hidden;
 mod how;
@@ -12,11 +13,12 @@ mod linpack;
 mod matrix;
 mod pairs;
 pub mod peak;
+mod warning;
 
 pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
-pub use how::kind_clock;
+pub use how::{KIND_CLOCK, word_of};
 pub use hpl::Hpl;
 pub use linpack::{Linpack, operations};
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};

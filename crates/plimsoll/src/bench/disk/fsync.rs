@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::data::Noise;
 use super::dir::{Size, check_dir};
+use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use super::file::{cannot_use, in_memory, named};
 use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
@@ -29,8 +30,9 @@ use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::stats::Times;
+use crate::warning::Note;
 
 /// The benchmark itself.
 pub struct DiskFsync;
@@ -189,7 +191,7 @@ impl Log {
             end: 0,
             latency: Times::default(),
             facts: Facts {
-                warnings: named(&file).into_iter().collect(),
+                warnings: named(&file).into_iter().map(Note::from).collect(),
                 achieved: achieved(&file, cx),
                 ..Facts::default()
             },
@@ -277,17 +279,15 @@ impl Log {
 }
 
 /// How and where it commits.
-fn achieved(file: &TestFile, cx: &Context<'_>) -> BTreeMap<String, serde_json::Value> {
-    let mut achieved = BTreeMap::from([
-        ("engine".to_owned(), "psync".into()),
-        ("cache".to_owned(), "buffered".into()),
-        ("sync".to_owned(), "fdatasync after each append".into()),
-        ("segment".to_owned(), SEGMENT.into()),
-        ("depth".to_owned(), 1.into()),
-        ("file_system".to_owned(), file.file_system().to_string().into()),
-    ]);
-    let device = cx.machine.storage.as_ref().and_then(|storage| storage.device.clone());
-    achieved.extend(device.map(|device| ("device".to_owned(), device.into())));
+fn achieved(file: &TestFile, cx: &Context<'_>) -> Achieved {
+    let mut achieved = Achieved::default();
+    achieved.set(&ENGINE, "psync");
+    achieved.set(&CACHE, "buffered");
+    achieved.set(&SYNC, "fdatasync after each append");
+    achieved.set(&fact::SEGMENT, SEGMENT);
+    achieved.set(&COMMITS, 1_u64);
+    achieved.set(&FILE_SYSTEM, file.file_system().to_string());
+    achieved.set_some(&DEVICE, cx.machine.storage.as_ref().and_then(|storage| storage.device.clone()));
     achieved
 }
 
@@ -354,7 +354,7 @@ impl Prepared for Logs {
 
     fn facts(&self) -> Facts {
         let mut facts = self.0.first().map(|log| log.facts.clone()).unwrap_or_default();
-        facts.achieved.insert("logs".to_owned(), self.0.len().into());
+        facts.achieved.set(&LOGS, self.0.len());
         facts
     }
 }
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(logs.0.iter().map(length).collect::<Vec<_>>(), [3 * BLOCK, 3 * BLOCK, 2 * BLOCK]);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
         assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
-        assert_eq!((logs.verify(), &logs.facts().achieved["logs"]), (Ok(()), &3.into()));
+        assert_eq!((logs.verify(), logs.facts().achieved.get(&LOGS)), (Ok(()), Some(3)));
         assert_ne!(logs.0[0].block, logs.0[1].block, "each has data of its own");
         logs.0[2].file.set_len(0).expect("cut");
         assert!(logs.verify().is_err(), "a commit of the last log is gone");

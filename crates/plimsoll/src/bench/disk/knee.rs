@@ -1,6 +1,7 @@
 //! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
 //! flight with 95 % of the highest rate; the curve has all points.
 
+use super::fact::{DEEPEST, THREADS};
 use super::io::{DiskIo, deepest};
 use super::job::Job;
 use super::metrics;
@@ -14,7 +15,7 @@ use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Point};
+use crate::sample::{Achieved, CannotMeasure, Point};
 
 /// The benchmark itself.
 pub struct DiskKnee;
@@ -85,6 +86,12 @@ impl Benchmark for DiskKnee {
 
     fn waits_for_a_device(&self) -> bool {
         true
+    }
+
+    fn found(&self, _: &Case, achieved: &Achieved) -> Option<String> {
+        let (depth, threads) = (achieved.get(&DEEPEST)??, achieved.get(&THREADS)?);
+        let threads_are = if threads == 1 { "thread" } else { "threads" };
+        Some(format!("at depth {depth} on {threads} {threads_are}"))
     }
 
     fn point(&self, point: &Point) -> Option<String> {

@@ -11,6 +11,7 @@ pub mod data;
 pub mod dir;
 pub mod driver;
 pub mod engine;
+pub(crate) mod fact;
 pub mod file;
 pub mod filesystem;
 pub mod fill;
@@ -37,6 +38,7 @@ mod sweep;
 pub mod target;
 mod transfers;
 mod trim;
+pub mod warning;
 pub mod witness;
 
 use std::path::Path;

@@ -3,12 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use super::engine::Kind;
+use super::fact::{DEEPEST, ENGINE, TARGET_HELD, THREADS, WITHIN_TARGET};
 use super::metrics;
 use super::transfers::{Probe, Transfers};
+use super::warning::{Missed, TransferWarning};
 use crate::bench::Prepared;
-use crate::quantity::{Quantity, Unit, format_duration, parse_duration, percent_below};
-use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
-use crate::warning::Warning;
+use crate::case::Case;
+use crate::quantity::{Quantity, Unit, format_duration, parse_duration};
+use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::warning::Note;
 
 /// A latency that must hold for a share of the transfers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -134,14 +138,9 @@ impl Deepest {
         self.transfers.settle_at(found.unwrap_or(1))
     }
 
-    fn nothing_deeper(&self) -> Warning {
+    fn nothing_deeper(&self) -> TransferWarning {
         let (engine, most, asked) = (self.transfers.engine(), self.most, self.asked);
-        Warning::Other {
-            code: "depth-not-reached".to_owned(),
-            text: format!(
-                "the search went to depth {most}, not to {asked}: {engine} does one transfer at a time; io_uring does more"
-            ),
-        }
+        TransferWarning::SearchedLess { most, asked, engine }
     }
 }
 
@@ -154,6 +153,23 @@ pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
         (metrics::LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
+}
+
+/// What a search for the deepest queue within a latency found, in words.
+pub(super) fn found(case: &Case, achieved: &Achieved) -> Option<String> {
+    let target = case.word("latency-target")?.replace(':', " ≤ ");
+    let held = achieved.get(&TARGET_HELD)?;
+    // Nothing deeper was tried where there is nothing deeper.
+    let lone = achieved.get(&ENGINE).and_then(|word| Kind::lone(&word));
+    Some(match achieved.get(&DEEPEST)? {
+        None if held => format!("{target} at depth 1, the search was disturbed"),
+        None => format!("{target} at no depth"),
+        Some(1) if held && let Some(lone) = lone => {
+            format!("{target} at depth 1, the only one of {}", lone.word())
+        }
+        Some(depth) if held => format!("{target} up to depth {depth}"),
+        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
+    })
 }
 
 /// A point in words: the rate at so many in flight.
@@ -182,33 +198,16 @@ impl Answer {
     }
 
     /// What is to be known where the target was not held, or the search not finished.
-    fn warning(&self, target: &Target) -> Option<Warning> {
-        let (wanted, got) = (target.canonical().replace(':', " ≤ "), percent_below(self.within));
-        let (code, text) = match self.deepest {
+    fn warning(&self, target: &Target) -> Option<TransferWarning> {
+        let missed = match self.deepest {
             Some(_) if self.held => return None,
             // The samples are more than any probe.
-            None if self.held => (
-                "latency-search-disturbed",
-                format!(
-                    "the search was disturbed: at depth 1 it did not hold {wanted}, as the samples do; nothing deeper \
-                     was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
-                ),
-            ),
-            None => (
-                "latency-target-missed",
-                format!(
-                    "no queue holds {wanted}: at depth 1 {got} stay within it; the figures are those of depth 1"
-                ),
-            ),
-            Some(depth) => (
-                "latency-target-not-held",
-                format!(
-                    "{wanted} held in the search at depth {depth}, not in the samples there: {got} of their transfers \
-                     stayed within it; take a longer --sample-time or a wider target"
-                ),
-            ),
+            None if self.held => Missed::InTheSearch,
+            None => Missed::Everywhere,
+            Some(depth) => Missed::InTheSamples(depth),
         };
-        Some(Warning::Other { code: code.to_owned(), text })
+        let target = target.canonical().replace(':', " ≤ ");
+        Some(TransferWarning::Target { target, within: self.within, missed })
     }
 }
 
@@ -236,14 +235,15 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.insert("threads".to_owned(), self.transfers.threads().into());
+        facts.achieved.set(&THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = Answer::of(&self.target, self.most, found, within);
-            facts.achieved.insert("deepest".to_owned(), answer.deepest.into());
-            facts.achieved.insert("within_target".to_owned(), answer.within.into());
-            facts.achieved.insert("target_held".to_owned(), answer.held.into());
-            facts.warnings.extend(answer.warning(&self.target));
-            facts.warnings.extend((self.most < self.asked).then(|| self.nothing_deeper()));
+            facts.achieved.set(&DEEPEST, answer.deepest);
+            facts.achieved.set(&WITHIN_TARGET, answer.within);
+            facts.achieved.set(&TARGET_HELD, answer.held);
+            facts.warnings.extend(answer.warning(&self.target).map(Note::from));
+            let less = (self.most < self.asked).then(|| self.nothing_deeper());
+            facts.warnings.extend(less.map(Note::from));
         }
         facts
     }
@@ -255,6 +255,7 @@ mod tests {
 
     use super::*;
     use crate::sample::Histogram;
+    use crate::warning::Warn;
 
     proptest! {
         /// Whatever the bound is, it is found, and with few questions.
@@ -343,8 +344,8 @@ mod tests {
         assert!(held.warning(&target).is_none());
 
         let code = |answer: &Answer| match answer.warning(&target) {
-            Some(Warning::Other { code, text }) => (code, text),
-            other => panic!("{other:?}"),
+            Some(warning) => (warning.code(), warning.to_string()),
+            None => panic!("no warning"),
         };
         let missed = answer(Some(24), &[good, bad]);
         assert_eq!((missed.deepest, missed.held), (Some(24), false));

@@ -1,6 +1,7 @@
 //! The knee of `disk.knee`: depth and threads double until the rate stops growing. A single case that measures where its
 //! sweep ends and tells the points on its way.
 
+use super::fact::{DEEPEST, THREADS};
 use super::metrics;
 use super::search::point;
 use super::transfers::{Probe, Transfers};
@@ -125,8 +126,8 @@ impl Prepared for Knee {
             return Facts::default();
         };
         let mut facts = chosen.facts();
-        facts.achieved.insert("threads".to_owned(), chosen.threads().into());
-        facts.achieved.insert("deepest".to_owned(), chosen.depth().into());
+        facts.achieved.set(&THREADS, chosen.threads());
+        facts.achieved.set(&DEEPEST, chosen.depth());
         facts
     }
 }

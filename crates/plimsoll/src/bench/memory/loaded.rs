@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, kernels};
 use plimsoll_metal::team::Team;
-use serde_json::Value as Json;
 
+use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::latency::Latency;
 use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
@@ -394,9 +394,9 @@ impl Prepared for Loaded {
     fn facts(&self) -> Facts {
         let mut facts = self.chase.facts();
         let bytes = self.load.regions.first().map_or(0, Region::bytes);
-        facts.achieved.insert("load_variant".to_owned(), Json::from(self.load.kernel.name()));
-        facts.achieved.insert("load_bytes".to_owned(), Json::from(bytes));
-        facts.achieved.insert("load_cpus".to_owned(), Json::from(self.load.team.cpus().to_vec()));
+        facts.achieved.set(&LOAD_VARIANT, self.load.kernel.name());
+        facts.achieved.set(&LOAD_BYTES, bytes);
+        facts.achieved.set(&LOAD_CPUS, self.load.team.cpus());
         facts
     }
 }
@@ -511,7 +511,7 @@ mod tests {
             assert_eq!(sample.values["latency"], sample.curve[2]["latency"]);
             assert_eq!(sample.values["program"], sample.curve[2]["program"]);
             prepared.verify().unwrap();
-            assert!(prepared.facts().achieved.contains_key("load_variant"));
+            assert!(prepared.facts().achieved.get(&LOAD_VARIANT).is_some());
             assert!(prepared.sample(Amount::Work(1)).is_err());
         }
     }

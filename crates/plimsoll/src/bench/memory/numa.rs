@@ -11,8 +11,8 @@ use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, kernels}
 use plimsoll_metal::chase::{Chase, Shape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Member, Team};
-use serde_json::Value as Json;
 
+use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
@@ -232,9 +232,8 @@ impl Between {
         let kernel =
             kernels(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
         let mut facts = Facts::default();
-        let list = |nodes: Vec<usize>| Json::from(nodes);
-        facts.achieved.insert("cpu_nodes".to_owned(), list(rows.iter().map(|(row, _)| row.node).collect()));
-        facts.achieved.insert("memory_nodes".to_owned(), list(columns.iter().map(|c| c.node).collect()));
+        facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
+        facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());
         for column in &columns {
             note_elsewhere(&mut facts, column.node, &column.lies());
         }

@@ -1,7 +1,8 @@
 //! Limits of what MPI moves between machines: the line's rate less what frames cost, where an interface of the kernel was
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
-use super::{What, what};
+use super::{PATH_KERNEL, PATH_SEVERAL, What, what};
+use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
 use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER};
 use crate::limit::{Input, Kind, Limit, Question, Source};
 
@@ -19,14 +20,14 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 fn ceiling(question: &Question<'_>) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
-    let speed = match (question.condition("path_kernel"), question.condition("path_speed")) {
+    let speed = match (question.condition(&PATH_KERNEL), question.condition(&PATH_SPEED)) {
         (Some(_), Some(speed)) => speed,
         (Some(seen), None) if seen > 0.5 => {
             return unknown(
                 "the link's speed is unknown: the interface is software, or its driver does not tell; give it by --limits",
             );
         }
-        (Some(_), None) if question.condition("path_several").is_some() => {
+        (Some(_), None) if question.condition(&PATH_SEVERAL).is_some() => {
             return unknown(
                 "several interfaces carried it, each a part; give their rate together by --limits",
             );
@@ -44,7 +45,7 @@ fn ceiling(question: &Question<'_>) -> Limit {
         "bit/s",
         "/sys/class/net of the interface whose counter grew by the bytes sent",
     )];
-    let (share, formula) = match question.condition("path_mtu").filter(|mtu| *mtu > HEADERS) {
+    let (share, formula) = match question.condition(&PATH_MTU).filter(|mtu| *mtu > HEADERS) {
         Some(mtu) => {
             inputs.push(Input::new("mtu", mtu, "B", "/sys/class/net of that interface"));
             inputs.push(Input::new("headers", HEADERS, "B", "IPv4 (RFC 791) and TCP (RFC 9293)"));

@@ -13,12 +13,31 @@ use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Condition, Fact};
 
 /// The part of the names before the dot.
 pub const SUBSYSTEM: &str = "mpi";
 /// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
 pub const WINDOW: usize = 64;
+/// Whether an interface of the kernel carried it.
+pub const PATH_KERNEL: Condition = Condition::new(
+    "path_kernel",
+    "1",
+    "whether the counter of one interface of the kernel grew by the bytes sent",
+);
+/// Whether several interfaces did.
+pub const PATH_SEVERAL: Condition =
+    Condition::new("path_several", "1", "yes where several interfaces carried a part each");
+
+/// The MPI library.
+pub const LIBRARY: Fact<String> = Fact::new("mpi", "the MPI library and its version");
+/// Messages under way.
+pub const UNDER_WAY: Fact<usize> = Fact::new("window", "messages under way at once");
+/// The interface.
+pub const INTERFACE: Fact<String> = Fact::new("interface", "the interface of the kernel that carried it");
+/// The machines.
+pub const MACHINES: Fact<usize> = Fact::new("machines", "machines that took part");
+
 /// Largest message where none is named: 4 MiB.
 const USUAL: u64 = 4 << 20;
 /// Largest message of all: a window of them is 1 GiB at the receiver.

@@ -12,6 +12,7 @@
 
 mod held;
 
+use crate::bench::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
 use crate::bench::network::{GOODPUT, MESSAGES};
 use crate::limit::device::{Burstable, NetworkPromise};
 use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY};
@@ -20,7 +21,7 @@ use crate::quantity::{Quantity, Unit};
 
 /// The limits of a stream of bytes, by what frames leave of a link for the program.
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
-    let goodput = || match question.condition("path_loopback") {
+    let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
             std::iter::once(copying(question)).chain(held::limits(question, &framed)).collect()
         }
@@ -69,7 +70,7 @@ pub(super) struct Framed {
 
 /// Bytes of the IP header of the path's packets.
 pub(super) fn ip_header(question: &Question<'_>) -> f64 {
-    let is_v6 = question.condition("path_ipv6").is_some_and(|v6| v6 > 0.5);
+    let is_v6 = question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5);
     if is_v6 { IPV6_HEADER } else { IPV4_HEADER }
 }
 
@@ -84,7 +85,7 @@ pub(super) fn headers(ip: f64) -> [Input; 2] {
 /// The link's rate, less what frames cost.
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
-    let Some(speed) = question.condition("path_speed") else {
+    let Some(speed) = question.condition(&PATH_SPEED) else {
         let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
         return unknown(&format!(
             "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; give it by --limits",
@@ -105,7 +106,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
 /// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
 /// of software may not leave the machine.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
-    question.condition("path_line").filter(|line| *line > 0.5)?;
+    question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
     let share = framed.share.as_ref().ok()?;
     let from = format!(
@@ -131,7 +132,7 @@ fn copying(question: &Question<'_>) -> Limit {
     if on("zerocopy") && on("discard") {
         return Limit::unknown(Kind::Ceiling, "no physical link, and neither end copies: nothing bounds it");
     }
-    let Some(copied) = question.condition("path_copy") else {
+    let Some(copied) = question.condition(&PATH_COPY) else {
         return Limit::unknown(Kind::Ceiling, "no physical link; and how fast a CPU copies was not measured");
     };
     let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);

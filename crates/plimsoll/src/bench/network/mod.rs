@@ -4,6 +4,8 @@
 //! it is the kernel and memory that are measured, not a link.
 
 mod amount;
+pub mod condition;
+pub(crate) mod fact;
 mod held;
 mod iperf3;
 mod latency;
@@ -17,6 +19,7 @@ mod sustained;
 mod tcp;
 mod told;
 mod udp;
+mod warning;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,12 +27,14 @@ use std::path::PathBuf;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use latency::{Latency, RoundTrips};
 pub use near_end::{FarEnd, Place};
 pub use server::Address;
 pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
+use warning::NetworkWarning;
 
 use crate::bench::metric::Form;
 use crate::bench::{Better, Metric, place};
@@ -40,7 +45,7 @@ use crate::program::Own;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
@@ -148,30 +153,22 @@ impl Placement {
     /// What lies between the ends, and the CPUs used.
     fn facts(&self, link: &str, far: SocketAddr) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.insert("link".to_owned(), link.into());
-        facts.achieved.insert("far_end".to_owned(), far.to_string().into());
-        facts.achieved.insert("near_end_cpus".to_owned(), self.near.0.clone().into());
-        facts.achieved.insert("far_end_cpus".to_owned(), self.far.0.clone().into());
+        facts.achieved.set(&LINK, link);
+        facts.achieved.set(&FAR_END, far.to_string());
+        facts.achieved.set(&NEAR_END_CPUS, self.near.0.clone());
+        facts.achieved.set(&FAR_END_CPUS, self.far.0.clone());
         if let ([near], [far]) = (self.near.0.as_slice(), self.far.0.as_slice())
             && near == far
         {
-            facts.warnings.push(Warning::Other {
-                code: "ends-share-cpu".to_owned(),
-                text: format!(
-                    "both ends run on CPU {near}, in turn; allow this process a second CPU to measure more"
-                ),
-            });
+            facts.warnings.push(NetworkWarning::EndsShareCpu { cpu: *near }.into());
         }
         facts
     }
 }
 
 /// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
-fn foreign_datagrams(count: u64) -> Option<Warning> {
-    let text = format!(
-        "{count} foreign datagrams arrived at the ports of the measurement; they are excluded from the figure"
-    );
-    (count > 0).then(|| Warning::Other { code: "foreign-datagrams".to_owned(), text })
+fn foreign_datagrams(count: u64) -> Option<Note> {
+    (count > 0).then(|| NetworkWarning::ForeignDatagrams { count }.into())
 }
 
 #[cfg(test)]

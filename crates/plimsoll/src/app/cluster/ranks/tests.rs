@@ -68,12 +68,17 @@ fn the_interface_that_carried_the_bytes_is_the_way() {
         Way::between(&counters(7, 5), &counters(17, 5 + eth0), payload, &machine(kind))
     };
     let line = way(1_000_000, 1e6, NicKind::Physical).conditions().more;
-    assert_eq!((line["path_kernel"], line["path_speed"], line["path_mtu"]), (1.0, 1e10, 9000.0));
+    let of = |row| line.get(row);
+    let expected = (Some(1.0), Some(1e10), Some(9000.0));
+    assert_eq!((of(&PATH_KERNEL), of(&PATH_SPEED), of(&PATH_MTU)), expected);
     let software = way(1_000_000, 1e6, NicKind::Virtual);
     assert_eq!((software.interface.as_deref(), software.speed), (Some("eth0"), None));
     let passed = way(1000, 1e6, NicKind::Physical);
-    assert_eq!((passed.interface.clone(), passed.conditions().more["path_kernel"]), (None, 0.0));
-    assert!(way(1000, 0.0, NicKind::Physical).conditions().more.is_empty(), "what sums send is not known");
+    assert_eq!((passed.interface.clone(), passed.conditions().more.get(&PATH_KERNEL)), (None, Some(0.0)));
+    assert!(
+        way(1000, 0.0, NicKind::Physical).conditions() == Conditions::default(),
+        "what sums send is not known"
+    );
 }
 
 /// Open MPI sends a long message over all interfaces.

@@ -39,7 +39,6 @@ mod tests {
     use plimsoll_metal::kernel::{self, Element, Op};
 
     use super::*;
-    use crate::bench::cpu::kind_clock;
     use crate::limit::{Evidence, Source};
     use crate::machine::cpu::CoreKind;
     use crate::machine::{Machine, Root};
@@ -86,7 +85,7 @@ mod tests {
         hybrid.cpu.allowed = "0-3".parse().unwrap();
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
-        let more = [(kind_clock("cpu_core"), 5e9), (kind_clock("cpu_atom"), 4e9)].into();
+        let more = [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)].into();
         let conditions = Conditions { clock_hz: Some(4.5e9), more, ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
         for id in

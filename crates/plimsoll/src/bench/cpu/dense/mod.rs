@@ -8,7 +8,9 @@ use plimsoll_metal::watch::Clocks;
 pub(super) mod limit;
 pub(super) mod matrix;
 
-use super::how::{clocks_of, kinds, seated, siblings, smt};
+use super::fact::CPUS;
+use super::how::{clocks_of, kinds, seated, siblings};
+use super::warning::CpuWarning;
 use super::{RATE, RESIDUAL, TIME};
 use crate::bench::memory::{budget, reserve};
 use crate::bench::{Better, Metric, counts, placed, places};
@@ -71,7 +73,7 @@ pub(super) fn metrics() -> Vec<Metric> {
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
     let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
-    let more = clocks_of(held.kinds, &clocks).into_iter().collect();
+    let more = clocks_of(held.kinds, &clocks);
     Sample {
         elapsed,
         values: named.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -202,15 +204,17 @@ pub(super) fn caches(machine: &Machine, case: &Case) -> Caches {
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     let cpus: CpuSet = team.cpus().iter().copied().collect();
     let (threads, distinct) = (team.count(), cpus.len());
-    facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
+    facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
     if threads > distinct {
-        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct });
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
     }
     let shared = siblings(machine, &cpus);
-    facts.warnings.extend((!shared.is_empty()).then(|| smt(&shared)));
+    if !shared.is_empty() {
+        facts.warnings.push(CpuWarning::SmtSiblings(shared).into());
+    }
     let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
     if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
-        facts.warnings.push(Warning::CpuQuota { cpus });
+        facts.warnings.push(Warning::CpuQuota { cpus }.into());
     }
 }
 

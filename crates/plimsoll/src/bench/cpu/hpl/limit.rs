@@ -3,14 +3,15 @@
 use super::{MACHINES, MACHINES_PEAK};
 use crate::bench::cpu::RATE;
 use crate::limit::{Input, Kind, Limit, Question, Source};
+use crate::sample::Condition;
 
 /// Limits of `cpu.hpl`: what all machines could compute together.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();
     }
-    let condition = |name: &str| question.samples.first()?.conditions.more.get(name).copied();
-    let (Some(machines), Some(peak)) = (condition(MACHINES), condition(MACHINES_PEAK)) else {
+    let condition = |row: &Condition| question.samples.first()?.conditions.more.get(row);
+    let (Some(machines), Some(peak)) = (condition(&MACHINES), condition(&MACHINES_PEAK)) else {
         let why = "not every machine has a derived limit of its own: also run cpu.peak with op=fma, type=f64 and all CPUs";
         return vec![Limit::unknown(Kind::Ceiling, why)];
     };
@@ -34,7 +35,7 @@ mod tests {
     fn machines_together_have_the_sum_of_their_limits() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
         let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
-        let more = [(MACHINES.to_owned(), 2.0), (MACHINES_PEAK.to_owned(), 4e11)].into();
+        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into();
         let known =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let of = |samples: &[Sample], metric| {

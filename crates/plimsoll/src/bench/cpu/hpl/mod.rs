@@ -11,7 +11,7 @@ use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Condition};
 
 /// Most columns of a block.
 const MOST_BLOCK: u64 = 4096;
@@ -19,10 +19,14 @@ const MOST_BLOCK: u64 = 4096;
 /// Most rows or columns of processes.
 const MOST_GRID: u64 = 1 << 16;
 
-/// Name of a condition: how many machines solved a system together.
-pub const MACHINES: &str = "machines";
-/// Name of a condition: the sum over them of the limit of multiply-adds that each derived for itself, in FLOP/s.
-pub const MACHINES_PEAK: &str = "machines_peak";
+/// How many machines solved a system together.
+pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
+/// What they could compute together.
+pub const MACHINES_PEAK: Condition = Condition::new(
+    "machines_peak",
+    "FLOP/s",
+    "sum over the machines of the limit of multiply-adds that each derived for itself",
+);
 
 /// The benchmark itself.
 pub struct Hpl;

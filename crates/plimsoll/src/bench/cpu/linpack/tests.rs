@@ -74,7 +74,7 @@ fn every_instruction_set_here_solves_and_is_judged() {
         }
         running.verify().unwrap();
         let facts = running.facts();
-        assert!(facts.achieved["nb"].as_u64().is_some_and(|nb| nb >= 4), "{facts:?}");
+        assert!(facts.achieved.get(&NB).is_some_and(|nb| nb >= 4), "{facts:?}");
         let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
         assert_eq!(crowded, case.threads() > machine.cpu.allowed.len());
     }

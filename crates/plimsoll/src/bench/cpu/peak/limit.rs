@@ -8,7 +8,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op};
 
 use super::PER_CYCLE;
-use crate::bench::cpu::{RATE, kernel_of, kind_clock};
+use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::case::Case;
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown, Work};
@@ -48,7 +48,7 @@ fn each_a_core(question: &Question<'_>) -> Option<Limit> {
 /// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
 fn measured_instead(question: &Question<'_>) -> String {
     let conditions = || question.samples.iter().map(|sample| &sample.conditions);
-    let each = median(conditions().filter_map(|c| c.more.get(PER_CYCLE).copied()).collect());
+    let each = median(conditions().filter_map(|c| c.more.get(&PER_CYCLE)).collect());
     match (each, median(conditions().filter_map(|c| c.clock_hz).collect())) {
         (Some(each), Some(clock)) => format!(
             "; measured: {} operations per cycle of a core at {}",
@@ -106,7 +106,7 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
             continue;
         }
         let units = units(machine, &here, kernel, most_of_a_core(&machine.cpu, &here))?;
-        let clock = |sample: &Sample| sample.conditions.more.get(&kind_clock(&kind.name)).copied();
+        let clock = |sample: &Sample| sample.conditions.more.get_of(&KIND_CLOCK, &word_of(kind));
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
         let clocks = clocks
@@ -543,8 +543,8 @@ mod tests {
         };
         assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
         let more = &mut samples[0].conditions.more;
-        more.insert(kind_clock("cpu_core"), 5e9);
-        more.insert(kind_clock("cpu_atom"), 4e9);
+        more.set_of(&KIND_CLOCK, "cpu_core", 5e9);
+        more.set_of(&KIND_CLOCK, "cpu_atom", 4e9);
         // 256 bits: four lanes, two operations; two a cycle on Golden Cove, one on Gracemont.
         assert_eq!(ask(&samples).value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9));
     }
@@ -661,7 +661,7 @@ mod tests {
     fn an_unknown_chip_shows_what_was_measured() {
         let unknown = machine(250);
         let mut samples = samples(&[Some(3.0e9)]);
-        samples[0].conditions.more.insert(PER_CYCLE.to_owned(), 15.97);
+        samples[0].conditions.more.set(&PER_CYCLE, 15.97);
         let case: Case = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best()).parse().unwrap();
         let evidence = Evidence::default();
         let question =

@@ -15,8 +15,10 @@ use plimsoll_metal::team::Team;
 pub mod limit;
 
 use super::chains::{Asked, runnable};
-use super::how::{clocks_of, hidden, hows, kinds, siblings, smt};
+use super::fact::{CPUS, KERNEL, WORK};
+use super::how::{clocks_of, hows, kinds, siblings};
 use super::matrix::pairs;
+use super::warning::CpuWarning;
 use super::{RATE, TIME};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
@@ -29,11 +31,11 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::Unit;
 use crate::sample::{
-    Amount, CannotMeasure, Conditions, Facts, Sample, UNITS_SHARED, WrongAnswer, excluded_by,
+    Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Numbers, Sample, WrongAnswer,
 };
-use crate::warning::Warning;
+use crate::warning::{Note, Warning};
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
 const MAX_THREADS: u64 = 1 << 16;
@@ -189,16 +191,9 @@ fn width_in_words(case: &Case) -> Option<String> {
 const ABOVE_MAXIMUM: f64 = 1.02;
 
 /// A warning where a core seems to run faster than the maximum that it names.
-fn above_maximum(clock_hz: f64) -> Option<Warning> {
-    let maximum = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
-    let shown = |hz| Quantity::new(hz, Unit::Hertz);
-    let text = format!(
-        "the core clock is measured as {}, the processor names {} as its highest (CPUID 0x16): the hypervisor hides which \
-         processor it is, or additions take less than a cycle here",
-        shown(clock_hz),
-        shown(maximum)
-    );
-    Some(Warning::Other { code: "clock-above-maximum".to_owned(), text })
+fn above_maximum(clock_hz: f64) -> Option<CpuWarning> {
+    let maximum_hz = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
+    Some(CpuWarning::AboveMaximum { clock_hz, maximum_hz })
 }
 
 impl Running {
@@ -213,23 +208,22 @@ impl Running {
         let undisturbed = outcome.turns_per_second() * operations;
         // What the program got, disturbed slices and all.
         let delivered = outcome.delivered_turns_per_second * operations;
-        let mut more = std::collections::BTreeMap::from([("delivered".to_owned(), delivered)]);
+        let mut more = Numbers::default();
         if let Some(clock) = outcome.clock_hz() {
             let per_cycle = undisturbed / clock / self.cores.max(1) as f64;
-            more.insert(PER_CYCLE.to_owned(), per_cycle);
+            more.set(&PER_CYCLE, per_cycle);
             if self.kernel.chains {
-                more.insert(STEPS_PER_CYCLE.to_owned(), per_cycle / self.kernel.operations_per_step());
+                more.set(&STEPS_PER_CYCLE, per_cycle / self.kernel.operations_per_step());
             }
         }
         let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
-        more.extend(clocks_of(&self.kinds, &clocks));
-        more.extend(excluded_by(&outcome.causes()));
-        if let Some(share) = outcome.units_shared() {
-            more.insert(UNITS_SHARED.to_owned(), share);
-        }
+        more.add(clocks_of(&self.kinds, &clocks));
         let conditions = Conditions {
             clock_hz: outcome.clock_hz(),
             set_aside: Some(outcome.set_aside()),
+            delivered: Some(delivered),
+            excluded: ExcludedBy::of(&outcome.causes()),
+            vector_units_shared: outcome.units_shared(),
             more,
             ..Conditions::default()
         };
@@ -272,12 +266,14 @@ impl Running {
 /// machine often have none.
 const AGAIN: usize = 20;
 
-/// Name of a condition: operations in a cycle of one core.
-pub const PER_CYCLE: &str = "operations_per_cycle";
+/// Operations in a cycle of one core.
+pub const PER_CYCLE: Condition =
+    Condition::new("operations_per_cycle", "1", "operations in a cycle of one core");
 
-/// Name of a condition: steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an
-/// addition where the instruction set fuses none.
-pub const STEPS_PER_CYCLE: &str = "chain_steps_per_cycle";
+/// Steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an addition where the
+/// instruction set fuses none.
+pub const STEPS_PER_CYCLE: Condition =
+    Condition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
 
 impl Prepared for Running {
     /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
@@ -295,7 +291,7 @@ impl Prepared for Running {
             Ok(outcome) => {
                 let mut sample = self.sample_of(&outcome);
                 self.fastest = self.fastest.into_iter().chain(outcome.clock_hz()).reduce(f64::max);
-                sample.conditions.more.extend(self.apart.as_mut().and_then(Apart::look));
+                sample.conditions.core_to_core = self.apart.as_mut().and_then(Apart::look);
                 Ok(sample)
             }
             Err(error) => Err(CannotMeasure::environment(self.why(&error))),
@@ -315,29 +311,28 @@ impl Prepared for Running {
         let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
         let distinct = cpus.len();
         let mut facts = Facts::default();
-        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning));
-        facts.achieved.insert("kernel".to_owned(), self.kernel.name.into());
-        facts.achieved.insert("cpus".to_owned(), cpus.iter().collect::<Vec<_>>().into());
+        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning).map(Note::from));
+        facts.achieved.set(&KERNEL, self.kernel.name);
+        facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
         if threads > distinct {
-            facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct });
+            facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
         }
         if let Some(quota) = &self.quota {
-            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() });
+            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() }.into());
         }
         if let Some(turns) = self.turns {
             let operations = turns.saturating_mul(self.kernel.operations_per_turn());
-            facts.achieved.insert("work".to_owned(), operations.saturating_mul(threads as u64).into());
+            facts.achieved.set(&WORK, operations.saturating_mul(threads as u64));
         }
         if !self.siblings.is_empty() {
-            facts.warnings.push(smt(&self.siblings));
+            facts.warnings.push(CpuWarning::SmtSiblings(self.siblings.clone()).into());
         }
         if !self.hidden.is_empty() {
-            facts.warnings.push(hidden(&self.hidden));
+            facts.warnings.push(CpuWarning::HiddenSiblings(self.hidden.clone()).into());
         }
-        facts.warnings.extend(self.fastest.and_then(above_maximum));
-        if let Some(why) = self.sliced.clock_unknown() {
-            facts.warnings.push(Warning::Other { code: "clock-unknown".to_owned(), text: why.to_string() });
-        }
+        facts.warnings.extend(self.fastest.and_then(above_maximum).map(Note::from));
+        let clock_unknown = self.sliced.clock_unknown().map(CpuWarning::ClockUnknown);
+        facts.warnings.extend(clock_unknown.map(Note::from));
         facts
     }
 }
@@ -401,9 +396,9 @@ mod tests {
             assert_eq!(taken.len(), 2);
             assert!(taken.iter().all(|sample| sample.values["time"] > 0.0), "{taken:?}");
             running.verify().unwrap();
-            let achieved = running.facts().achieved["work"].as_u64().unwrap();
+            let achieved = running.facts().achieved.get(&WORK).unwrap();
             assert!((2 * each..2 * each + 4000).contains(&achieved), "{scaling}: {achieved}");
-            assert_eq!(running.facts().achieved["cpus"], serde_json::json!([first]));
+            assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![first]));
         }
         let strong = words("scaling", &["strong"]);
         assert!(Peak.cases(&machine, &strong).unwrap_err().contains("give it by --work"));
@@ -430,8 +425,8 @@ mod tests {
             let mut running = Peak.prepare(&candidate.case, &cx).unwrap();
             let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.005)).ok()).unwrap();
             let more = &sample.conditions.more;
-            let steps = more.get(STEPS_PER_CYCLE).copied();
-            assert_eq!(steps.is_some(), more.contains_key(PER_CYCLE), "{more:?}");
+            let known = |row| more.get(row).is_some();
+            assert_eq!(known(&STEPS_PER_CYCLE), known(&PER_CYCLE), "{more:?}");
             running.verify().unwrap();
         }
     }
@@ -495,7 +490,7 @@ mod tests {
                 let sample = sample.unwrap();
                 assert!(sample.values["rate"] > 1e6 && sample.elapsed > 0.0, "{case}: {sample:?}");
                 assert!(sample.conditions.set_aside.is_some_and(|share| (0.0..=1.0).contains(&share)));
-                assert!(sample.conditions.more["delivered"] > 0.0);
+                assert!(sample.conditions.delivered.unwrap() > 0.0);
             }
             running.verify().unwrap();
             let facts = running.facts();

@@ -14,7 +14,7 @@ use super::engine::Kind;
 use super::file::in_memory;
 use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
 use super::metrics;
-use super::search::{Deepest, Target, in_words};
+use super::search::{self, Deepest, Target};
 use super::transfers::Transfers;
 use super::{mean_block, under_way};
 use crate::bench::metric::{OfTransfers, PATTERN};
@@ -25,7 +25,7 @@ use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{CannotMeasure, Point};
+use crate::sample::{Achieved, CannotMeasure, Point};
 
 pub use super::job::file_size;
 
@@ -148,8 +148,12 @@ impl Benchmark for DiskIo {
         true
     }
 
+    fn found(&self, case: &Case, achieved: &Achieved) -> Option<String> {
+        search::found(case, achieved)
+    }
+
     fn point(&self, point: &Point) -> Option<String> {
-        in_words(point)
+        search::in_words(point)
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {

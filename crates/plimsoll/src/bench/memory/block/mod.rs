@@ -446,8 +446,8 @@ mod tests {
                     assert!((per_byte / latency - 1.0).abs() < 1e-9, "{case}");
                     prepared.verify().unwrap();
                     let facts = prepared.facts();
-                    assert!(facts.achieved["variant"].is_string() && facts.achieved["level"].is_string());
-                    let drawn = facts.achieved.contains_key("draw_seconds_per_block");
+                    assert!(facts.achieved.get(&VARIANT).is_some() && facts.achieved.get(&LEVEL).is_some());
+                    let drawn = facts.achieved.get(&DRAW_SECONDS_PER_BLOCK).is_some();
                     assert_eq!(drawn, *pattern == "random", "{case}");
                 }
             }

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
-use serde_json::Value as Json;
 
+use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::site::{self, Site};
+use super::warning::MemoryWarning;
 use super::{
     LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
     note_pages, pages, pages_of, seed, sizes, team, working_set,
@@ -23,8 +24,7 @@ use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded_by};
-use crate::warning::Warning;
+use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
 
 /// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
 /// bring the next node nearer.
@@ -120,19 +120,19 @@ impl Benchmark for Latency {
             let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let resident: Vec<_> = made.resident().into_iter().collect();
             note_pages(&mut facts, shape.pages, &resident);
-            facts.achieved.insert("touched_bytes".to_owned(), Json::from(made.touched_bytes()));
+            facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
             site::note(&mut facts, case, std::iter::once(made.memory()));
             note_touched(&mut facts, cx.machine, &caches, chase.cpus(), size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
             note_caches(&mut facts, cx.machine);
         }
-        facts.achieved.insert("stride".to_owned(), Json::from(stride));
+        facts.achieved.set(&STRIDE, stride);
         note_nodes(&mut facts, cx.machine, case, chase.cpus());
         note_effective(&mut facts, cx.machine, chase.cpus());
         let level = answers(cx.machine, chase.cpus(), size, 1);
-        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
-        facts.achieved.insert("cpu".to_owned(), Json::from(chase.cpus().to_vec()));
+        facts.achieved.set(&LEVEL, level.to_string());
+        facts.achieved.set(&CPU, chase.cpus());
         Ok(Box::new(Chasing { chase, chases: shape.chases, facts }))
     }
 }
@@ -275,16 +275,17 @@ fn note_touched(
 ) {
     let bytes = working_set::last_level(machine, cpus);
     if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
-        let text = format!(
-            "the {} of lines touched are less than {TIMES_LAST_LEVEL} × the last-level cache ({}): it may have answered \
-             in part; give a --size of {} for memory alone",
-            format_size(touched),
-            format_size(bytes),
-            format_size(bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64))
-        );
-        facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
+        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
+        facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
     }
 }
+
+/// Cycles of the core in a load.
+pub(super) const CYCLES: Condition = Condition::new("cycles", "1", "cycles of the core in a load");
+
+/// Loads of all chases.
+pub(super) const LOADS_PER_SECOND: Condition =
+    Condition::new("loads_per_second", "1/s", "loads of all chases together");
 
 /// A chase on its pinned thread.
 struct Chasing {
@@ -317,8 +318,8 @@ impl Prepared for Chasing {
         let elapsed = outcome.elapsed.as_secs_f64();
         let latency = 1.0 / outcome.turns_per_second();
         let clock_hz = outcome.clock_hz();
-        let cycles = clock_hz.map(|hz| ("cycles".to_owned(), latency * hz));
-        let loads = ("loads_per_second".to_owned(), self.chases as f64 / latency);
+        let loads = Some(self.chases as f64 / latency);
+        let own = [(CYCLES, clock_hz.map(|hz| latency * hz)), (LOADS_PER_SECOND, loads)];
         Ok(Sample {
             elapsed,
             work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
@@ -326,7 +327,8 @@ impl Prepared for Chasing {
             conditions: Conditions {
                 clock_hz,
                 set_aside: Some(outcome.set_aside()),
-                more: cycles.into_iter().chain([loads]).chain(excluded_by(&outcome.causes())).collect(),
+                excluded: ExcludedBy::of(&outcome.causes()),
+                more: own.into_iter().collect(),
                 ..Conditions::default()
             },
             ..Sample::default()

@@ -6,6 +6,7 @@
 
 use super::Latency;
 use crate::bench::Benchmark;
+use crate::bench::network::condition::PATH_SPEED;
 use crate::bench::network::{GOODPUT, RATE, RTT};
 use crate::case::Case;
 use crate::limit::frame::PASSED_BY;
@@ -56,7 +57,7 @@ fn floor(question: &Question<'_>) -> Limit {
     let bytes = question.case.number("message").unwrap_or(1) as f64;
     // A new connection is a round trip before the message's own.
     let trips = if question.case.word("protocol") == Some("connect") { 2.0 } else { 1.0 };
-    let speed = question.condition("path_speed");
+    let speed = question.condition(&PATH_SPEED);
     let mut inputs =
         vec![Input::new("echo", echo.seconds, "s", "the quickest ICMP echo of this run to the same server")];
     let mut value = trips * echo.seconds;

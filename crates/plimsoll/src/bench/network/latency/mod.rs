@@ -21,7 +21,7 @@ use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::CannotMeasure;
+use crate::sample::{Achieved, CannotMeasure};
 use crate::text::shown;
 
 /// Bytes of a message where none is named.
@@ -117,6 +117,10 @@ impl Benchmark for Latency {
             false => Ok(()),
         };
         Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
+    }
+
+    fn found(&self, _: &Case, achieved: &Achieved) -> Option<String> {
+        seats::in_words(achieved)
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {

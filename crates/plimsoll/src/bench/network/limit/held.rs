@@ -5,10 +5,10 @@
 
 use super::{Framed, directions};
 use crate::bench::network::GOODPUT;
+use crate::bench::network::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use crate::case::Case;
 use crate::limit::frame::ETHERNET_HEADER;
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
-use crate::sample::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 
 /// A figure this much past a bound refutes it: a receiver that woke late explains less.
 const REFUTED: f64 = 1.05;
@@ -40,7 +40,7 @@ fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
 
 /// What leaves: this end's shaper upwards, the server's downwards.
 fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
-    let rate = together(question.case, question.condition(SHAPED), question.condition(FAR_SHAPED))?;
+    let rate = together(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
     let mut inputs = vec![Input::new("shaper", rate, "bit/s", from)];
     inputs.extend(framed.inputs.iter().filter(|input| input.name != "ethernet").cloned());
@@ -58,7 +58,7 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 
 /// What comes in: the server's policer upwards, this end's downwards. It counts no less than the payload.
 fn policed(question: &Question<'_>) -> Option<Limit> {
-    let rate = together(question.case, question.condition(FAR_POLICED), question.condition(POLICED))?;
+    let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";
     let inputs = vec![Input::new("policer", rate, "bit/s", from)];
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, rate, "policer", inputs);
@@ -67,7 +67,7 @@ fn policed(question: &Question<'_>) -> Option<Limit> {
 }
 
 fn capped(question: &Question<'_>) -> Option<Limit> {
-    let cap = question.condition(SERVER_CAP)?;
+    let cap = question.condition(&SERVER_CAP)?;
     let inputs = vec![Input::new("max-rate", cap, "bit/s", "the server's --max-rate, as it says")];
     let ways = directions(question);
     let formula = if ways > 1.0 { "2 × max-rate" } else { "max-rate" };
@@ -77,7 +77,7 @@ fn capped(question: &Question<'_>) -> Option<Limit> {
 }
 
 fn inferred(question: &Question<'_>) -> Option<Limit> {
-    let base = question.condition(BASE_RATE)?;
+    let base = question.condition(&BASE_RATE)?;
     let from = "what arrived when the burst was over, and again after a pause filled the bucket";
     let inputs = vec![Input::new("base", base, "bit/s", from)];
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Inferred, base, "base", inputs);

@@ -1,5 +1,6 @@
 //! The limit of `network.tcp`: what full segments leave of the link for the program.
 
+use crate::bench::network::condition::{TCP_MSS, TCP_TIMESTAMPS};
 use crate::bench::network::limit::{Framed, headers, ip_header, throughput};
 use crate::limit::frame::{ETHERNET, ETHERNET_HEADER, TCP_HEADER, TIMESTAMPS};
 use crate::limit::{Input, Limit, Question};
@@ -12,11 +13,11 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 /// Full segments of TCP.
 fn segments(question: &Question<'_>) -> Framed {
     let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
-    let Some(payload) = question.condition("tcp_mss").filter(|mss| *mss > 0.0) else {
+    let Some(payload) = question.condition(&TCP_MSS).filter(|mss| *mss > 0.0) else {
         let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
         return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };
-    let options = question.condition("tcp_timestamps").map_or(0.0, |on| on.round() * TIMESTAMPS);
+    let options = question.condition(&TCP_TIMESTAMPS).map_or(0.0, |on| on.round() * TIMESTAMPS);
     let ip = ip_header(question);
     let mut inputs = vec![
         Input::new("payload", payload, "B", "segment size of the connection (TCP_INFO)"),

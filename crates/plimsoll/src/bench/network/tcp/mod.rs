@@ -27,6 +27,7 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
+use crate::warning::Note;
 use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
 
 /// Bytes of a message where none is named: what iperf3 takes.
@@ -260,7 +261,7 @@ impl Streams {
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
     sample.values.insert(MESSAGES.to_owned(), goodput / bits);
-    sample.conditions.more.extend(whole.map(|whole| ("delivered".to_owned(), whole)));
+    sample.conditions.delivered = whole;
 }
 
 /// One direction of a transfer: what its sender and its receiver say.
@@ -375,8 +376,9 @@ impl Prepared for Streams {
         }
         self.watch.judged(spoilt);
         self.held.came(&came);
-        sample.conditions.more.extend(self.path.conditions());
-        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        sample.conditions.more.add(self.path.conditions());
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
         self.held.sampled();
         Ok(sample)
     }
@@ -414,7 +416,7 @@ impl Prepared for Streams {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        facts.warnings.extend(self.held.warnings());
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
         self.watch.tell(&mut facts);
         facts
     }

@@ -1,5 +1,6 @@
 //! The limit of `network.udp`: what datagrams and their fragments leave of the link for the program.
 
+use crate::bench::network::condition::PATH_MTU;
 use crate::bench::network::limit::{Framed, headers, ip_header, throughput};
 use crate::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, SMALLEST, UDP_HEADER};
 use crate::limit::{Input, Limit, Question};
@@ -12,7 +13,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 /// Datagrams, in as many fragments as the interface's packets want.
 fn datagrams(question: &Question<'_>) -> Framed {
     let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
-    let (Some(mtu), Some(bytes)) = (question.condition("path_mtu"), question.case.number("message")) else {
+    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), question.case.number("message")) else {
         let share = Err("the largest packet of the interface (MTU) is unknown");
         return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };

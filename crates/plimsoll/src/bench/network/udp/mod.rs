@@ -14,12 +14,17 @@ use std::time::{Duration, Instant};
 use search::Trial;
 
 use super::amount::{self, Fixed};
+use super::condition::{
+    DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
+};
+use super::fact::SEGMENTATION;
 use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
+use super::warning::NetworkWarning;
 use super::{
     CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
 };
@@ -28,15 +33,15 @@ use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::{Quantity, Unit};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Point, Sample, WrongAnswer};
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Until, round_trips};
 use crate::traffic::udp::Outcome;
 use crate::traffic::{Lost, nanos};
-use crate::warning::Warning;
+use crate::warning::Note;
 use crate::wire::{
     self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
 };
@@ -225,7 +230,7 @@ impl Datagrams {
             judge(&mut sample, rates.iter().sum(), bits);
         }
         let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
-        sample.conditions.more.extend(self.path.conditions());
+        sample.conditions.more.add(self.path.conditions());
         let spoilt = shows && self.watch.is_spoilt(&all);
         Ok((sample, trial, came, spoilt))
     }
@@ -261,7 +266,8 @@ impl Datagrams {
         }
         self.watch.judged(spoilt);
         self.held.came(&came);
-        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
         Ok(sample)
     }
 
@@ -299,7 +305,8 @@ impl Datagrams {
                 let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
                 self.held.came(&vec![trial.goodput / ways as f64; ways]);
                 let mut sample = Sample { curve, ..sample.clone() };
-                sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+                sample.conditions.more.add(self.held.conditions());
+                sample.conditions.more.add(self.watch.condition());
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
@@ -307,20 +314,6 @@ impl Datagrams {
                 found.too_much()
             ))),
         }
-    }
-}
-
-/// The last search ended before all was known.
-fn not_converged((low, high): (f64, f64)) -> Warning {
-    let bits = |value| Quantity { value, unit: Unit::BitPerSecond };
-    let from = if low > 0.0 {
-        format!("between {} and {}", bits(low), bits(high))
-    } else {
-        format!("below {}", bits(high))
-    };
-    Warning::Other {
-        code: "search-not-converged".to_owned(),
-        text: format!("not converged: the lossless rate is {from}; give a longer --sample-time"),
     }
 }
 
@@ -462,25 +455,23 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     if !jitters.is_empty() {
         values.push((JITTER, jitters.iter().sum::<f64>() / jitters.len() as f64));
     }
-    let mut more = vec![
-        ("offered", offered),
-        ("duplicates", total(|w| w.received.duplicates)),
-        ("reordered", total(|w| w.received.reordered)),
-        ("too_late", total(|w| w.received.stale)),
-        ("foreign", total(|w| w.received.foreign)),
-        ("dropped_at_receiver", total(|w| w.received.dropped.unwrap_or_default())),
-        ("near_fullest_cpu_busy", f64::from(done.here.account.fullest_busy) * 1e-6),
+    let more = [
+        (OFFERED, offered),
+        (DUPLICATES, total(|w| w.received.duplicates)),
+        (REORDERED, total(|w| w.received.reordered)),
+        (TOO_LATE, total(|w| w.received.stale)),
+        (FOREIGN, total(|w| w.received.foreign)),
+        (DROPPED_AT_RECEIVER, total(|w| w.received.dropped.unwrap_or_default())),
     ];
-    if let Some(there) = &done.there {
-        more.push(("far_fullest_cpu_busy", f64::from(there.account.fullest_busy) * 1e-6));
+    let mut more: Numbers = more.into_iter().collect();
+    for (end, report) in [("near", Some(&done.here)), ("far", done.there.as_ref())] {
+        let Some(report) = report else { continue };
+        more.set_of(&END_FULLEST_CPU_BUSY, end, f64::from(report.account.fullest_busy) * 1e-6);
     }
     let sample = Sample {
         elapsed: ways.iter().map(Way::spent).fold(0.0, f64::max),
         values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        conditions: Conditions {
-            more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            ..Conditions::default()
-        },
+        conditions: Conditions { more, ..Conditions::default() },
         ..Sample::default()
     };
     let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
@@ -516,15 +507,14 @@ impl Prepared for Datagrams {
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
-        facts
-            .achieved
-            .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
         facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        facts.warnings.extend(self.held.warnings());
-        facts.warnings.extend(self.open.map(not_converged));
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
+        let open = self.open.map(|(low, high)| NetworkWarning::SearchNotConverged { low, high });
+        facts.warnings.extend(open.map(Note::from));
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
         facts
