@@ -345,6 +345,14 @@ impl Case {
         self.with(name, Value::Count(count))
     }
 
+    /// Each of these cases with each of these values of a parameter: case by case, in the order of the values.
+    #[must_use]
+    pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {
+        let values: Vec<Value> = values.into_iter().collect();
+        let with = |case: Self| values.iter().map(move |value| case.clone().with(name, value.clone()));
+        cases.into_iter().flat_map(with).collect()
+    }
+
     /// The benchmark's name, such as `cpu.peak`.
     pub fn benchmark(&self) -> &str {
         &self.benchmark

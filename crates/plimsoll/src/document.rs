@@ -25,6 +25,21 @@ pub enum RunStatus {
     Partial,
 }
 
+impl RunStatus {
+    /// The word of the run document and the history.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+        }
+    }
+
+    /// That word read; what is none is partial.
+    pub fn of(word: &str) -> Self {
+        if word == Self::Complete.word() { Self::Complete } else { Self::Partial }
+    }
+}
+
 /// The plan, as far as the document tells it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanInfo {

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bench;
-use crate::case::Case;
 use crate::limit::user::UserLimits;
 use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
 use crate::machine::Machine;
@@ -72,7 +71,7 @@ impl Maker<'_> {
                 let uncertain: Vec<Note> =
                     made.metrics.iter().filter_map(Doubt::of).map(Note::from).collect();
                 made.warnings.extend(uncertain);
-                let past = || made.metrics.iter().find_map(|metric| past_limit(&outcome.case, metric));
+                let past = || made.metrics.iter().find_map(past_limit);
                 made.reason =
                     all_but_excluded(excluded).or_else(past).or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
@@ -123,19 +122,19 @@ impl Maker<'_> {
             outcome.samples.iter().filter(|s| s.values.contains_key(metric.name)).collect();
         let values = outcome.values(metric.name);
         let proved = Samples::new(values.clone()).ok()?;
-        let mut limits = limit::limits(&Question {
+        let mut limits = bench::limits(&Question {
             machine: self.machine,
             case: &outcome.case,
             metric: metric.name,
             samples: &outcome.samples,
             evidence,
         });
-        limits.extend(self.user_limits.of(&outcome.case, metric));
+        limits.extend(self.user_limits.of(&outcome.case, metric.name, metric.unit));
         limit::tightest_first(&mut limits);
         if outcome.ended.is_none() {
             rating::refute(&mut limits, metric.name, &values, least_that_refutes(&outcome.samples));
         }
-        let chosen = rating::chosen(&outcome.case, &limits, &values);
+        let chosen = rating::chosen(&limits, &values);
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
         let peers =
@@ -246,7 +245,7 @@ impl fmt::Display for Doubt {
 }
 
 /// Why a figure cannot be true, if it is past its limit.
-fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
+fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     // Somebody's word, or this run's own conclusion: what passes it says nothing of the figure.
     let is_physical = !matches!(limit.source, Source::Documented | Source::Inferred);
@@ -259,8 +258,7 @@ fn past_limit(case: &Case, metric: &MetricResult) -> Option<String> {
             "the limit that --limits or the plan gives is not this machine's"
         }
         Kind::Floor => "something nearer than the thing measured answered (a cache)",
-        Kind::Ceiling => bench::subsystem(case.subsystem())
-            .map_or("a cache answered instead of the device", |part| part.past_bound),
+        Kind::Ceiling => limit.passed_by.unwrap_or("a cache answered instead of the device"),
     };
     Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))
 }

@@ -23,6 +23,7 @@ pub mod measurement;
 pub mod metric;
 pub mod output;
 pub mod peer;
+pub mod place;
 pub mod published;
 pub mod report;
 pub mod resolve;

@@ -3,11 +3,9 @@
 //! These types are the stored run document (`schema/run.v1.json`): names and units are a contract. `evaluate` makes them
 //! of what was sampled.
 
-mod like;
 mod matrix;
 mod peers;
 
-pub use like::converted;
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
 

@@ -57,6 +57,34 @@ pub enum Form {
     ShareAboveZero,
 }
 
+/// What a metric says of transfers. Of transfers that are all alike a rate times the block is a throughput, and of as many as are
+/// always under way each takes their number ÷ the rate (Little's law): one figure is another in another metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OfTransfers {
+    /// How many a second, times this.
+    Rate(f64),
+    /// How long one takes, with so many under way.
+    Time(f64),
+}
+
+impl OfTransfers {
+    /// Transfers a second, of a value of the metric.
+    pub fn per_second(self, value: f64) -> f64 {
+        match self {
+            Self::Rate(each) => value / each,
+            Self::Time(under_way) => under_way / value,
+        }
+    }
+
+    /// The value of the metric, of so many transfers a second.
+    pub fn of_rate(self, per_second: f64) -> f64 {
+        match self {
+            Self::Rate(each) => per_second * each,
+            Self::Time(under_way) => under_way / per_second,
+        }
+    }
+}
+
 /// A metric that a benchmark reports: a row of its table, and all that reports know of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
@@ -78,6 +106,8 @@ pub struct Metric {
     pub drawn: bool,
     /// Whether `plimsoll doctor` shows how small a difference of it is real, where it is not the headline.
     pub floor: bool,
+    /// What it says of transfers that are all alike; `None` where it follows from no other metric.
+    pub transfers: Option<OfTransfers>,
 }
 
 impl Metric {
@@ -93,6 +123,7 @@ impl Metric {
             axis: None,
             drawn: false,
             floor: false,
+            transfers: None,
         }
     }
 
@@ -119,6 +150,11 @@ impl Metric {
     /// The same, called this on the axis of a published report's figure.
     pub const fn on_axis(self, name: &'static str) -> Self {
         Self { axis: Some(name), ..self }
+    }
+
+    /// The same, which says this of transfers.
+    pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
+        Self { transfers: Some(transfers), ..self }
     }
 
     /// The same, drawn also where it is not the headline.

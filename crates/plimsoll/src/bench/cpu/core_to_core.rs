@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
 
+use super::LATENCY;
 use super::fact::PAIRS;
 use super::findings;
-use super::metrics::LATENCY;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -78,6 +79,12 @@ impl Benchmark for CoreToCore {
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         findings::core_to_core(run)
+    }
+
+    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
+        let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
+                   it; give --limits FILE";
+        vec![Limit::unknown(Kind::Floor, why)]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

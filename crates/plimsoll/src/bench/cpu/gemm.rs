@@ -11,12 +11,13 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
 
-use super::dense::{self, Held, Wanted, caches, counts, fits, human, isa, isas, number};
+use super::dense::matrix::{Sequence, THRESHOLD, greater};
+use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
 use super::fact::{DEPTH, KERNEL, ROWS};
-use super::hpl::{Sequence, THRESHOLD, greater};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, default_threads};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
@@ -90,6 +91,10 @@ impl Benchmark for MatrixProduct {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        dense::limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -11,8 +11,6 @@ pub static PART: Subsystem = Subsystem {
     context: |machine, _| context(machine),
     of_each_thread: &[],
     cpus: placed,
-    past_bound: "a machine did more than its own limit, see its cpu.peak",
-    ratings_promise: false,
 };
 
 fn context(machine: &Machine) -> Vec<String> {

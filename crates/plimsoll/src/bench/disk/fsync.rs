@@ -18,14 +18,16 @@ use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use super::file::{cannot_use, in_memory, named};
-use super::human;
 use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
+use super::{human, under_way};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::metric::OfTransfers;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
@@ -68,9 +70,15 @@ impl Benchmark for DiskFsync {
                     .about("time of an append and its fdatasync"),
                 Metric::new(RATE, Unit::PerSecond, Better::Higher)
                     .about("appends kept for good per second, over all threads")
+                    .of_transfers(OfTransfers::Rate(1.0))
                     .with_floor(),
             ]
         }
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let [latency, rate] = [0, 1].map(|index| self.all_metrics()[index]);
+        vec![latency.of_transfers(OfTransfers::Time(under_way(case))), rate]
     }
 
     fn waits_for_a_device(&self) -> bool {
@@ -100,6 +108,15 @@ impl Benchmark for DiskFsync {
             }
         }
         Ok(candidates)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let kind = match question.metric {
+            LATENCY => Kind::Floor,
+            RATE => Kind::Ceiling,
+            _ => return Vec::new(),
+        };
+        vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

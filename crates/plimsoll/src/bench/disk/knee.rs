@@ -12,6 +12,7 @@ use crate::bench::{
     Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Prepared, Say, default_threads,
 };
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
@@ -113,6 +114,10 @@ impl Benchmark for DiskKnee {
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         findings::searches(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        DiskIo.limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

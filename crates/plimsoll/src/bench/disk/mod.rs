@@ -24,7 +24,7 @@ pub mod knee;
 pub mod ledger;
 mod lend;
 pub mod load;
-pub(crate) mod metrics;
+pub mod metrics;
 pub mod null;
 mod part;
 pub mod pattern;
@@ -48,7 +48,7 @@ use std::path::Path;
 
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::{Mix, Quantity, Unit};
 use crate::sample;
 use crate::stats::Times;
 pub use dir::DirError;
@@ -85,6 +85,16 @@ pub fn check<'a>(
         facts.file_size(size)?;
     }
     Ok(facts)
+}
+
+/// Bytes of a transfer of a case, in the mean; none where it names no block.
+fn mean_block(case: &Case) -> Option<f64> {
+    case.number("block").map(|bytes| bytes as f64).or_else(|| case.mix("block").map(Mix::mean))
+}
+
+/// Transfers that a case keeps under way, over all threads.
+fn under_way(case: &Case) -> f64 {
+    case.threads() as f64 * case.number("depth").unwrap_or(1) as f64
 }
 
 /// A size for the reader: `64 MiB`.

@@ -10,8 +10,6 @@ pub static PART: Subsystem = Subsystem {
     context: |machine, _| machine.storage.as_ref().map(context).unwrap_or_default(),
     of_each_thread: &[],
     cpus: |_, _| Vec::new(),
-    past_bound: "the page cache or the host's cache answered instead of the device",
-    ratings_promise: true,
 };
 
 fn context(storage: &Storage) -> Vec<String> {

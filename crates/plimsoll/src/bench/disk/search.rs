@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fact::{self, DEEPEST, TARGET_HELD, WITHIN_TARGET};
-use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
+use super::metrics;
 use super::transfers::{Probe, Transfers};
 use super::warning::{Missed, TransferWarning};
 use crate::bench::Prepared;
@@ -90,7 +90,8 @@ struct Within {
 impl Within {
     /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
-        for (edge, count) in sample.histograms.iter().filter(|h| h.metric == LATENCY).flat_map(|h| &h.buckets)
+        for (edge, count) in
+            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -130,7 +131,7 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a[DEPTH].total_cmp(&b[DEPTH]));
+        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
@@ -144,10 +145,10 @@ impl Deepest {
 /// A point of a curve.
 pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
-        (THREADS.to_owned(), threads as f64),
-        (DEPTH.to_owned(), probe.depth as f64),
-        (RATE.to_owned(), probe.rate),
-        (LATENCY.to_owned(), probe.latency),
+        (metrics::THREADS.to_owned(), threads as f64),
+        (metrics::DEPTH.to_owned(), probe.depth as f64),
+        (metrics::RATE.to_owned(), probe.rate),
+        (metrics::LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
 }
@@ -206,7 +207,7 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.set(&fact::THREADS, self.transfers.threads());
+        facts.achieved.set(&THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = Answer::of(&self.target, self.most, found, within);
             facts.achieved.set(&DEEPEST, answer.deepest);

@@ -19,10 +19,7 @@ use super::job::Job;
 use super::ledger::Ledger;
 use super::lend::Lender;
 use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
-use super::metrics::{
-    BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES, SYNC,
-    THROUGHPUT, WRITE, WRITE_LATENCY,
-};
+use super::metrics;
 use super::pattern::{Extent, Order, derive};
 use super::reached::{Reached, depth_missed, rate_missed};
 use super::source::{Doing, Source};
@@ -397,12 +394,12 @@ impl Prepared for Transfers {
         let mut sample = sample_of(&count, &self.job);
         if self.kind.is_one_at_a_time() {
             // A call that submits and completes in one has no time of submission.
-            sample.values.remove(SUBMIT);
-            sample.values.remove(COMPLETE);
-            sample.histograms.retain(|h| h.metric != SUBMIT && h.metric != COMPLETE);
+            sample.values.remove(metrics::SUBMIT);
+            sample.values.remove(metrics::COMPLETE);
+            sample.histograms.retain(|h| h.metric != metrics::SUBMIT && h.metric != metrics::COMPLETE);
         }
         let busy = begun.and_then(|begun| self.busy.share_since(begun));
-        sample.values.extend(busy.map(|share| (BUSY.to_owned(), share)));
+        sample.values.extend(busy.map(|share| (metrics::BUSY.to_owned(), share)));
         Ok(sample)
     }
 
@@ -448,24 +445,24 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
     let mut values = BTreeMap::from([
-        (THROUGHPUT.to_owned(), count.throughput),
-        (RATE.to_owned(), count.rate),
-        (CPU.to_owned(), each(count.cpu_ns) * 1e-9),
-        (DEPTH.to_owned(), count.depth),
-        (SWITCHES.to_owned(), each(count.switches)),
+        (metrics::THROUGHPUT.to_owned(), count.throughput),
+        (metrics::RATE.to_owned(), count.rate),
+        (metrics::CPU.to_owned(), each(count.cpu_ns) * 1e-9),
+        (metrics::DEPTH.to_owned(), count.depth),
+        (metrics::SWITCHES.to_owned(), each(count.switches)),
     ]);
     if matches!(job.doing, Doing::Mixed { .. } | Doing::Copy) {
         let [read, written] = count.traffic;
-        values.extend([(READ.to_owned(), read), (WRITE.to_owned(), written)]);
+        values.extend([(metrics::READ.to_owned(), read), (metrics::WRITE.to_owned(), written)]);
     }
-    values.extend(tally.latency.stdev().map(|stdev| (LATENCY_STDEV.to_owned(), stdev)));
+    values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
     let timed = [
-        (LATENCY, Some(&tally.latency)),
-        (SUBMIT, Some(&tally.submit)),
-        (COMPLETE, Some(&tally.complete)),
-        (READ_LATENCY, tally.read.latency.as_ref()),
-        (WRITE_LATENCY, tally.written.latency.as_ref()),
-        (SYNC, Some(&tally.sync)),
+        (metrics::LATENCY, Some(&tally.latency)),
+        (metrics::SUBMIT, Some(&tally.submit)),
+        (metrics::COMPLETE, Some(&tally.complete)),
+        (metrics::READ_LATENCY, tally.read.latency.as_ref()),
+        (metrics::WRITE_LATENCY, tally.written.latency.as_ref()),
+        (metrics::SYNC, Some(&tally.sync)),
     ];
     let mut histograms = Vec::new();
     for (metric, times) in timed {

@@ -14,10 +14,10 @@ use plimsoll_metal::team::Team;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::Latency;
-use super::metrics::{LATENCY, PROGRAM};
-use super::{HUGE_PAGE, broken, fits, pages, pages_of, seed, sizes, working_set};
+use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say, place};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::{self, Quantity, Unit, format_duration};
@@ -134,6 +134,10 @@ impl Benchmark for LoadedLatency {
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         findings::loaded(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        Latency.limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -14,12 +14,12 @@ use plimsoll_metal::team::{Member, Team};
 
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
-use super::metrics::{LATENCY, PROGRAM};
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
-use super::{broken, fits, pages, pages_of, seed, team_on, working_set};
+use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -113,6 +113,15 @@ impl Benchmark for Numa {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let (kind, what) = match question.metric {
+            LATENCY => (Kind::Floor, "how long the memory of a node takes"),
+            _ => (Kind::Ceiling, "how much a node's channels and the links between nodes carry"),
+        };
+        let why = format!("{what} is not documented for the machine as it was built; give it by --limits");
+        vec![Limit::unknown(kind, why)]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -11,8 +11,6 @@ pub static PART: Subsystem = Subsystem {
     context: |machine, _| context(machine),
     of_each_thread: &["size"],
     cpus: placed,
-    past_bound: "a cache answered instead of memory, or this machine has more or faster memory than its limit counts",
-    ratings_promise: false,
 };
 
 fn context(machine: &Machine) -> Vec<String> {

@@ -10,7 +10,7 @@ mod findings;
 mod held;
 mod iperf3;
 mod latency;
-pub(crate) mod metrics;
+mod limit;
 mod near_end;
 mod part;
 mod path;
@@ -42,15 +42,36 @@ use warning::NetworkWarning;
 use crate::bench::place;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::metric::{Better, Form, Metric};
 use crate::plan::Group;
 use crate::program::Own;
-use crate::quantity::format_size;
+use crate::quantity::{Unit, format_size};
 use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
 use crate::warning::Note;
 
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
+
+/// Name of the metric of the bits that arrived in a second.
+pub const GOODPUT: &str = "goodput";
+/// Name of the metric of the messages or datagrams that arrived in a second.
+pub const MESSAGES: &str = "messages";
+/// Name of the metric of the CPU time for each byte.
+pub const CPU: &str = "cpu";
+/// Name of the metric of how much the time on the way varies.
+pub const JITTER: &str = "jitter";
+/// Name of the metric of the time of a round trip.
+pub const RTT: &str = "rtt";
+/// Name of the metric of round trips a second.
+pub const RATE: &str = "rate";
+/// Name of the metric of the load that was on the path.
+pub const LOAD: &str = "load";
+
+/// The share that did not arrive.
+const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
+    .about("share of what was sent that did not arrive")
+    .said_as("loss", Form::ShareAboveZero);
 
 /// This very program, also when its file has been replaced since it started.
 fn own_program() -> Result<PathBuf, CannotMeasure> {

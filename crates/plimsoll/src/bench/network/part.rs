@@ -11,8 +11,6 @@ pub static PART: Subsystem = Subsystem {
     context: |_, first| context(first),
     of_each_thread: &[],
     cpus: |machine, _| place(machine, 2),
-    past_bound: "the traffic did not cross the link",
-    ratings_promise: false,
 };
 
 fn context(first: &Measurement) -> Vec<String> {

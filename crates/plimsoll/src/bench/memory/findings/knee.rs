@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::bench::Benchmark;
 use crate::bench::memory::LoadedLatency;
-use crate::bench::memory::metrics::{LATENCY, PROGRAM};
+use crate::bench::memory::{LATENCY, PROGRAM};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Point;

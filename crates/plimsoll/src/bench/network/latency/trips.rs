@@ -12,11 +12,10 @@ use super::super::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use super::super::fact::{PLACEMENT, PLACEMENTS};
-use super::super::metrics::{GOODPUT, LOAD, LOSS, RATE, RTT};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{Placement, foreign_datagrams, message_of, random_bytes};
+use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use super::seats::{self, Seats};
@@ -327,7 +326,7 @@ impl RoundTrips {
             (RTT, trips.total.as_secs_f64() / returned),
             (RATE, returned / seconds),
             (GOODPUT, 2.0 * 8.0 * message * returned / seconds),
-            (LOSS, trips.lost as f64 / trips.sent as f64),
+            (LOSS.name, trips.lost as f64 / trips.sent as f64),
         ];
         let values = values.into_iter().chain(load.map(|carried| (LOAD, carried)));
         let path = self.path.conditions();

@@ -4,6 +4,7 @@
 //! The receiver decides what was lost, with the sender's own final count. Goodput is the payload that arrived, each
 //! datagram once, over the longer of the sender's and the receiver's time, so that a loss at the end cannot flatter it.
 
+mod limit;
 mod search;
 
 use std::net::UdpSocket;
@@ -18,16 +19,18 @@ use super::condition::{
 };
 use super::fact::SEGMENTATION;
 use super::held::Held;
-use super::metrics::{self, CPU, GOODPUT, JITTER, LOSS, LOST, MESSAGES};
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, directions, with_options};
+use super::setup::{Setup, direction, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
 use super::warning::NetworkWarning;
-use super::{Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
+use super::{
+    CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
+};
 use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -88,7 +91,7 @@ impl Benchmark for Udp {
                     .about("bits per second that the receiver got"),
                 Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
                     .about("datagrams per second that the receiver got"),
-                LOST,
+                LOSS,
                 Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of both ends for a byte"),
                 Metric::new(JITTER, Unit::Second, Better::Lower)
                     .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
@@ -106,8 +109,8 @@ impl Benchmark for Udp {
     /// What came of the rates that a search tried.
     fn curves(&self) -> &'static [Curve] {
         &[
-            Curve { x: metrics::OFFERED, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
-            Curve { x: metrics::OFFERED, x_unit: "bit/s", log: false, y: LOSS, y_unit: "" },
+            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
+            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
         ]
     }
 
@@ -120,21 +123,14 @@ impl Benchmark for Udp {
         if group.asked("search") && (group.asked("volume") || group.asked("count")) {
             return Err("search: each trial lasts for a time; leave --volume and --count out".to_owned());
         }
-        let mut cases = Vec::new();
-        for message in sizes {
-            for streams in super::setup::streams(group, STREAMS)? {
-                for way in directions(group)? {
-                    let case = Case::of(self.name())
-                        .with_size("message", message)
-                        .with_count("streams", streams)
-                        .with_word("direction", &way);
-                    cases.push(case);
-                }
-            }
-        }
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -466,7 +462,7 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
-    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS, loss)];
+    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS.name, loss)];
     if received > 0.0 {
         values.push((CPU, cpu / (received * f64::from(work.datagram))));
     }

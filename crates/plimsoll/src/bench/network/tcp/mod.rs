@@ -4,6 +4,8 @@
 //! thread of its own, and the receiver reports the bytes that arrived and the time they took by its own clock. So
 //! goodput is what arrived, never what was handed to a socket buffer.
 
+mod limit;
+
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -11,14 +13,14 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::amount::{self, Fixed};
 use super::held::Held;
-use super::metrics::{CPU, GOODPUT, LOSS, LOST, MESSAGES};
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, on, socket_options};
+use super::setup::{Setup, direction, on, socket_options, streaming, with_options};
 use super::sustained::Watch;
-use super::{Placement, STREAM, message_of, message_sizes, random_bytes};
+use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_of, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -91,7 +93,7 @@ impl Benchmark for Tcp {
                     .about("bits per second that the receiver got"),
                 Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
                     .about("messages per second that the receiver got"),
-                LOST,
+                LOSS,
                 Metric::new(CPU, Unit::Second, Better::Lower)
                     .about("processor time of both ends for a byte")
                     .said("CPU", "per byte"),
@@ -101,25 +103,18 @@ impl Benchmark for Tcp {
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, MESSAGE)?;
-        let mut cases = Vec::new();
-        for message in sizes {
-            for streams in super::setup::streams(group, STREAMS)? {
-                for way in super::setup::directions(group)? {
-                    let case = Case::of(self.name())
-                        .with_size("message", message)
-                        .with_count("streams", streams)
-                        .with_word("direction", &way);
-                    cases.push(case);
-                }
-            }
-        }
-        let cases = super::setup::with_options(cases, group, self.keys())?;
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
+        let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
     }
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         super::findings::find(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -355,7 +350,7 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
     let values = [
         (GOODPUT, goodput),
         (MESSAGES, goodput / 8.0 / f64::from(work.message)),
-        (LOSS, ((sent - received) / sent).max(0.0)),
+        (LOSS.name, ((sent - received) / sent).max(0.0)),
         (CPU, cpu / received),
     ];
     let there = outcome.there.as_ref();

@@ -4,16 +4,20 @@
 //! An echo is itself a round trip with all that lies between the machines, so nothing there need be known. What it does
 //! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
 
-use super::{Input, Kind, Limit, Question, Source};
+use super::Latency;
+use crate::bench::Benchmark;
 use crate::bench::network::condition::PATH_SPEED;
+use crate::bench::network::{GOODPUT, RATE, RTT};
 use crate::case::Case;
+use crate::limit::frame::PASSED_BY;
+use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::sample::Outcome;
 
 /// Limits of `network.latency`.
-pub fn latency(question: &Question<'_>) -> Vec<Limit> {
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
-        "rtt" => vec![floor(question)],
-        "rate" | "goodput" => vec![ceiling(question)],
+        RTT => vec![floor(question)],
+        RATE | GOODPUT => vec![ceiling(question)],
         _ => Vec::new(),
     }
 }
@@ -41,7 +45,7 @@ fn floor(question: &Question<'_>) -> Limit {
     let alike = |case: &Case| ["server", "mode"].iter().all(|key| case.word(key) == question.case.word(key));
     let echoes = question.evidence.outcomes.iter().filter(|o| {
         o.ended.is_none()
-            && o.case.benchmark() == "network.latency"
+            && o.case.benchmark() == Latency.name()
             && o.case.word("protocol") == Some("icmp")
             && alike(&o.case)
     });
@@ -86,12 +90,12 @@ fn ceiling(question: &Question<'_>) -> Limit {
     let streams = question.case.number("streams").unwrap_or(1) as f64;
     let bits = question.case.number("message").unwrap_or(1) as f64 * 8.0;
     let (each, formula) = match question.metric {
-        "goodput" => (2.0 * bits, "2 × message × streams"),
+        GOODPUT => (2.0 * bits, "2 × message × streams"),
         _ => (1.0, "streams"),
     };
     let value = each * streams / seconds;
     let formula = format!("{formula} ÷ ({})", floor.formula);
-    Limit { kind: Kind::Ceiling, value: Some(value), formula, ..floor }
+    Limit { kind: Kind::Ceiling, value: Some(value), formula, ..floor }.passed_by(PASSED_BY)
 }
 
 #[cfg(test)]
@@ -128,7 +132,7 @@ mod tests {
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let evidence = Evidence { outcomes };
-        latency(&Question { machine: &machine, case, metric, samples: &samples, evidence }).remove(0)
+        limits(&Question { machine: &machine, case, metric, samples: &samples, evidence }).remove(0)
     }
 
     #[test]

@@ -3,22 +3,30 @@
 //! The machines of a cluster run solve it together when each has been measured; alone there is nothing that could
 //! start it on others, and `cpu.linpack` measures the same.
 
-use super::dense::{self, counts};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say};
-use crate::case::Case;
+mod limit;
+
+use super::dense::{self, BLOCK, MOST_ROWS};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
+use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Condition};
 
-/// Largest order that HPL takes.
-const MOST_ROWS: u64 = i32::MAX as u64;
-/// Columns of a block, unless asked: what `cpu.linpack` takes.
-const BLOCK: u64 = 192;
 /// Most columns of a block.
 const MOST_BLOCK: u64 = 4096;
 
 /// Most rows or columns of processes.
 const MOST_GRID: u64 = 1 << 16;
+
+/// How many machines solved a system together.
+pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
+/// What they could compute together.
+pub const MACHINES_PEAK: Condition = Condition::new(
+    "machines_peak",
+    "FLOP/s",
+    "sum over the machines of the limit of multiply-adds that each derived for itself",
+);
 
 /// The benchmark itself.
 pub struct Hpl;
@@ -64,13 +72,18 @@ impl Benchmark for Hpl {
         for (key, usual, most) in lists {
             let values = counts(group, key, usual, most)?;
             if !values.is_empty() {
-                let with = |case: &Case| -> Vec<Case> {
-                    values.iter().map(|value| case.clone().with_count(key, *value)).collect()
-                };
-                made = made.iter().flat_map(with).collect();
+                made = Case::with_each(made, key, values.into_iter().map(Value::Count));
             }
         }
         Ok(made.into_iter().map(|case| Candidate { case, feasible: Err(alone()) }).collect())
+    }
+
+    fn of_all_machines(&self) -> bool {
+        true
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -5,18 +5,18 @@
 //! cache whatever its blocks are. Blocks of 1 to 8 bytes are single accesses of just that width. `--volume` may be far
 //! larger than the region; it is then the amount of each sample.
 
+mod limit;
+
 use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
 use super::answered;
 use super::batches::{Batches, Fixed};
-use super::metrics::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT};
 use super::site;
-use super::{fits_in, pages, sizes, working_set};
+use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
 use crate::bench::fixed::{self, Scaling};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, PATTERN, Prepared, Roofline, Say, default_threads, place,
-};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, PATTERN, Prepared, Roofline, Say, place};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
@@ -34,8 +34,6 @@ const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
 const LEAST_BLOCKS: u64 = 4;
 /// Blocks up to this size are single accesses, and have a latency for each byte too.
 const SMALL: u64 = 8;
-/// The most threads.
-const MOST_THREADS: u64 = 4096;
 
 /// The benchmark itself.
 pub struct Block;
@@ -141,6 +139,10 @@ impl Benchmark for Block {
         answered::level(measurement).map(|level| format!("region: {level}")).into_iter().collect()
     }
 
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let broken = |why: String| CannotMeasure::environment(why);
         let op = find(OPS, "op", case.word("op").unwrap_or("read")).map_err(broken)?;
@@ -196,14 +198,6 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
             Err(format!("block: {} is none; write 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
         }
         None => Ok(blocks),
-    }
-}
-
-fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
-    let threads = group.numbers("threads", &default_threads(machine));
-    match threads.iter().find(|n| !(1..=MOST_THREADS).contains(*n)) {
-        Some(n) => Err(format!("threads: {n} is out of range; write a number from 1 to {MOST_THREADS}")),
-        None => Ok(threads),
     }
 }
 

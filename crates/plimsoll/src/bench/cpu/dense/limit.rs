@@ -4,24 +4,25 @@
 //! Both do nothing but multiply and add, a pair in one instruction; memory is no bound, because blocks are used many
 //! times while they are in a cache. (What HPL counts as 3/2 N² is in the solution's own multiplications and additions.)
 
-use super::{Input, Kind, Limit, Question, Source, cpu};
+use crate::bench::Benchmark;
+use crate::bench::cpu::peak::{self, Peak};
 use crate::case::Case;
-use crate::sample::Condition;
+use crate::limit::{Limit, Question};
 
 /// Limits of both.
-pub fn dense(question: &Question<'_>) -> Vec<Limit> {
+pub(in crate::bench::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let case = question.case;
     let word = |key, unnamed| case.word(key).unwrap_or(unnamed);
-    let peak = Case::of("cpu.peak")
+    let peak = Case::of(Peak.name())
         .with_word("op", "fma")
         .with_word("type", word("type", "f64"))
         .with_word("isa", word("isa", ""))
         .with_word("place", word("place", "spread"))
         .with_count("threads", case.threads() as u64);
     let question = Question { case: &peak, ..*question };
-    let mut limits = cpu::peak(&question);
+    let mut limits = peak::limit::limits(&question);
     if limits.first().is_some_and(|limit| limit.value.is_none()) {
-        limits.splice(0..0, cpu::capability(&question));
+        limits.splice(0..0, peak::limit::capability(&question));
     }
     for input in
         limits.iter_mut().flat_map(|limit| &mut limit.inputs).filter(|input| input.name.starts_with("clock"))
@@ -30,43 +31,6 @@ pub fn dense(question: &Question<'_>) -> Vec<Limit> {
             "measured on each thread every 20 ms while it worked; mean of a sample, median of all".to_owned();
     }
     limits
-}
-
-/// How many machines solved a system together.
-pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
-/// What they could compute together.
-pub const MACHINES_PEAK: Condition = Condition::new(
-    "machines_peak",
-    "FLOP/s",
-    "sum over the machines of the limit of multiply-adds that each derived for itself",
-);
-
-/// Limits of `cpu.hpl`: what all machines could compute together.
-pub fn machines(question: &Question<'_>) -> Vec<Limit> {
-    if question.metric != "rate" {
-        return Vec::new();
-    }
-    let condition = |row: &Condition| question.samples.first()?.conditions.more.get(row);
-    let (Some(machines), Some(peak)) = (condition(&MACHINES), condition(&MACHINES_PEAK)) else {
-        let why = "not every machine has a derived limit of its own: also run cpu.peak with op=fma, type=f64 and all CPUs";
-        return vec![Limit::unknown(Kind::Ceiling, why)];
-    };
-    let input = |name: &str, value, unit: &str, from: &str| Input {
-        name: name.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        from: from.to_owned(),
-    };
-    let inputs = vec![
-        input("machines", machines, "1", "those of the run"),
-        input(
-            "mean limit",
-            peak / machines,
-            "FLOP/s",
-            "cpu.peak/op=fma/type=f64 with all CPUs, on each machine",
-        ),
-    ];
-    vec![Limit::fixed(Kind::Ceiling, Source::Derived, peak, "machines × mean limit", inputs)]
 }
 
 #[cfg(test)]
@@ -88,7 +52,7 @@ mod tests {
         let conditions = Conditions { clock_hz: Some(3.0e9), ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
         let (case, evidence) = (id.parse().unwrap(), Evidence::default());
-        dense(&Question { machine: &machine, case: &case, metric, samples: &samples, evidence })
+        limits(&Question { machine: &machine, case: &case, metric, samples: &samples, evidence })
     }
 
     #[test]
@@ -130,33 +94,11 @@ mod tests {
             let (case, evidence) = (id.parse().unwrap(), Evidence::default());
             let question =
                 Question { machine: &hybrid, case: &case, metric: "rate", samples: &samples, evidence };
-            let limit = &dense(&question)[0];
+            let limit = &limits(&question)[0];
             assert_eq!(limit.value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9), "{limit:?}");
             let clocks = limit.inputs.iter().filter(|input| input.name.starts_with("clock"));
             assert!(clocks.clone().count() == 2 && clocks.clone().all(|clock| clock.from.contains("20 ms")));
         }
-    }
-
-    #[test]
-    fn machines_together_have_the_sum_of_their_limits() {
-        let machine = Machine::discover(&Root::at("/nonexistent"));
-        let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
-        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect();
-        let known =
-            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let of = |samples: &[Sample], metric| {
-            machines(&Question {
-                machine: &machine,
-                case: &case,
-                metric,
-                samples,
-                evidence: Evidence::default(),
-            })
-        };
-        let limit = &of(&known, "rate")[0];
-        assert_eq!((limit.value, limit.source, limit.inputs[1].value), (Some(4e11), Source::Derived, 2e11));
-        assert_eq!(of(&[Sample::default()], "rate")[0].source, Source::Unknown);
-        assert!(of(&known, "residual").is_empty());
     }
 
     #[test]

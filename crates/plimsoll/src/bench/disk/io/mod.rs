@@ -8,6 +8,8 @@
 //! device as working; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
 //! directions are told apart.
 
+mod limit;
+
 use super::engine::Kind;
 use super::file::in_memory;
 use super::findings;
@@ -18,9 +20,12 @@ use super::metrics::{
 };
 use super::search::{Deepest, Target};
 use super::transfers::Transfers;
-use super::words;
-use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Prepared, Say};
+use super::{mean_block, under_way, words};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Prepared, Say,
+};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
 use crate::measurement::Measurement;
@@ -59,7 +64,11 @@ const PRESETS: &[Preset] = &[
 /// The headline is one of the first three, by the size of the transfers.
 const METRICS: &[Metric] = &[
     Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
-    Metric::new(RATE, Unit::IoPerSecond, Better::Higher).about("transfers per second").drawn().with_floor(),
+    Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
+        .about("transfers per second")
+        .drawn()
+        .of_transfers(OfTransfers::Rate(1.0))
+        .with_floor(),
     Metric::new(LATENCY, Unit::Second, Better::Lower)
         .about("time of a transfer, from its submission to its completion")
         .said("latency", "")
@@ -146,9 +155,11 @@ impl Benchmark for DiskIo {
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let block = mean_block(case);
         let mut all = METRICS.to_vec();
-        let mean = case.mix("block").map(crate::quantity::Mix::mean);
-        let small = case.number("block").map(|block| block as f64).or(mean).is_some_and(|b| b <= SMALL);
+        all[0].transfers = block.map(OfTransfers::Rate);
+        all[2].transfers = Some(OfTransfers::Time(under_way(case)));
+        let small = block.is_some_and(|bytes| bytes <= SMALL);
         let lone = case.threads() == 1 && case.number("depth") == Some(1);
         let headline = if small && lone { 2 } else { usize::from(small) };
         all[..=headline].rotate_right(1);
@@ -181,6 +192,10 @@ impl Benchmark for DiskIo {
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         findings::io(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -216,10 +231,7 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
             None => default(key).into_iter().collect(),
         };
         if !values.is_empty() {
-            cases = cases
-                .iter()
-                .flat_map(|case| values.iter().map(|value| case.clone().with(key, value.clone())))
-                .collect();
+            cases = Case::with_each(cases, key, values);
         }
     }
     cases

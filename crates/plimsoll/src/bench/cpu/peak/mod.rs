@@ -12,19 +12,22 @@ use plimsoll_metal::kernel::{Element, Kernel};
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
+pub mod limit;
+
 use super::chains::{Asked, runnable};
 use super::fact::{CPUS, KERNEL, WORK};
 use super::findings;
 use super::how::{clocks_of, hows, kinds, siblings};
 use super::matrix::pairs;
-use super::metrics::{RATE, TIME};
 use super::warning::CpuWarning;
+use super::{RATE, TIME};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, default_threads, placed,
+    Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads, placed,
 };
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
@@ -94,10 +97,7 @@ impl Benchmark for Peak {
         let asked = Asked::of(group)?;
         // How chains overlap is a matter of one core.
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
-        let threads = group.numbers("threads", &usual);
-        if let Some(n) = threads.iter().find(|n| !(1..=MAX_THREADS).contains(*n)) {
-            return Err(format!("threads: {n} is out of range; write a number from 1 to {MAX_THREADS}"));
-        }
+        let threads = counts(group, "threads", &usual, MAX_THREADS)?;
         let hows = hows(machine, group)?;
         let mut candidates = Vec::new();
         for pair in pairs {
@@ -129,6 +129,10 @@ impl Benchmark for Peak {
 
     fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
         findings::peak(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

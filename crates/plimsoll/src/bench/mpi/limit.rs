@@ -1,21 +1,19 @@
 //! Limits of what MPI moves between machines: the line's rate less what frames cost, where an interface of the kernel was
 //! seen to carry it. Of times nothing is derived: what cables, switches and the library take is not known.
 
-use super::network::{ETHERNET, TCP_HEADER};
-use super::{Input, Kind, Limit, Question, Source};
-use crate::bench::mpi::{PATH_KERNEL, PATH_SEVERAL};
+use super::{PATH_KERNEL, PATH_SEVERAL, What, what};
 use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
+use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER};
+use crate::limit::{Input, Kind, Limit, Question, Source};
 
 /// Headers of IPv4 (RFC 791) and TCP (RFC 9293) in each packet.
-const HEADERS: f64 = 20.0 + TCP_HEADER;
+const HEADERS: f64 = IPV4_HEADER + TCP_HEADER;
 
-/// Limits of `mpi.bandwidth`.
-pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
-    vec![ceiling(question)]
-}
-
-/// Limits of `mpi.latency`, `mpi.allreduce` and `mpi.barrier`.
-pub fn time(_: &Question<'_>) -> Vec<Limit> {
+/// Limits of these benchmarks.
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    if let Some(What::Windows { .. }) = what(question.case) {
+        return vec![ceiling(question)];
+    }
     let why = "nothing bounds it that is known: neither the cables' length nor what switches take; give it by --limits";
     vec![Limit::unknown(Kind::Floor, why)]
 }
@@ -61,7 +59,7 @@ fn ceiling(question: &Question<'_>) -> Limit {
         }
         None => (1.0, "speed ÷ 8"),
     };
-    Limit::fixed(Kind::Ceiling, Source::Derived, speed / 8.0 * share, formula, inputs)
+    Limit::fixed(Kind::Ceiling, Source::Derived, speed / 8.0 * share, formula, inputs).passed_by(PASSED_BY)
 }
 
 #[cfg(test)]
@@ -81,7 +79,7 @@ mod tests {
         let evidence = Evidence::default();
         let question =
             Question { machine: &machine, case: &case, metric: "throughput", samples: &samples, evidence };
-        super::super::limits(&question).remove(0)
+        crate::bench::limits(&question).remove(0)
     }
 
     #[test]

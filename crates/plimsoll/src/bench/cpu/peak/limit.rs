@@ -7,21 +7,22 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op};
 
-use super::credits::credits;
-use super::microarchitecture::{Core, Unknown, Work};
-use super::{Input, Kind, Limit, Question, Source, median};
-use crate::bench::cpu::{KIND_CLOCK, PER_CYCLE, kernel_of, word_of};
-use crate::bench::placed;
+use super::PER_CYCLE;
+use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::case::Case;
+use crate::limit::credits::credits;
+use crate::limit::microarchitecture::{Core, Unknown, Work};
+use crate::limit::{Input, Kind, Limit, Question, Source, median};
 use crate::machine::cpu::{Ability, Capability};
 use crate::machine::{Cpu, CpuSet, Machine};
+use crate::place::placed;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 use crate::sample::Sample;
 
 /// Limits of `cpu.peak`.
-pub fn peak(question: &Question<'_>) -> Vec<Limit> {
-    if question.metric != "rate" {
+pub(in crate::bench::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    if question.metric != RATE {
         return Vec::new();
     }
     match derived(question) {
@@ -58,13 +59,6 @@ fn measured_instead(question: &Question<'_>) -> String {
     }
 }
 
-/// Limits of `cpu.core-to-core`: none is known.
-pub fn core_to_core(_: &Question<'_>) -> Vec<Limit> {
-    let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
-               it; give --limits FILE";
-    vec![Limit::unknown(Kind::Floor, why)]
-}
-
 fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;
@@ -80,7 +74,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
     let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
     if let Chains::Few { chains, latency } = units.chains {
-        limit = limit.of_chains(units.name, chains, latency, &row);
+        limit = of_chains(limit, units.name, chains, latency, &row);
     }
     limit.reason = units.chains.note(core, units.name);
     let cores = match share.cpus > 1.0 {
@@ -197,7 +191,7 @@ fn at_the_clock(
 
 /// What cores of this kind were measured to do with the case's kernel before the run, where no row says it: a bound for other
 /// cases, and never a reason to disbelieve one.
-pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
+pub(in crate::bench::cpu) fn capability(question: &Question<'_>) -> Option<Limit> {
     let kernel = kernel(question.case).ok()?;
     let cpu = &question.machine.cpu;
     let ability = match work(kernel)? {
@@ -221,16 +215,14 @@ pub(super) fn capability(question: &Question<'_>) -> Option<Limit> {
     Some(share.mark(Limit { source: Source::Inferred, reason, ..limit }).resting_on(from))
 }
 
-impl Limit {
-    /// The limit of instructions of which so few chains are in flight: chains ÷ latency takes the place of what the units start.
-    fn of_chains(mut self, name: &str, chains: f64, latency: f64, from: &str) -> Self {
-        let started = format!("{name} per cycle");
-        self.formula = self.formula.replacen(&started, "chains ÷ latency", 1);
-        self.inputs.retain(|input| input.name != started);
-        self.inputs.insert(0, Input::new("latency", latency, "cycles", from));
-        self.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
-        self
-    }
+/// The limit of instructions of which so few chains are in flight: chains ÷ latency takes the place of what the units start.
+fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str) -> Limit {
+    let started = format!("{name} per cycle");
+    limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
+    limit.inputs.retain(|input| input.name != started);
+    limit.inputs.insert(0, Input::new("latency", latency, "cycles", from));
+    limit.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
+    limit
 }
 
 /// How many cores' worth of time the threads have.
@@ -484,7 +476,7 @@ mod tests {
             samples: &samples,
             evidence: Evidence::default(),
         };
-        peak(&question).remove(0)
+        limits(&question).remove(0)
     }
 
     /// Whether the kernels that a test is about are built here; if not, says so past the capture of passing tests.
@@ -547,7 +539,7 @@ mod tests {
         let ask = |samples: &[Sample]| {
             let case: Case = id.parse().unwrap();
             let evidence = Evidence::default();
-            peak(&Question { machine: &hybrid, case: &case, metric: "rate", samples, evidence }).remove(0)
+            limits(&Question { machine: &hybrid, case: &case, metric: "rate", samples, evidence }).remove(0)
         };
         assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
         let more = &mut samples[0].conditions.more;
@@ -638,7 +630,7 @@ mod tests {
         let samples = samples(&[Some(3.0e9)]);
         let evidence = Evidence::default();
         let question = Question { machine: &guest, case: &id, metric: "rate", samples: &samples, evidence };
-        let both = peak(&question);
+        let both = limits(&question);
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
         let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
         assert!(facts[0].changes && facts[0].text.contains("one core for CPUs 0-1"), "{facts:?}");
@@ -674,7 +666,7 @@ mod tests {
         let evidence = Evidence::default();
         let question =
             Question { machine: &unknown, case: &case, metric: "rate", samples: &samples, evidence };
-        let reason = peak(&question).remove(0).reason.unwrap();
+        let reason = limits(&question).remove(0).reason.unwrap();
         assert!(reason.ends_with("; measured: 16.0 operations per cycle of a core at 3.00 GHz"), "{reason}");
     }
 

@@ -5,12 +5,15 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::watch::Clocks;
 
+pub(super) mod limit;
+pub(super) mod matrix;
+
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, seated, siblings};
-use super::metrics::{RATE, RESIDUAL, TIME};
 use super::warning::CpuWarning;
+use super::{RATE, RESIDUAL, TIME};
 use crate::bench::memory::{budget, reserve};
-use crate::bench::{Better, Metric, placed, places};
+use crate::bench::{Better, Metric, counts, placed, places};
 use crate::case::Case;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
@@ -19,21 +22,16 @@ use crate::quantity::{Quantity, Unit};
 use crate::sample::{CannotMeasure, Conditions, Facts, Sample};
 use crate::warning::Warning;
 
+/// Largest order that HPL takes.
+pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
+/// Columns of a block, unless asked: the best of those tried on Zen 4 (see docs/performance.md).
+pub(super) const BLOCK: u64 = 192;
 /// More threads than any machine has CPUs.
 const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this: of every register tile, and easy to read.
 const ROUND: u64 = 240;
 /// Samples that fit a budget, the warm-up and making the matrix anew included.
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
-
-/// The numbers asked for, each from 1 to `most`.
-pub(super) fn counts(group: &Group, key: &str, defaults: &[u64], most: u64) -> Result<Vec<u64>, String> {
-    let counts = group.numbers(key, defaults);
-    match counts.iter().find(|n| !(1..=most).contains(*n)) {
-        Some(n) => Err(format!("{key}: {n} is out of range; write a number from 1 to {most}")),
-        None => Ok(counts),
-    }
-}
 
 /// A number of threads, and where they are put if that was asked for.
 pub(super) struct Seat {

@@ -3,10 +3,11 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
-use super::microarchitecture::Core;
-use super::{Input, Kind, Limit, Question, Source, channels, median};
-use crate::bench::{memory, placed};
+use crate::bench::memory::{self, LATENCY_PER_BYTE, THROUGHPUT};
+use crate::limit::microarchitecture::Core;
+use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::CpuSet;
+use crate::place::placed;
 
 /// Bytes of a line, which is what crosses the bus for a part of it.
 const LINE: f64 = 64.0;
@@ -14,31 +15,19 @@ const LINE: f64 = 64.0;
 const ACCESS: u64 = 8;
 
 /// Limits of `memory.block`.
-pub fn block(question: &Question<'_>) -> Vec<Limit> {
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let channels = match channels(question) {
         Ok(limits) => limits.into_iter().map(Ok).collect(),
         Err(why) => vec![Err(why)],
     };
     let ceilings = [ports(question)].into_iter().chain(channels);
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
-        (Ok(limit), "throughput") => limit,
-        (Ok(limit), metric) => floor(question, limit, metric == "latency_per_byte"),
-        (Err(why), "throughput") => Limit::unknown(Kind::Ceiling, why),
+        (Ok(limit), THROUGHPUT) => limit,
+        (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
+        (Err(why), THROUGHPUT) => Limit::unknown(Kind::Ceiling, why),
         (Err(why), _) => Limit::unknown(Kind::Floor, why),
     };
     ceilings.map(as_asked).collect()
-}
-
-/// Limits of `memory.numa`: a pair's are not known.
-pub fn numa(question: &Question<'_>) -> Vec<Limit> {
-    let (kind, what) = match question.metric {
-        "latency" => (Kind::Floor, "how long the memory of a node takes"),
-        _ => (Kind::Ceiling, "how much a node's channels and the links between nodes carry"),
-    };
-    vec![Limit::unknown(
-        kind,
-        format!("{what} is not documented for the machine as it was built; give it by --limits"),
-    )]
 }
 
 /// Regions that are worked on: two when one is copied to the other.
@@ -163,7 +152,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
 mod tests {
     use super::*;
     use crate::case::Case;
-    use crate::limit::{Evidence, limits, tightest_first};
+    use crate::limit::{Evidence, tightest_first};
     use crate::machine::Machine;
     use crate::machine::fixture::{Fault, Fixture};
     use crate::sample::{Conditions, Sample};

@@ -3,8 +3,13 @@
 //! The ranks of a run under `mpirun` or `srun` measure them with each other; here is what their cases are. The definitions
 //! are those of the OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`.
 
+mod limit;
+
+use serde::{Deserialize, Serialize};
+
 use super::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, Subsystem};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -19,8 +24,6 @@ pub static PART: Subsystem = Subsystem {
     context: |_, _| Vec::new(),
     of_each_thread: &[],
     cpus: super::placed,
-    past_bound: "a cache answered instead of the device",
-    ratings_promise: false,
 };
 
 /// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
@@ -144,6 +147,86 @@ struct Typed {
     bytes: u64,
 }
 
+/// What the ranks do for a case; none where it is no case of MPI.
+pub fn what(case: &Case) -> Option<What> {
+    let bytes = || usize::try_from(case.number("message")?).ok();
+    match case.benchmark() {
+        "mpi.latency" => Some(What::Trips { bytes: bytes()? }),
+        "mpi.bandwidth" => Some(What::Windows { bytes: bytes()? }),
+        "mpi.allreduce" => {
+            let number = if case.word("type") == Some("f32") { Number::F32 } else { Number::F64 };
+            Some(What::Sums { number, count: bytes()? / number.bytes() })
+        }
+        "mpi.barrier" => Some(What::Barriers),
+        _ => None,
+    }
+}
+
+/// What the ranks do with MPI for a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// A message there and one back, between two ranks.
+    Trips {
+        /// Bytes of each.
+        bytes: usize,
+    },
+    /// Many messages at once to the other rank, and one back when it has them all.
+    Windows {
+        /// Bytes of each.
+        bytes: usize,
+    },
+    /// A sum over all ranks that each of them gets.
+    Sums {
+        /// Type of number.
+        number: Number,
+        /// How many numbers.
+        count: usize,
+    },
+    /// Each waits for all.
+    Barriers,
+}
+
+impl What {
+    /// Bytes of one of its messages.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Trips { bytes } | Self::Windows { bytes } => bytes,
+            Self::Sums { number, count } => count * number.bytes(),
+            Self::Barriers => 0,
+        }
+    }
+
+    /// The least that is done with messages of so many bytes: a window is trips.
+    pub fn least(self, bytes: usize) -> Self {
+        match self {
+            Self::Trips { .. } | Self::Windows { .. } => Self::Trips { bytes },
+            Self::Sums { number, .. } => Self::Sums { number, count: bytes / number.bytes() },
+            Self::Barriers => self,
+        }
+    }
+}
+
+/// Type of number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Number {
+    /// Double precision.
+    F64,
+    /// Single precision.
+    F32,
+}
+
+impl Number {
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            Self::F32 => 4,
+        }
+    }
+}
+
 impl Benchmark for Mpi {
     fn name(&self) -> &'static str {
         self.name
@@ -179,6 +262,14 @@ impl Benchmark for Mpi {
             }
         }
         Ok(made.into_iter().map(|case| Candidate { case, feasible: Err(alone()) }).collect())
+    }
+
+    fn of_all_machines(&self) -> bool {
+        true
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -223,6 +314,23 @@ mod tests {
     fn other_types_are_refused() {
         let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
         assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type: no 'f16'; there is f64, f32");
+    }
+
+    #[test]
+    fn a_case_is_an_exercise_of_its_size() {
+        let of = |case: &str| what(&case.parse().unwrap());
+        assert_eq!(of("mpi.latency/message=4M"), Some(What::Trips { bytes: 4 << 20 }));
+        assert_eq!(of("mpi.bandwidth/message=1"), Some(What::Windows { bytes: 1 }));
+        assert_eq!(
+            of("mpi.allreduce/type=f64/message=1K"),
+            Some(What::Sums { number: Number::F64, count: 128 })
+        );
+        assert_eq!(
+            of("mpi.allreduce/type=f32/message=1K"),
+            Some(What::Sums { number: Number::F32, count: 256 })
+        );
+        assert_eq!(of("mpi.barrier"), Some(What::Barriers));
+        assert_eq!(of("network.tcp/message=1"), None);
     }
 
     proptest! {

@@ -12,31 +12,15 @@
 
 mod held;
 
-use super::device::{Burstable, NetworkPromise};
-use super::{Input, Kind, Limit, Question, Source};
-use crate::bench::network::condition::{
-    PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
-};
+use crate::bench::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
+use crate::bench::network::{GOODPUT, MESSAGES};
+use crate::limit::device::{Burstable, NetworkPromise};
+use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY};
+use crate::limit::{Input, Kind, Limit, Question, Source};
+use crate::quantity::{Quantity, Unit};
 
-/// Ethernet beside the IP packet: preamble and delimiter, header, check, gap.
-pub(super) const ETHERNET: f64 = 38.0;
-/// Of these what the kernel counts.
-const ETHERNET_HEADER: f64 = 14.0;
-pub(super) const TCP_HEADER: f64 = 20.0;
-const TIMESTAMPS: f64 = 12.0;
-const UDP_HEADER: f64 = 8.0;
-
-/// Limits of `network.tcp`.
-pub fn tcp(question: &Question<'_>) -> Vec<Limit> {
-    throughput(question, segments(question))
-}
-
-/// Limits of `network.udp`.
-pub fn udp(question: &Question<'_>) -> Vec<Limit> {
-    throughput(question, datagrams(question))
-}
-
-fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
+/// The limits of a stream of bytes, by what frames leave of a link for the program.
+pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
             std::iter::once(copying(question)).chain(held::limits(question, &framed)).collect()
@@ -50,10 +34,11 @@ fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
             vec![Limit::unknown(Kind::Ceiling, why)]
         }
     };
+    let goodput = || goodput().into_iter().map(|limit| limit.passed_by(PASSED_BY));
     let bits = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
     match (question.metric, bits) {
-        ("goodput", _) => goodput(),
-        ("messages", Some(bits)) => goodput().into_iter().map(|limit| per_message(limit, bits)).collect(),
+        (GOODPUT, _) => goodput().collect(),
+        (MESSAGES, Some(bits)) => goodput().map(|limit| per_message(limit, bits)).collect(),
         _ => Vec::new(),
     }
 }
@@ -72,75 +57,29 @@ fn per_message(mut limit: Limit, bits: f64) -> Limit {
 }
 
 /// What frames leave of a link for the program.
-struct Framed {
+pub(super) struct Framed {
     /// The program's share of the bytes on the wire, or why it is not known.
-    share: Result<f64, &'static str>,
+    pub(super) share: Result<f64, &'static str>,
     /// The same of the bytes that the kernel counts when it shapes: of Ethernet the header alone.
-    counted: f64,
-    formula: &'static str,
-    inputs: Vec<Input>,
+    pub(super) counted: f64,
+    /// The share in words.
+    pub(super) formula: &'static str,
+    /// What it is computed from.
+    pub(super) inputs: Vec<Input>,
 }
 
-fn ip_header(question: &Question<'_>) -> f64 {
-    if question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5) { 40.0 } else { 20.0 }
+/// Bytes of the IP header of the path's packets.
+pub(super) fn ip_header(question: &Question<'_>) -> f64 {
+    let is_v6 = question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5);
+    if is_v6 { IPV6_HEADER } else { IPV4_HEADER }
 }
 
-fn headers(ip: f64) -> [Input; 2] {
+/// The headers of every packet, as inputs of a formula.
+pub(super) fn headers(ip: f64) -> [Input; 2] {
     [
         Input::new("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
         Input::new("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
     ]
-}
-
-/// Full segments of TCP.
-fn segments(question: &Question<'_>) -> Framed {
-    let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
-    let Some(payload) = question.condition(&TCP_MSS).filter(|mss| *mss > 0.0) else {
-        let share = Err("the segment size is unknown: the kernel does not tell TCP_INFO");
-        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
-    };
-    let options = question.condition(&TCP_TIMESTAMPS).map_or(0.0, |on| on.round() * TIMESTAMPS);
-    let ip = ip_header(question);
-    let mut inputs = vec![
-        Input::new("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
-        Input::new("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
-    ];
-    inputs.extend(headers(ip));
-    let segment = payload + options + TCP_HEADER + ip;
-    let (share, counted) = (Ok(payload / (segment + ETHERNET)), payload / (segment + ETHERNET_HEADER));
-    Framed { share, counted, formula, inputs }
-}
-
-/// Datagrams, in as many fragments as the interface's packets want.
-fn datagrams(question: &Question<'_>) -> Framed {
-    let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
-    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), question.case.number("message")) else {
-        let share = Err("the largest packet of the interface (MTU) is unknown");
-        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
-    };
-    let (bytes, ip) = (bytes as f64, ip_header(question));
-    let (frames, wire) = on_the_wire(bytes + UDP_HEADER, mtu, ip);
-    let mut inputs = vec![
-        Input::new("datagram", bytes, "B", "--message"),
-        Input::new("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
-    ];
-    inputs.extend(headers(ip));
-    let counted = bytes / (bytes + UDP_HEADER + frames * (ip + ETHERNET_HEADER));
-    Framed { share: Ok(bytes / wire), counted, formula, inputs }
-}
-
-/// Frames that IP's payload of so many bytes takes, and all bytes of them on the wire. A fragment's payload is a multiple
-/// of 8 (RFC 791), with IPv6 behind 8 more (RFC 8200); no frame is below 84 bytes on the wire (IEEE 802.3: 64, preamble
-/// and gap).
-fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
-    const SMALLEST: f64 = 84.0;
-    if payload + ip <= mtu {
-        return (1.0, (payload + ip + ETHERNET).max(SMALLEST));
-    }
-    let more = if ip > 20.0 { 8.0 } else { 0.0 };
-    let each = (((mtu - ip - more) / 8.0).floor() * 8.0).max(8.0);
-    let frames = (payload / each).ceil();
-    (frames, payload + frames * (ip + more + ETHERNET))
 }
 
 /// The link's rate, less what frames cost.
@@ -180,8 +119,7 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let value = directions(question) * promise.burst * share;
     let formula = format!("{both}promise × {}", framed.formula);
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
-    let lasting =
-        crate::quantity::Quantity { value: promise.baseline, unit: crate::quantity::Unit::BitPerSecond };
+    let lasting = Quantity::new(promise.baseline, Unit::BitPerSecond);
     limit.reason = (promise.baseline < promise.burst).then(|| {
         format!("a burst, while credit lasts; what {} promises for ever is {lasting}", promise.product)
     });
@@ -218,28 +156,20 @@ fn copying(question: &Question<'_>) -> Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::limits;
     use crate::case::Case;
     use crate::limit::Evidence;
     use crate::machine::{Machine, Root};
     use crate::sample::{Conditions, Sample};
 
     fn limit_of(case: &Case, metric: &str, conditions: &[(&str, f64)]) -> Limit {
-        limit_by(tcp, case, metric, conditions)
-    }
-
-    fn limit_by(
-        rule: fn(&Question<'_>) -> Vec<Limit>,
-        case: &Case,
-        metric: &str,
-        conditions: &[(&str, f64)],
-    ) -> Limit {
         let more = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
         let question =
             Question { machine: &machine, case, metric, samples: &samples, evidence: Evidence::default() };
-        rule(&question).remove(0)
+        limits(&question).remove(0)
     }
 
     fn case() -> Case {
@@ -294,23 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_pay_for_their_frames_and_fragments() {
-        let of = |bytes: u64, mtu: f64, v6: f64| {
-            let case = Case::of("network.udp").with_size("message", bytes).with_count("streams", 1);
-            let conditions =
-                [("path_loopback", 0.0), ("path_speed", 1e9), ("path_mtu", mtu), ("path_ipv6", v6)];
-            limit_by(udp, &case, "goodput", &conditions).value.unwrap() / 1e9
-        };
-        // The largest that fits: 1472 of 1538 bytes on the wire; the smallest: 1 of 84.
-        assert!((of(1472, 1500.0, 0.0) - 1472.0 / 1538.0).abs() < 1e-9);
-        assert!((of(1, 1500.0, 0.0) - 1.0 / 84.0).abs() < 1e-9);
-        // One byte more is a second frame of 20 + 38, and one byte of payload.
-        assert!((of(1473, 1500.0, 0.0) - 1473.0 / (1481.0 + 2.0 * 58.0)).abs() < 1e-9);
-        assert!((of(65_507, 1500.0, 0.0) - 65_507.0 / (65_515.0 + 45.0 * 58.0)).abs() < 1e-9);
-        assert!((of(1452, 1500.0, 1.0) - 1452.0 / 1538.0).abs() < 1e-9);
-    }
-
-    #[test]
     fn an_instance_promises_its_network() {
         let mut machine = Machine::discover(&Root::live());
         machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
@@ -323,7 +236,13 @@ mod tests {
             let samples =
                 [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
             let evidence = Evidence::default();
-            tcp(&Question { machine: &machine, case: &case, metric: "goodput", samples: &samples, evidence })
+            limits(&Question {
+                machine: &machine,
+                case: &case,
+                metric: "goodput",
+                samples: &samples,
+                evidence,
+            })
         };
         assert_eq!(by(0.0).len(), 1, "a bridge or a tunnel is none of the promise's");
         let found = by(1.0);

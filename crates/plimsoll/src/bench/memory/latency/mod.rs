@@ -4,6 +4,8 @@
 //! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory. With several
 //! chases at once it is the time of a step of all: as long as it stays that of one, the core has their loads in flight.
 
+mod limit;
+
 use std::time::Duration;
 
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
@@ -11,15 +13,15 @@ use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 
 use super::answered;
 use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
-use super::metrics::LATENCY;
 use super::site::{self, Site};
 use super::warning::MemoryWarning;
 use super::{
-    Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
-    pages, pages_of, seed, sizes, team, working_set,
+    LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
+    note_pages, pages, pages_of, seed, sizes, team, working_set,
 };
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place, placed};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, place, placed};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
@@ -103,6 +105,10 @@ impl Benchmark for Latency {
         answered::answered(measurement)
     }
 
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let size = case.number("size").unwrap_or(0);
         let caches = levels(cx.machine, first_cpu(cx.machine, case));
@@ -167,11 +173,7 @@ fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases
 }
 
 fn chases(group: &Group) -> Result<Vec<u64>, String> {
-    let chases = group.numbers("chases", &[1]);
-    match chases.iter().find(|n| !(1..=MOST_CHASES as u64).contains(*n)) {
-        Some(n) => Err(format!("chases: {n} is out of range; write a number from 1 to {MOST_CHASES}")),
-        None => Ok(chases),
-    }
+    counts(group, "chases", &[1], MOST_CHASES as u64)
 }
 
 /// Bytes that the cycle stays within, each kind of them asked for.

@@ -4,39 +4,29 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
-use super::device::{Burstable, Device, Promise};
-use super::{Input, Kind, Limit, Question, Source, tightest_first};
+use crate::bench::disk::job::READ_SHARE;
+use crate::bench::disk::mean_block;
+use crate::bench::disk::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::limit::device::{Burstable, Device, Promise};
+use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
 use crate::machine::Disk;
 use crate::machine::disk::{DiskKind, Link};
 use crate::machine::storage::{Medium, Storage};
 
-/// Reads in a hundred of a mixed case that names no share (DESIGN: `--read-share 70`).
-const READ_SHARE: f64 = 70.0;
+/// What is the matter where a figure is past its link.
+const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
 
 /// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
 const FASTEST_TURNS: f64 = 15_000.0;
 
 /// Limits of `disk.io`.
-pub fn io(question: &Question<'_>) -> Vec<Limit> {
-    let case = question.case;
-    let block =
-        case.number("block").map(|bytes| bytes as f64).or_else(|| case.mix("block").map(|m| m.mean()));
-    match (question.metric, block.filter(|bytes| *bytes > 0.0)) {
-        ("throughput", _) => ceilings(question, Counted::Bytes),
-        ("rate", Some(block)) => ceilings(question, Counted::Transfers { block }),
-        ("latency", _) => vec![access(question)],
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
+        (THROUGHPUT, _) => ceilings(question, Counted::Bytes),
+        (RATE, Some(block)) => ceilings(question, Counted::Transfers { block }),
+        (LATENCY, _) => vec![access(question)],
         _ => Vec::new(),
     }
-}
-
-/// Limits of `disk.fsync`.
-pub fn fsync(question: &Question<'_>) -> Vec<Limit> {
-    let kind = match question.metric {
-        "latency" => Kind::Floor,
-        "rate" => Kind::Ceiling,
-        _ => return Vec::new(),
-    };
-    vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
 }
 
 /// What a figure counts.
@@ -77,7 +67,7 @@ impl Shares {
             "read" => (1.0, 0.0),
             "write" | "append" => (0.0, 1.0),
             "mixed" => {
-                let read = case.number("read-share").map_or(READ_SHARE, |share| share as f64) / 100.0;
+                let read = case.number("read-share").unwrap_or(u64::from(READ_SHARE)) as f64 / 100.0;
                 (read, 1.0 - read)
             }
             "copy" => (1.0, 1.0),
@@ -112,14 +102,15 @@ fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
     };
     let link = links(&disks).map(|links| crossing(&links, shares, counted));
     let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
-    let mut all: Vec<Limit> = rated.into_iter().flatten().chain(link.clone().ok()).collect();
+    let rated = rated.into_iter().flatten().map(Limit::promised);
+    let mut all: Vec<Limit> = rated.chain(link.clone().ok()).collect();
     if let (Err(reason), true) = (link, all.is_empty()) {
         let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
         let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
         all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
     }
     tightest_first(&mut all);
-    all
+    all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
 }
 
 /// The ceiling by the links.

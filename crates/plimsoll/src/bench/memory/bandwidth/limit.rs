@@ -1,26 +1,21 @@
-//! Limits of memory figures: what the sockets' channels can carry, and what the maker says a near cache takes.
-//!
-//! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
+//! The limit of `memory.bandwidth`: what the sockets' channels can carry, and what the maker says a near cache gives.
 
 use plimsoll_metal::stream::StreamOp;
 
-use super::microarchitecture::Core;
-use super::{Input, Kind, Limit, Question, Source, channels, median};
-use crate::bench::memory::{self, Answers};
-use crate::bench::placed;
+use crate::bench::memory::{self, Answers, BUS, PROGRAM};
+use crate::limit::microarchitecture::Core;
+use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::cpu::{Ability, Capability};
 use crate::machine::{CpuSet, Machine};
+use crate::place::placed;
 use crate::quantity::format::significant;
 use crate::quantity::format_size;
-
-/// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
-/// a share of the loads (with random replacement exp(−4) = 2 % still at four times).
-const TIMES_NEARER: u64 = 4;
+use crate::sample::Sample;
 
 /// Limits of `memory.bandwidth`.
-pub fn bandwidth(question: &Question<'_>) -> Vec<Limit> {
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
-        "bus" | "program" => {
+        BUS | PROGRAM => {
             let ceilings = match memory::answers_case(question.machine, question.case) {
                 Answers::Memory => channels(question),
                 Answers::Cache(level) => cache(question, level).map(|limit| vec![limit]),
@@ -67,6 +62,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
+    let limit = limit.passed_by(channels::PASSED_BY);
     Ok(width.mark(Limit { per_sample, ..limit }, level))
 }
 
@@ -154,90 +150,17 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
     }
 }
 
-/// Limits of `memory.latency`.
-pub fn latency(question: &Question<'_>) -> Vec<Limit> {
-    match question.metric {
-        "latency" => vec![documented(question).unwrap_or_else(|why| Limit::unknown(Kind::Floor, why))],
-        _ => Vec::new(),
-    }
-}
-
 /// What the channels carry; of what the program moves, the share that this is of the bus.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
-    if question.metric != "program" {
+    if question.metric != PROGRAM {
         return Ok(carried);
     }
-    let share =
-        |sample: &crate::sample::Sample| Some(sample.values.get("program")? / sample.values.get("bus")?);
+    let share = |sample: &Sample| Some(sample.values.get(PROGRAM)? / sample.values.get(BUS)?);
     let share = median(question.samples.iter().filter_map(share).collect());
     let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured beside program")?;
     let inputs = [Input::new("share", share, "1", "program ÷ bus, from the kernel's loads and stores")];
     Ok(carried.into_iter().map(|limit| channels::times(limit, share, &inputs, "× share")).collect())
-}
-
-/// The documented load-to-use cycles of the cache that answers, at the clock of each sample.
-fn documented(question: &Question<'_>) -> Result<Limit, String> {
-    let Question { machine, case, samples, .. } = question;
-    let size = case.number("size").unwrap_or(0);
-    let cpu = memory::first_cpu(machine, case);
-    let level = answering_level(machine, cpu, size)?;
-    let core = Core::of(machine, cpu).map_err(|unknown| unknown.to_string())?;
-    let cycles = match level {
-        1 => core.l1_latency,
-        _ => core.l2_latency,
-    };
-    let cycles = cycles.ok_or_else(|| {
-        format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
-    })?;
-    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
-    let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
-    let clock = median(clocks).unwrap_or(f64::NAN);
-    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
-    let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
-    let inputs = vec![
-        Input::new("cycles", cycles, "cycles", &from),
-        Input::new("clock", clock, "Hz", "measured inside each sample"),
-    ];
-    let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
-    let limit = core.mark(Limit { per_sample, ..limit });
-    Ok(match level {
-        1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", core.name)),
-        _ => limit,
-    })
-}
-
-/// The level, 1 or 2, of the cache that answers all loads of a cycle of this size; else why there is no floor.
-fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, String> {
-    let levels = memory::levels(machine, cpu);
-    if levels.is_empty() {
-        return Err("the sizes of the caches are unknown".to_owned());
-    }
-    let Some(place) = levels.iter().position(|level| size <= level.bytes) else {
-        return Err(
-            "how long memory takes is not documented: it depends on the chip's fabric and on DRAM timings that \
-             software cannot read"
-                .to_owned(),
-        );
-    };
-    let (inner, level) = (place.checked_sub(1).and_then(|inner| levels.get(inner)), levels.get(place));
-    let number = level.map_or(0, |level| level.number);
-    match inner {
-        _ if number > 2 || number == 0 => Err(format!(
-            "how long the level {number} cache takes is not documented: it depends on the clock of the chip's fabric \
-             and on the way to the slice"
-        )),
-        Some(inner) if size < inner.bytes.saturating_mul(TIMES_NEARER) => Err(format!(
-            "the level {} cache ({}) answers a share of the loads; give a --size of at least {}",
-            inner.number,
-            format_size(inner.bytes),
-            format_size(inner.bytes.saturating_mul(TIMES_NEARER))
-        )),
-        // Without its first level a machine's second would stand for both.
-        None if number == 2 => Err("the size of the level 1 cache is unknown".to_owned()),
-        _ => Ok(number),
-    }
 }
 
 #[cfg(test)]
@@ -246,7 +169,7 @@ mod tests {
     use crate::case::Case;
     use crate::limit::Evidence;
     use crate::machine::fixture::{Fault, Fixture};
-    use crate::sample::{Conditions, Sample};
+    use crate::sample::Conditions;
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -257,7 +180,7 @@ mod tests {
 
     fn ask(machine: &Machine, case: &Case, metric: &str, samples: &[Sample]) -> Limit {
         let question = Question { machine, case, metric, samples, evidence: Evidence::default() };
-        let mut limits = crate::limit::limits(&question);
+        let mut limits = limits(&question);
         assert_eq!(limits.len(), 1, "{metric}");
         limits.remove(0)
     }
@@ -423,41 +346,6 @@ mod tests {
         machine.cpu.flags.remove("hypervisor");
         machine.virtualisation.is_virtual = Some(false);
         assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));
-        Ok(())
-    }
-
-    #[test]
-    fn near_caches_have_their_documented_cycles_at_each_samples_clock() -> Result<(), Fault> {
-        let machine = machine("firecracker-zen4")?;
-        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
-        for (size, cycles) in [(16 * KIB, 4.0), (32 * KIB, 4.0), (512 * KIB, 14.0)] {
-            let case = Case::of("memory.latency").with_size("size", size);
-            let limit = ask(&machine, &case, "latency", &samples);
-            assert_eq!((limit.kind, limit.source), (Kind::Floor, Source::Derived));
-            assert_eq!(limit.per_sample, vec![cycles / 2e9, cycles / 4e9, cycles / 3e9]);
-            assert_eq!(limit.value, Some(cycles / 3e9));
-        }
-        let case = Case::of("memory.latency").with_size("size", 16 * KIB);
-        let text = reason(ask(&machine, &case, "latency", &[chased(Some(3e9)), chased(None)]));
-        assert!(text.contains("clock"), "{text}");
-        Ok(())
-    }
-
-    #[test]
-    fn what_is_not_documented_is_unknown_with_its_reason() -> Result<(), Fault> {
-        let mut machine = machine("firecracker-zen4")?;
-        let ask = |machine: &Machine, size| {
-            let case = Case::of("memory.latency").with_size("size", size);
-            reason(ask(machine, &case, "latency", &[chased(Some(3e9))]))
-        };
-        assert!(ask(&machine, 16 * MIB).contains("level 3"));
-        assert!(ask(&machine, 512 * MIB).contains("DRAM"));
-        let between = ask(&machine, 48 * KIB);
-        assert!(between.contains("answers a share") && between.contains("at least 128K"), "{between}");
-        machine.cpu.model = Some(0xff);
-        assert!(ask(&machine, 16 * KIB).contains("is not in data/microarchitectures.toml"));
-        machine.cpu.caches.clear();
-        assert!(ask(&machine, 16 * KIB).contains("caches are unknown"));
         Ok(())
     }
 }

@@ -3,19 +3,19 @@
 //! The time is from the first start to the last end. `program` counts what the program loads and stores, `bus` also the lines
 //! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
 
+mod limit;
+
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
 use super::answered;
 use super::field::Layout;
 use super::findings;
-use super::metrics::{BUS, PROGRAM};
 use super::passes::Passes;
 use super::site;
-use super::{fits_in, pages, sizes, working_set};
-use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, default_threads, place,
-};
+use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, place};
 use crate::case::{Case, nearest};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::metric::Form;
@@ -118,6 +118,10 @@ impl Benchmark for Bandwidth {
         answered::answered(measurement)
     }
 
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let op = case.word("op").unwrap_or_default().parse::<StreamOp>();
         let op = op.map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -204,15 +208,6 @@ fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
         })
     });
     found.collect()
-}
-
-fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
-    const MOST: u64 = 4096;
-    let threads = group.numbers("threads", &default_threads(machine));
-    match threads.iter().find(|n| !(1..=MOST).contains(*n)) {
-        Some(n) => Err(format!("threads: {n} is out of range; write a number from 1 to {MOST}")),
-        None => Ok(threads),
-    }
 }
 
 /// Each thread's share of what counts as memory, within what memory and time allow.

@@ -3,10 +3,12 @@
 //!
 //! What a figure has passed by more than its uncertainty is no limit of it, whoever says so.
 
-use super::super::{Input, Kind, Limit, Question, Source, median};
 use super::{Framed, directions};
+use crate::bench::network::GOODPUT;
 use crate::bench::network::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use crate::case::Case;
+use crate::limit::frame::ETHERNET_HEADER;
+use crate::limit::{Input, Kind, Limit, Question, Source, median};
 
 /// A figure this much past a bound refutes it: a receiver that woke late explains less.
 const REFUTED: f64 = 1.05;
@@ -15,7 +17,7 @@ const SAME: f64 = 0.1;
 
 /// All of them that the figure has not refuted.
 pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
-    let came = median(question.samples.iter().filter_map(|s| s.values.get("goodput").copied()).collect());
+    let came = median(question.samples.iter().filter_map(|s| s.values.get(GOODPUT).copied()).collect());
     let holds =
         |limit: &Limit| came.is_none_or(|came| limit.value.is_some_and(|most| came <= REFUTED * most));
     let set = [shaped(question, framed), policed(question), capped(question)];
@@ -44,7 +46,7 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     inputs.extend(framed.inputs.iter().filter(|input| input.name != "ethernet").cloned());
     inputs.push(Input::new(
         "ethernet",
-        super::ETHERNET_HEADER,
+        ETHERNET_HEADER,
         "B",
         "what the kernel counts of Ethernet: its header",
     ));
@@ -85,8 +87,8 @@ fn inferred(question: &Question<'_>) -> Option<Limit> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{tcp, udp};
     use super::*;
+    use crate::bench;
     use crate::bench::network::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
     use crate::limit::{Evidence, tightest_first};
     use crate::machine::{Machine, Root};
@@ -97,13 +99,13 @@ mod tests {
         let case = Case::of("network.tcp").with_size("message", 1 << 17).with_word("direction", direction);
         let usual = [(PATH_LOOPBACK, 0.0), (TCP_MSS, 1448.0), (TCP_TIMESTAMPS, 1.0)];
         let more = usual.iter().chain(conditions).copied().collect();
-        let values = [("goodput".to_owned(), goodput)].into();
+        let values = [(GOODPUT.to_owned(), goodput)].into();
         let conditions = Conditions { more, ..Conditions::default() };
         let samples = [Sample { values, conditions, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
         let evidence = Evidence::default();
-        let mut all =
-            tcp(&Question { machine: &machine, case: &case, metric: "goodput", samples: &samples, evidence });
+        let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
+        let mut all = bench::limits(&asked);
         tightest_first(&mut all);
         all.remove(0)
     }
@@ -153,8 +155,8 @@ mod tests {
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
         let evidence = Evidence::default();
-        let all =
-            udp(&Question { machine: &machine, case: &case, metric: "goodput", samples: &samples, evidence });
+        let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
+        let all = bench::limits(&asked);
         let known: Vec<f64> = all.iter().filter_map(|limit| limit.value).collect();
         assert!((known[0] - 100e6 * 1400.0 / 1442.0).abs() < 1.0, "{known:?}");
     }
