@@ -14,8 +14,10 @@ use plimsoll::case::KEYS;
 use plimsoll::machine::{Machine, Root};
 use plimsoll::plan::Group;
 
-/// Words that are names of metrics too and mean something else in a file: the status of a run, a key that no plan may have.
-const OTHER_MEANINGS: &[(&str, &str)] = &[("document.rs", "complete"), ("model/plan/file.rs", "program")];
+/// Words that are names of metrics too and mean something else in a file: the status of a run, a key that no plan may have, a
+/// command.
+const OTHER_MEANINGS: &[(&str, &str)] =
+    &[("app/cluster/hpl.rs", "program"), ("document.rs", "complete"), ("model/plan/file.rs", "program")];
 
 /// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.
 /// The words of published reports count too.

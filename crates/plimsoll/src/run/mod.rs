@@ -17,7 +17,6 @@ use crate::limit::Evidence;
 use crate::measurement::{Maker, Measurement};
 use crate::peer::Companion;
 use crate::plan::Sampling;
-use crate::quantity::{Quantity, Unit};
 use crate::resolve::Planned;
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,

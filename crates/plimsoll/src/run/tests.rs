@@ -266,16 +266,16 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
         (made.achieved.get(&ENDED_BY), text.map(|w| w.text.clone()).unwrap_or_default())
     };
     for (script, samples, budget, by, helps, idle) in [
-        (Script::steady(), None, None, "precision", "", "--"),
-        (Script::steady(), Some(3), Some(60.0), "samples", "--samples 5", "--budget"),
-        (wild.clone(), None, Some(60.0), "sample-cap", "--samples", "--budget"),
-        (wild.clone(), None, Some(1.0), "budget", "--budget", "--samples"),
+        (Script::steady(), None, None, EndedBy::Precision, "", "--"),
+        (Script::steady(), Some(3), Some(60.0), EndedBy::Samples, "--samples 5", "--budget"),
+        (wild.clone(), None, Some(60.0), EndedBy::SampleCap, "--samples", "--budget"),
+        (wild.clone(), None, Some(1.0), EndedBy::Budget, "--budget", "--samples"),
         // Its first sample outlasts twice the budget.
-        (wild.clone(), None, Some(0.05), "budget", "--budget", "--samples"),
+        (wild.clone(), None, Some(0.05), EndedBy::Budget, "--budget", "--samples"),
     ] {
         let (reason, text) = ended(script, samples, budget);
-        assert_eq!(reason, by, "{text}");
-        assert!(text.contains(helps) && !text.contains(idle), "{by}: {text}");
+        assert_eq!(reason, Some(by), "{text}");
+        assert!(text.contains(helps) && !text.contains(idle), "{by:?}: {text}");
     }
     assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
 }

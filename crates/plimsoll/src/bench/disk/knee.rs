@@ -1,7 +1,7 @@
 //! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
 //! flight with 95 % of the highest rate; the curve has all points.
 
-use super::fact::{DEEPEST, THREADS};
+use super::fact;
 use super::io::{DiskIo, deepest};
 use super::job::Job;
 use super::metrics;
@@ -89,7 +89,7 @@ impl Benchmark for DiskKnee {
     }
 
     fn found(&self, _: &Case, achieved: &Achieved) -> Option<String> {
-        let (depth, threads) = (achieved.get(&DEEPEST)??, achieved.get(&THREADS)?);
+        let (depth, threads) = (achieved.get(&fact::DEEPEST)??, achieved.get(&fact::THREADS)?);
         let threads_are = if threads == 1 { "thread" } else { "threads" };
         Some(format!("at depth {depth} on {threads} {threads_are}"))
     }
