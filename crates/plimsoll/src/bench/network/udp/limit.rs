@@ -45,6 +45,7 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::bench::network::GOODPUT;
+    use crate::bench::network::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
     use crate::case::Case;
     use crate::limit::Evidence;
     use crate::machine::{Machine, Root};
@@ -54,9 +55,8 @@ mod tests {
     fn datagrams_pay_for_their_frames_and_fragments() {
         let of = |bytes: u64, mtu: f64, v6: f64| {
             let case = Case::of("network.udp").with_size("message", bytes).with_count("streams", 1);
-            let conditions =
-                [("path_loopback", 0.0), ("path_speed", 1e9), ("path_mtu", mtu), ("path_ipv6", v6)];
-            let more = conditions.map(|(name, value)| (name.to_owned(), value)).into();
+            let conditions = [(PATH_LOOPBACK, 0.0), (PATH_SPEED, 1e9), (PATH_MTU, mtu), (PATH_IPV6, v6)];
+            let more = conditions.into_iter().collect();
             let samples =
                 [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
             let machine = Machine::discover(&Root::live());
