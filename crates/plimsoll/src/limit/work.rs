@@ -88,7 +88,7 @@ impl Work {
 
     /// Whether SVE does it at the rate of Advanced SIMD in vectors of the same width, on the chips that have rows. The
     /// others are other instructions there, or have pipes of their own.
-    pub(super) fn is_alike_in_sve(self) -> bool {
+    pub fn is_alike_in_sve(self) -> bool {
         matches!(self, Self::Fma | Self::Add | Self::Multiply | Self::MultiplyAndAdd | Self::IntegerAdd)
     }
 

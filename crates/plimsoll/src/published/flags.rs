@@ -3,8 +3,8 @@
 
 mod stated;
 
-use super::Figure;
 use super::machines::{Bound, Machine};
+use super::{Figure, LATENCY, THROUGHPUT};
 use stated::STATED;
 
 /// A message by the kernel's sockets takes longer than this there and back between two machines: four ways through the
@@ -12,10 +12,6 @@ use stated::STATED;
 const ROUND_TRIP: f64 = 10e-6;
 /// What iperf 2 sends by UDP where no rate is given: 1 Mibit/s.
 const IPERF_DEFAULT: f64 = 1_048_576.0;
-
-/// Metrics as the reports name them.
-const THROUGHPUT: &str = "throughput";
-const LATENCY: &str = "latency";
 
 /// All figures of a report, and its machine.
 struct Report<'a> {

@@ -1,7 +1,7 @@
 //! Rules for figures that follow from others of the same report: means, deviations, shares, limits, and what the prose repeats.
 
 use super::{Report, Rule, THROUGHPUT};
-use crate::published::Figure;
+use crate::published::{Figure, TIME};
 use crate::quantity::Unit;
 
 /// Rules for what a report computes from its figures, or repeats in its prose.
@@ -62,7 +62,7 @@ fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     if figure.operation != "linpack-solve" || figure.metric != THROUGHPUT || figure.statistic != "single" {
         return None;
     }
-    let time = report.beside(figure, "time")?;
+    let time = report.beside(figure, TIME)?;
     let n: f64 = figure.pattern.strip_prefix("n=")?.split(';').next()?.parse().ok()?;
     let operations = 2.0 / 3.0 * n.powi(3) + 2.0 * n.powi(2);
     let seconds = time.printed()?;

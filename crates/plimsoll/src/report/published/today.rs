@@ -1,10 +1,11 @@
 //! What runs of today measured of a point of a published report.
 
 use crate::bench::Better;
+use crate::bench::converted;
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::Limit;
-use crate::measurement::{Measurement, MetricResult, Status, converted};
+use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Matched;
 
 /// Why a point has no figure where no run has its case.

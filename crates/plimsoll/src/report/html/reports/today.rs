@@ -1,7 +1,8 @@
 //! What a run measured of a published point: its samples, its limit, the reference tools beside it.
 
+use crate::bench::converted;
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status, converted};
+use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Matched;
 
 /// What a reference tool gave of a point.
