@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::measurement::Measurement;
+use crate::view;
 use crate::wall::Step;
 
 /// The schema's name; it changes when a name, unit or code does.
@@ -97,6 +98,12 @@ pub struct Finding {
     pub text: String,
     /// The figures it rests on.
     pub evidence: serde_json::Value,
+}
+
+impl From<view::Finding> for Finding {
+    fn from(found: view::Finding) -> Self {
+        Self { code: found.code.to_owned(), text: found.text, evidence: found.evidence }
+    }
 }
 
 /// The whole run.

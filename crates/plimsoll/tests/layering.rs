@@ -14,14 +14,18 @@ const CRATES: &[&str] = &[
 
 /// Left to right: a module may use those before it, and none after it.
 const ORDER: &[&str] = &[
+    "metric",
+    "words",
     "place",
     "limit",
+    "measurement",
+    "view",
     "bench",
     "label",
     "peer",
     "cli",
     "resolve",
-    "measurement",
+    "evaluate",
     "document",
     "published",
     "finding",

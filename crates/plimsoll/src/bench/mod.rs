@@ -14,22 +14,25 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::limit::{self, Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
-use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
+use crate::view::{Finding, RunView};
 use crate::wire::Key;
+use crate::words;
 
 mod apart;
 pub mod cpu;
 pub mod disk;
 pub mod fixed;
 pub mod memory;
-pub mod metric;
 pub mod mpi;
 pub mod network;
 pub mod null;
 
+pub use crate::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use crate::place::{Placement, place, placed, places};
-pub use metric::{Better, Metric, Role, Say, is_told, metric};
+pub use crate::words::{PATTERN, Say};
 
 /// Every benchmark there is. A new one is one file and one line here.
 pub const BENCHMARKS: &[&dyn Benchmark] = &[
@@ -72,6 +75,57 @@ pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
+/// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
+pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(value);
+    }
+    let benchmark = find(case.benchmark())?;
+    let per_second = benchmark.transfers(case, from)?.per_second(value);
+    let figure = benchmark.transfers(case, to)?.of_rate(per_second);
+    (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
+}
+
+/// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.
+pub fn metric(case: &Case, name: &str) -> Option<Metric> {
+    let metrics = find(case.benchmark())?.metrics(case);
+    metrics.into_iter().find(|metric| metric.name == name)
+}
+
+/// Whether a metric of a case is told and never judged.
+pub fn is_told(case: &Case, name: &str) -> bool {
+    metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+}
+
+/// CPUs of a case on a machine.
+pub type Cpus = fn(&Machine, &Case) -> Vec<usize>;
+
+/// What the benchmarks of one subsystem have in common.
+pub struct Subsystem {
+    /// The part of their names before the dot.
+    pub name: &'static str,
+    /// As a heading.
+    pub title: &'static str,
+    /// What of a machine they measure, the most telling first; the measurement is the first below the heading.
+    pub context: fn(&Machine, &Measurement) -> Vec<String>,
+    /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
+    pub of_each_thread: &'static [&'static str],
+    /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.
+    pub cpus: Cpus,
+    /// What must have happened where a figure is past a bound that nothing can pass.
+    pub past_bound: &'static str,
+    /// Whether a rating is a maker's or provider's promise, which a figure may pass; else it is the bound of an interface.
+    pub ratings_promise: bool,
+}
+
+/// Every subsystem, in the order of [`BENCHMARKS`].
+const SUBSYSTEMS: &[&Subsystem] = &[&cpu::PART, &memory::PART, &disk::PART, &network::PART, &mpi::PART];
+
+/// The subsystem of that name.
+pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
+    SUBSYSTEMS.iter().copied().find(|part| part.name == name)
+}
+
 /// A case, and whether this machine can measure it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
@@ -97,8 +151,18 @@ pub trait Benchmark: Sync {
         true
     }
 
-    /// The metrics of a case, the headline first.
-    fn metrics(&self, case: &Case) -> Vec<Metric>;
+    /// Every metric that a case of it can have, the usual headline first.
+    fn all_metrics(&self) -> &'static [Metric];
+
+    /// The metrics of a case, the headline first: rows of [`Benchmark::all_metrics`].
+    fn metrics(&self, _: &Case) -> Vec<Metric> {
+        self.all_metrics().to_vec()
+    }
+
+    /// What a metric of a case says of transfers that are all alike; `None` where it follows from no other metric.
+    fn transfers(&self, _: &Case, _: &str) -> Option<OfTransfers> {
+        None
+    }
 
     /// The cases that a group asks for on this machine. Pure: `--dry-run` and `--list` stop here.
     ///
@@ -115,6 +179,11 @@ pub trait Benchmark: Sync {
         &[]
     }
 
+    /// A case in words that say its subsystem.
+    fn full(&self, case: &Case) -> String {
+        words::full(self.words(), case)
+    }
+
     /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
     fn common(&self) -> Option<&'static str> {
         None
@@ -125,24 +194,28 @@ pub trait Benchmark: Sync {
         false
     }
 
-    /// A point of the curve of a search in words, for the row of its case; none leaves it to charts and documents.
+    /// Where a case is on a roofline.
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::No
+    }
+
+    /// What the curve of a search or sweep is drawn over.
+    fn curves(&self) -> &'static [Curve] {
+        &[]
+    }
+
+    /// What answered in a measurement, as its row says it after what was chosen for `best`.
+    fn answered(&self, _: &Measurement) -> Option<String> {
+        None
+    }
+
+    /// What else the row of a measurement says: what a search found, where both ends ran.
+    fn details(&self, _: &Measurement) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A point of the headline's curve, as the row says it.
     fn point(&self, _: &Point) -> Option<String> {
-        None
-    }
-
-    /// What a case found by itself, in words, for its row; `achieved` is what it told of that.
-    fn found(&self, _: &Case, _: &Achieved) -> Option<String> {
-        None
-    }
-
-    /// Whether the row of a case says what answered (a cache or memory) also where that is memory.
-    fn tells_memory(&self) -> bool {
-        false
-    }
-
-    /// Operations for each byte that a case must move to or from memory at least, as a roofline has them; `None` where it
-    /// computes in registers or moves bytes and computes nothing.
-    fn intensity(&self, _: &Case) -> Option<f64> {
         None
     }
 
@@ -173,6 +246,11 @@ pub trait Benchmark: Sync {
     /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
     fn noise(&self, _: &str) -> Option<f64> {
         None
+    }
+
+    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in [`crate::finding`].
+    fn findings(&self, _: &RunView<'_>) -> Vec<Finding> {
+        Vec::new()
     }
 
     /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed.
@@ -298,17 +376,44 @@ mod tests {
 
     /// A share or a count is no figure of merit unless its benchmark means it: what is lost.
     #[test]
-    fn every_metric_has_a_direction_or_is_told() {
+    fn every_metric_has_a_direction_or_is_told_and_is_listed() {
         let machine = fixture::machine();
         for benchmark in BENCHMARKS {
             for candidate in benchmark.cases(&machine, &Group::default()).unwrap() {
                 for metric in benchmark.metrics(&candidate.case) {
+                    assert!(
+                        benchmark.all_metrics().iter().any(|row| row.name == metric.name),
+                        "{}",
+                        metric.name
+                    );
                     let told = is_told(&candidate.case, metric.name);
                     assert_eq!(told, metric.role == Role::Told);
                     assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
                 }
             }
         }
+    }
+
+    #[test]
+    fn metrics_of_the_same_transfers_are_one_figure() {
+        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=2/threads=4".parse().unwrap();
+        assert_eq!(converted(&case, 1000.0, "rate", "throughput"), Some(4_096_000.0));
+        assert_eq!(converted(&case, 4_096_000.0, "throughput", "rate"), Some(1000.0));
+        assert_eq!(converted(&case, 1000.0, "rate", "latency"), Some(0.008));
+        assert_eq!(converted(&case, 0.008, "latency", "throughput"), Some(4_096_000.0));
+        let echo: Case = "network.latency/protocol=tcp/message=64/streams=1".parse().unwrap();
+        assert_eq!(converted(&echo, 50e-6, "rtt", "rate"), Some(20_000.0));
+    }
+
+    #[test]
+    fn other_metrics_are_not_converted() {
+        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=1".parse().unwrap();
+        assert_eq!(converted(&case, 5.0, "cpu", "rate"), None);
+        assert_eq!(converted(&case, 5.0, "rate", "busy"), None);
+        assert_eq!(converted(&case, 0.0, "latency", "rate"), None);
+        let peak: Case = "cpu.peak/op=fma/type=f64".parse().unwrap();
+        assert_eq!(converted(&peak, 5.0, "rate", "latency"), None);
+        assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
     }
 
     /// What bounds a figure is said by its benchmark, if only why that is not known; the floors of plimsoll itself are bound by

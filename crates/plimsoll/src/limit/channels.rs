@@ -14,9 +14,6 @@ use crate::place::placed;
 
 /// The input that every limit of channels has, and no other.
 pub const CHANNELS: &str = "channels";
-/// What is the matter where a figure is past the limit of memory.
-pub const PASSED_BY: &str =
-    "a cache answered instead of memory, or this machine has more or faster memory than its limit counts";
 /// Where a ceiling comes from, for its inputs.
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
@@ -67,7 +64,6 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let formula = "sockets × channels × width × transfers";
     let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
     let limit = Limit { reason: Some("socket maximum: every channel filled".to_owned()), ..limit };
-    let limit = limit.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,
         // Which sockets its memory is on, and how large the host's caches are, only the hypervisor knows.
@@ -126,7 +122,7 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     ];
     let value = mine * bits / 8.0 * speed * 1e6;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "channels × width × transfers", inputs);
-    Ok(Limit { reason, ..limit.passed_by(PASSED_BY) })
+    Ok(Limit { reason, ..limit })
 }
 
 /// Channels with at least one module; `None` where a module's channel is not told.

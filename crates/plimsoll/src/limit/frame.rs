@@ -1,7 +1,5 @@
 //! What a frame of Ethernet has beside the program's bytes.
 
-/// What is the matter where a figure is past what the link carries.
-pub const PASSED_BY: &str = "the traffic did not cross the link";
 /// Ethernet beside the IP packet: preamble and delimiter 8, header 14, check 4, gap 12 (IEEE 802.3).
 pub const ETHERNET: f64 = 38.0;
 /// Of these what the kernel counts.

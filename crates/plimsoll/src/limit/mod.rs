@@ -106,13 +106,6 @@ pub struct Limit {
     /// without one, such a figure is not to be believed.
     #[serde(skip)]
     pub fact: Option<Fact>,
-    /// What is the matter where a figure is past it, rests on no fact and so cannot be true, as a sentence.
-    #[serde(skip)]
-    pub passed_by: Option<&'static str>,
-    /// Whether it is what somebody promises and no physical bound: a figure past it says something of the promise and not of
-    /// the figure.
-    #[serde(skip)]
-    pub is_promise: bool,
     /// How many times its value a figure can be for a short time, where it holds for the mean over longer ones (a quota).
     #[serde(skip)]
     pub burst: Option<f64>,
@@ -144,8 +137,6 @@ impl Limit {
             reason: Some(reason.into()),
             refuted: None,
             fact: None,
-            passed_by: None,
-            is_promise: false,
             burst: None,
             per_sample: Vec::new(),
         }
@@ -162,8 +153,6 @@ impl Limit {
             reason: None,
             refuted: None,
             fact: None,
-            passed_by: None,
-            is_promise: false,
             burst: None,
             per_sample: Vec::new(),
         }
@@ -195,16 +184,6 @@ impl Limit {
     pub fn resting_on_a_place(self, fact: impl Into<String>) -> Self {
         let otherwise = "the host has moved these CPUs to cores of their own since";
         Self { fact: Some(Fact { text: fact.into(), otherwise, changes: true }), ..self }
-    }
-
-    /// The same limit; a figure past it is not to be believed, because of this.
-    pub fn passed_by(self, why: &'static str) -> Self {
-        Self { passed_by: Some(why), ..self }
-    }
-
-    /// The same limit, which somebody promises.
-    pub fn promised(self) -> Self {
-        Self { is_promise: true, ..self }
     }
 
     /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.

@@ -1,8 +1,8 @@
 //! Which published figures are not to be believed: one list of rules for all figures of all reports, so that equal
 //! figures are marked equally. What a device can do at most is in `machines`; docs/method.md has the rules in words.
 
-use super::Figure;
 use super::machines::{Bound, Machine};
+use super::{Figure, LATENCY, THROUGHPUT, TIME};
 
 /// A message by the kernel's sockets takes longer than this there and back between two machines: four ways through the
 /// stack and two interrupts.
@@ -179,11 +179,11 @@ fn below(value: f64, bound: Option<Bound>) -> Option<&'static str> {
 
 /// Latency × throughput is the same in all rows of the table: it is the time of the whole transfer.
 fn whole_transfer(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("network", "latency") || figure.source != "own" {
+    if !figure.is_of("network", LATENCY) || figure.source != "own" {
         return None;
     }
     let product =
-        |f: &Figure| Some(f.printed()? * report.beside(f, "throughput")?.printed()?).filter(|p| *p > 0.0);
+        |f: &Figure| Some(f.printed()? * report.beside(f, THROUGHPUT)?.printed()?).filter(|p| *p > 0.0);
     let products: Vec<f64> = report.table(figure).filter_map(product).collect();
     let (least, most) = products.iter().fold((f64::MAX, 0.0_f64), |(a, b), p| (a.min(*p), b.max(*p)));
     (products.len() >= 4 && most < 1.02 * least)
@@ -192,12 +192,12 @@ fn whole_transfer(report: &Report<'_>, figure: &Figure) -> Option<&'static str> 
 
 /// Most rows of the table are threads ÷ throughput, whatever their message.
 fn from_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("network", "latency") || figure.source != "own" {
+    if !figure.is_of("network", LATENCY) || figure.source != "own" {
         return None;
     }
     let is_ratio = |f: &Figure| {
         let is = |other: &&Figure| {
-            other.is_of("network", "throughput") && other.source == "own" && other.operation == f.operation
+            other.is_of("network", THROUGHPUT) && other.source == "own" && other.operation == f.operation
         };
         let mut of_table = report.figures.iter().filter(is).filter(|other| other.threads == f.threads);
         let throughput = of_table.next()?.printed()?;
@@ -212,7 +212,7 @@ fn from_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str>
 
 /// A time without a unit that could be told from its size.
 fn no_unit(_: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.base.is_some() || !figure.unit.is_empty() || figure.metric != "latency" {
+    if figure.base.is_some() || !figure.unit.is_empty() || figure.metric != LATENCY {
         return None;
     }
     match figure.printed() {
@@ -223,7 +223,7 @@ fn no_unit(_: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// More floating-point operations than the CPUs do, in a figure or in what is called the limit.
 fn cpu_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    let is_float = figure.operation != "integer-ops" && figure.is_of("cpu", "throughput");
+    let is_float = figure.operation != "integer-ops" && figure.is_of("cpu", THROUGHPUT);
     past(figure.base_value().filter(|_| is_float)?, report.machine.flops)
 }
 
@@ -233,9 +233,9 @@ fn memory_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
         return None;
     }
     match (figure.metric, figure.unit) {
-        ("throughput", "Mbps") => Some("in Mbps, which is no unit of this size: GB/s fits"),
-        ("throughput", _) => past(figure.base_value()?, report.machine.memory),
-        ("latency", _) => {
+        (THROUGHPUT, "Mbps") => Some("in Mbps, which is no unit of this size: GB/s fits"),
+        (THROUGHPUT, _) => past(figure.base_value()?, report.machine.memory),
+        (LATENCY, _) => {
             let threads = figure.matched.as_ref().map_or(1.0, |matched| matched.per);
             below(figure.base_value()? * threads, report.machine.memory_latency)
         }
@@ -245,7 +245,7 @@ fn memory_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A limit of a disk that grows with the number of threads.
 fn disk_threads(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_theory() || !figure.is_of("disk", "throughput") {
+    if !figure.is_theory() || !figure.is_of("disk", THROUGHPUT) {
         return None;
     }
     let one = report.at(figure, 1.0)?.base_value()?;
@@ -259,11 +259,11 @@ fn disk_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let random =
         |operations: f64| past(operations, machine.operations.filter(|_| figure.pattern == "random"));
     match (figure.subsystem, figure.metric) {
-        ("disk", "throughput") => {
+        ("disk", THROUGHPUT) => {
             past(value, most).or_else(|| random(value / figure.number_of_bytes().filter(|n| *n > 0.0)?))
         }
         ("disk", "iops") => random(value),
-        ("disk", "latency") if !figure.is_theory() => {
+        ("disk", LATENCY) if !figure.is_theory() => {
             let slow = below(value, machine.disk_latency);
             slow.or_else(|| past(figure.number_of_bytes()? / value, most))
         }
@@ -279,10 +279,10 @@ fn network_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let value = figure.base_value()?;
     let link = if figure.operation == "udp" { report.machine.udp } else { report.machine.tcp };
     match figure.metric {
-        "throughput" => past(value, link),
-        "latency" if figure.is_theory() => None,
-        "latency" if value < 1.0 / report.machine.clock => Some("less than a clock cycle"),
-        "latency" if value < ROUND_TRIP => {
+        THROUGHPUT => past(value, link),
+        LATENCY if figure.is_theory() => None,
+        LATENCY if value < 1.0 / report.machine.clock => Some("less than a clock cycle"),
+        LATENCY if value < ROUND_TRIP => {
             Some("under 10 µs, which no round trip by sockets between machines takes: a buffered send")
         }
         _ => None,
@@ -291,7 +291,7 @@ fn network_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A reference program's figure that is a whole multiple, to the last digit, of one with fewer threads.
 fn multiples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_reference() || figure.metric != "throughput" {
+    if !figure.is_reference() || figure.metric != THROUGHPUT {
         return None;
     }
     let (value, threads) = (figure.printed()?, figure.number_of_threads()?);
@@ -308,7 +308,7 @@ fn multiples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A rate that grows more than by the number of CPUs and threads: computing has no caches to gain.
 fn speed_up(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("cpu", "throughput") || figure.source != "own" {
+    if !figure.is_of("cpu", THROUGHPUT) || figure.source != "own" {
         return None;
     }
     let threads = figure.number_of_threads()?;
@@ -320,7 +320,7 @@ fn speed_up(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// Latency × rate is the number of operations under way, which is that of the threads.
 fn latency_rate(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("disk", "latency") || figure.is_theory() {
+    if !figure.is_of("disk", LATENCY) || figure.is_theory() {
         return None;
     }
     let rate = report.beside(figure, "iops")?.base_value()?;
@@ -331,10 +331,10 @@ fn latency_rate(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A message cannot come sooner than its table says that it is sent.
 fn latency_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("network", "latency") || figure.source != "own" {
+    if !figure.is_of("network", LATENCY) || figure.source != "own" {
         return None;
     }
-    let throughput = report.beside(figure, "throughput")?.base_value().filter(|rate| *rate > 0.0)?;
+    let throughput = report.beside(figure, THROUGHPUT)?.base_value().filter(|rate| *rate > 0.0)?;
     let sending = 8.0 * figure.number_of_bytes()? / throughput;
     (1.25 * figure.base_value()? < sending).then_some(
         "shorter than the message takes at the throughput of the same row: one of the two is wrong",
@@ -343,7 +343,7 @@ fn latency_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static s
 
 /// A reference program between two ends on one host, or at a rate that it was not asked for.
 fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !report.machine.same_host || !figure.is_reference() || !figure.is_of("network", "throughput") {
+    if !report.machine.same_host || !figure.is_reference() || !figure.is_of("network", THROUGHPUT) {
         return None;
     }
     let value = figure.base_value()?;
@@ -370,7 +370,7 @@ fn mean_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str>
 
 /// A best that is not the best of its samples.
 fn peak_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "peak" || figure.metric != "throughput" {
+    if figure.statistic != "peak" || figure.metric != THROUGHPUT {
         return None;
     }
     let samples = report.samples(figure);
@@ -398,10 +398,10 @@ fn deviation_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static
 
 /// A rate of LINPACK that its size and time contradict, beyond the rounding of the time.
 fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.operation != "linpack-solve" || figure.metric != "throughput" || figure.statistic != "single" {
+    if figure.operation != "linpack-solve" || figure.metric != THROUGHPUT || figure.statistic != "single" {
         return None;
     }
-    let time = report.beside(figure, "time")?;
+    let time = report.beside(figure, TIME)?;
     let n: f64 = figure.pattern.strip_prefix("n=")?.split(';').next()?.parse().ok()?;
     let operations = 2.0 / 3.0 * n.powi(3) + 2.0 * n.powi(2);
     let seconds = time.printed()?;
@@ -432,7 +432,7 @@ fn efficiency(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 /// A number of the prose that is in no table, within the rounding of the prose. iperf is in no table, its screen is none.
 fn prose(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let stated = figure.pattern == "headline" && !figure.is_theory() && !figure.is_share();
-    if !stated || figure.metric != "throughput" || figure.source == "iperf" {
+    if !stated || figure.metric != THROUGHPUT || figure.source == "iperf" {
         return None;
     }
     let value = figure.base_value()?;

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench;
-use crate::bench::memory::fact::{EFFECTIVE_CACHE, LEVEL};
-use crate::bench::metric::{Also, Form};
-use crate::case::Case;
+use crate::bench::{self, Benchmark};
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
+use crate::metric::{Also, Form};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
-
-/// Share of its limit from which on a figure is that of the cache that the limit is of.
-const NEAR: f64 = 0.5;
 
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,19 +45,19 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> =
-            [block_level(measurement), found(measurement)].into_iter().flatten().collect();
+        let benchmark = bench::find(measurement.case.benchmark());
+        let mut details = benchmark.map(|benchmark| benchmark.details(measurement)).unwrap_or_default();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
-        details.extend(headline.into_iter().flat_map(|metric| points(&measurement.case, metric)));
+        details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
-            chosen: chosen(measurement),
+            chosen: chosen(measurement, benchmark),
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
@@ -101,39 +96,12 @@ impl Figures {
     }
 }
 
-fn chosen(measurement: &Measurement) -> String {
+/// What `best` turned out to be, and what answered.
+fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
-    let chosen: Vec<&str> =
-        best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name)).collect();
-    // A cache is named; what is measured by default, memory, is not.
-    let effective = measurement.achieved.get(&EFFECTIVE_CACHE);
-    let level = match (level(measurement), effective) {
-        (Some(level), Some(effective)) => {
-            Some(format!("({}: {})", level, crate::text::shown_within(&effective, 64)))
-        }
-        (level, _) => level.filter(|level| level != "memory").map(|level| format!("({level})")),
-    };
-    chosen.into_iter().map(str::to_owned).chain(level).collect::<Vec<_>>().join(" ")
-}
-
-/// Where a block's region lives: it decides what was measured.
-fn block_level(measurement: &Measurement) -> Option<String> {
-    let tells = bench::find(measurement.case.benchmark()).is_some_and(|benchmark| benchmark.tells_memory());
-    Some(format!("region: {}", tells.then(|| level(measurement))??))
-}
-
-/// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
-/// can: a guest may be given a part of it, or share it with others.
-fn level(measurement: &Measurement) -> Option<String> {
-    let level = measurement.achieved.get(&LEVEL)?;
-    let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
-    Some(if level == "memory" || near { level } else { format!("{level}-sized") })
-}
-
-/// What the case found by itself, as its benchmark words it.
-fn found(measurement: &Measurement) -> Option<String> {
-    let Measurement { case, achieved, .. } = measurement;
-    bench::find(case.benchmark())?.found(case, achieved)
+    let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
+    let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
+    chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -190,11 +158,10 @@ fn together(words: &str) -> String {
     words.replace(' ', "\u{a0}")
 }
 
-/// The points of a search's curve, as the benchmark words them.
-fn points(case: &Case, metric: &MetricResult) -> Vec<String> {
-    let benchmark = bench::find(case.benchmark());
-    let points = metric.curve.iter().flatten();
-    points.filter_map(|point| benchmark?.point(point)).map(|words| together(&words)).collect()
+/// The points of a search or sweep, as the benchmark says them.
+fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
+    let said = |point| Some(together(&benchmark?.point(point)?));
+    metric.curve.iter().flatten().filter_map(said).collect()
 }
 
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {

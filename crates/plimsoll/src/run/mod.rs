@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use crate::bench::{self, Prepared};
 use crate::case::Case;
+use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::limit::Evidence;
-use crate::measurement::{Maker, Measurement};
+use crate::measurement::Measurement;
 use crate::peer::Companion;
 use crate::plan::Sampling;
 use crate::resolve::Planned;

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
 
-use super::LATENCY;
 use super::fact::PAIRS;
+use super::findings;
+use super::metrics::LATENCY;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
@@ -21,6 +22,7 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
+use crate::view::{Finding, RunView};
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
@@ -54,8 +56,11 @@ impl Benchmark for CoreToCore {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new(LATENCY, Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time until a CPU sees what another wrote: the median over the pairs")]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -76,6 +81,10 @@ impl Benchmark for CoreToCore {
         let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
                    it; give --limits FILE";
         vec![Limit::unknown(Kind::Floor, why)]
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::core_to_core(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

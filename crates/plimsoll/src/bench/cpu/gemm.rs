@@ -15,7 +15,7 @@ use super::dense::matrix::{Sequence, THRESHOLD, greater};
 use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
 use super::fact::{DEPTH, KERNEL, ROWS};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, counts, default_threads};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -55,13 +55,13 @@ impl Benchmark for MatrixProduct {
     }
 
     /// 2 n³ operations on three matrices.
-    fn intensity(&self, case: &Case) -> Option<f64> {
+    fn roofline(&self, case: &Case) -> Roofline {
         let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
-        Some(2.0 * case.number("n")? as f64 / (3.0 * bytes))
+        Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

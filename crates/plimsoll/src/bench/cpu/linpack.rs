@@ -13,7 +13,7 @@ use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isa, isas,
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, counts};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -48,12 +48,12 @@ impl Benchmark for Linpack {
         false
     }
 
-    fn intensity(&self, case: &Case) -> Option<f64> {
-        dense::of_a_system(case)
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -4,6 +4,7 @@ mod chains;
 mod core_to_core;
 mod dense;
 pub(crate) mod fact;
+mod findings;
 mod gemm;
 mod hidden;
 mod how;
@@ -11,7 +12,9 @@ pub mod hpl;
 pub mod identity;
 mod linpack;
 mod matrix;
+pub(crate) mod metrics;
 mod pairs;
+mod part;
 pub mod peak;
 mod warning;
 
@@ -21,18 +24,10 @@ pub use gemm::MatrixProduct;
 pub use how::{KIND_CLOCK, word_of};
 pub use hpl::Hpl;
 pub use linpack::{Linpack, operations};
+pub use part::PART;
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
 
 use crate::machine::Machine;
-
-/// Name of the metric of what is computed, in operations a second.
-pub const RATE: &str = "rate";
-/// Name of the metric of the time that a fixed amount takes.
-pub const TIME: &str = "time";
-/// Name of the metric of how far a solution is from the exact one, as HPL scales it.
-pub const RESIDUAL: &str = "residual";
-/// Name of the metric of the time from one CPU to another.
-pub const LATENCY: &str = "latency";
 
 /// Looks at the cores before a run: what they start in a cycle, and which CPUs of a guest share one.
 fn look(machine: &mut Machine) {

@@ -22,8 +22,7 @@ use super::job::MAX_THREADS;
 use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
 use super::{human, under_way};
-use crate::bench::metric::OfTransfers;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, OfTransfers, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -63,12 +62,16 @@ impl Benchmark for DiskFsync {
         &["block", "threads"]
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new(LATENCY, Unit::Second, Better::Lower)
-                .of_transfers(OfTransfers::Time(under_way(case))),
-            Metric::new(RATE, Unit::PerSecond, Better::Higher).of_transfers(OfTransfers::Rate(1.0)),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of an append and its fdatasync"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("appends kept for good per second, over all threads")
+                    .with_floor(),
+            ]
+        }
     }
 
     fn waits_for_a_device(&self) -> bool {
@@ -98,6 +101,14 @@ impl Benchmark for DiskFsync {
             }
         }
         Ok(candidates)
+    }
+
+    fn transfers(&self, case: &Case, metric: &str) -> Option<OfTransfers> {
+        match metric {
+            LATENCY => Some(OfTransfers::Time(under_way(case))),
+            RATE => Some(OfTransfers::Rate(1.0)),
+            _ => None,
+        }
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {

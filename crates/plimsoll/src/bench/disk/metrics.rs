@@ -1,34 +1,34 @@
-//! The names of the metrics of disk benchmarks. Times are of one transfer as the program sees it, in seconds.
+//! Names of the metrics of the disk benchmarks.
 
-/// Bytes a second.
-pub const THROUGHPUT: &str = "throughput";
-/// Transfers, or commits, a second.
-pub const RATE: &str = "rate";
-/// From handing it to the kernel to taking it back.
-pub const LATENCY: &str = "latency";
-/// The standard deviation of single latencies.
-pub const LATENCY_STDEV: &str = "latency-stdev";
-/// The part of the latency that handing over took.
-pub const SUBMIT: &str = "submit";
-/// The rest of it.
-pub const COMPLETE: &str = "complete";
-/// What syncing takes each time.
-pub const SYNC: &str = "sync";
-/// CPU time of one.
-pub const CPU: &str = "cpu";
-/// Context switches for one.
-pub const SWITCHES: &str = "switches";
-/// The mean number in flight.
-pub const DEPTH: &str = "depth";
-/// Threads at the knee.
-pub const THREADS: &str = "threads";
-/// The share of the time in which the kernel counts the device as working.
-pub const BUSY: &str = "busy";
-/// Bytes read a second, where both directions are told apart.
-pub const READ: &str = "read";
-/// Bytes written a second.
-pub const WRITE: &str = "write";
-/// The latency of reads alone.
-pub const READ_LATENCY: &str = "read-latency";
-/// The latency of writes alone.
-pub const WRITE_LATENCY: &str = "write-latency";
+/// Transfers per second.
+pub(crate) const RATE: &str = "rate";
+/// Bytes per second.
+pub(crate) const THROUGHPUT: &str = "throughput";
+/// Seconds of a transfer, from its beginning to its end.
+pub(crate) const LATENCY: &str = "latency";
+/// The standard deviation of these.
+pub(crate) const LATENCY_STDEV: &str = "latency-stdev";
+/// Seconds of a transfer until the kernel has it.
+pub(crate) const SUBMIT: &str = "submit";
+/// Seconds of a transfer from then on.
+pub(crate) const COMPLETE: &str = "complete";
+/// Seconds of processor time for each transfer.
+pub(crate) const CPU: &str = "cpu";
+/// Transfers in flight, on average.
+pub(crate) const DEPTH: &str = "depth";
+/// Threads at work.
+pub(crate) const THREADS: &str = "threads";
+/// Context switches for each transfer.
+pub(crate) const SWITCHES: &str = "switches";
+/// The share of the time that the device had something to do.
+pub(crate) const BUSY: &str = "busy";
+/// Seconds of a call that keeps what was written for good.
+pub(crate) const SYNC: &str = "sync";
+/// Bytes per second that were read, of a mixed load.
+pub(crate) const READ: &str = "read";
+/// Bytes per second that were written.
+pub(crate) const WRITE: &str = "write";
+/// Seconds of a read, of a mixed load.
+pub(crate) const READ_LATENCY: &str = "read-latency";
+/// Seconds of a write.
+pub(crate) const WRITE_LATENCY: &str = "write-latency";

@@ -15,6 +15,7 @@ pub(crate) mod fact;
 pub mod file;
 pub mod filesystem;
 pub mod fill;
+mod findings;
 pub mod fsync;
 mod ground;
 pub mod io;
@@ -23,8 +24,9 @@ pub mod knee;
 pub mod ledger;
 mod lend;
 pub mod load;
-pub mod metrics;
+pub(crate) mod metrics;
 pub mod null;
+mod part;
 pub mod pattern;
 pub mod private;
 pub mod raw;
@@ -40,6 +42,7 @@ mod transfers;
 mod trim;
 pub mod warning;
 pub mod witness;
+mod words;
 
 use std::path::Path;
 
@@ -50,6 +53,7 @@ use crate::sample;
 use crate::stats::Times;
 pub use dir::DirError;
 use dir::{DirFacts, NoSpace, check_dir};
+pub use part::PART;
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::engine::Kind;
-use super::fact::{DEEPEST, ENGINE, TARGET_HELD, THREADS, WITHIN_TARGET};
-use super::metrics;
+use super::fact::{self, DEEPEST, TARGET_HELD, WITHIN_TARGET};
+use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use super::transfers::{Probe, Transfers};
 use super::warning::{Missed, TransferWarning};
 use crate::bench::Prepared;
-use crate::case::Case;
-use crate::quantity::{Quantity, Unit, format_duration, parse_duration};
-use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::quantity::{format_duration, parse_duration};
+use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
 use crate::warning::Note;
 
 /// A latency that must hold for a share of the transfers.
@@ -92,8 +90,7 @@ struct Within {
 impl Within {
     /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
-        for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
+        for (edge, count) in sample.histograms.iter().filter(|h| h.metric == LATENCY).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -133,7 +130,7 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
+        curve.sort_by(|a, b| a[DEPTH].total_cmp(&b[DEPTH]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
@@ -147,38 +144,12 @@ impl Deepest {
 /// A point of a curve.
 pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
-        (metrics::THREADS.to_owned(), threads as f64),
-        (metrics::DEPTH.to_owned(), probe.depth as f64),
-        (metrics::RATE.to_owned(), probe.rate),
-        (metrics::LATENCY.to_owned(), probe.latency),
+        (THREADS.to_owned(), threads as f64),
+        (DEPTH.to_owned(), probe.depth as f64),
+        (RATE.to_owned(), probe.rate),
+        (LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
-}
-
-/// What a search for the deepest queue within a latency found, in words.
-pub(super) fn found(case: &Case, achieved: &Achieved) -> Option<String> {
-    let target = case.word("latency-target")?.replace(':', " ≤ ");
-    let held = achieved.get(&TARGET_HELD)?;
-    // Nothing deeper was tried where there is nothing deeper.
-    let lone = achieved.get(&ENGINE).and_then(|word| Kind::lone(&word));
-    Some(match achieved.get(&DEEPEST)? {
-        None if held => format!("{target} at depth 1, the search was disturbed"),
-        None => format!("{target} at no depth"),
-        Some(1) if held && let Some(lone) = lone => {
-            format!("{target} at depth 1, the only one of {}", lone.word())
-        }
-        Some(depth) if held => format!("{target} up to depth {depth}"),
-        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
-    })
-}
-
-/// A point in words: the rate at so many in flight.
-pub(super) fn in_words(point: &Point) -> Option<String> {
-    let get = |name| point.get(name).copied();
-    let (threads, depth) = (get(metrics::THREADS)?, get(metrics::DEPTH)?);
-    let rate = Quantity::new(get(metrics::RATE)?, Unit::IoPerSecond);
-    let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
-    Some(format!("depth {depth}{times} {rate}"))
 }
 
 /// What the search and the samples after it say together.
@@ -235,7 +206,7 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.set(&THREADS, self.transfers.threads());
+        facts.achieved.set(&fact::THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = Answer::of(&self.target, self.most, found, within);
             facts.achieved.set(&DEEPEST, answer.deepest);

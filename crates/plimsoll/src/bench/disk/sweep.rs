@@ -1,8 +1,8 @@
 //! The knee of `disk.knee`: depth and threads double until the rate stops growing. A single case that measures where its
 //! sweep ends and tells the points on its way.
 
-use super::fact::{DEEPEST, THREADS};
-use super::metrics;
+use super::fact::{self, DEEPEST};
+use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use super::search::point;
 use super::transfers::{Probe, Transfers};
 use crate::bench::Prepared;
@@ -45,13 +45,10 @@ impl Knee {
         }
         let none = || CannotMeasure::environment("the sweep has no point");
         let knee = knee(&self.curve).ok_or_else(none)?;
-        let index = self
-            .crews
-            .iter()
-            .position(|crew| crew.threads() as f64 == knee[metrics::THREADS])
-            .ok_or_else(none)?;
+        let index =
+            self.crews.iter().position(|crew| crew.threads() as f64 == knee[THREADS]).ok_or_else(none)?;
         // Depths are small whole numbers.
-        self.crews[index].settle_at(knee[metrics::DEPTH] as u64)?;
+        self.crews[index].settle_at(knee[DEPTH] as u64)?;
         self.chosen = Some(index);
         Ok(index)
     }
@@ -93,12 +90,10 @@ fn better(one: Probe, other: Probe) -> Probe {
 
 /// The point with the fewest transfers in flight among those near the highest rate; of equals, the lowest latency.
 fn knee(curve: &[Point]) -> Option<&Point> {
-    let most = curve.iter().map(|point| point[metrics::RATE]).fold(0.0, f64::max);
-    let near = curve.iter().filter(|point| point[metrics::RATE] >= KNEE * most);
-    let in_flight = |point: &Point| point[metrics::THREADS] * point[metrics::DEPTH];
-    near.min_by(|a, b| {
-        in_flight(a).total_cmp(&in_flight(b)).then(a[metrics::LATENCY].total_cmp(&b[metrics::LATENCY]))
-    })
+    let most = curve.iter().map(|point| point[RATE]).fold(0.0, f64::max);
+    let near = curve.iter().filter(|point| point[RATE] >= KNEE * most);
+    let in_flight = |point: &Point| point[THREADS] * point[DEPTH];
+    near.min_by(|a, b| in_flight(a).total_cmp(&in_flight(b)).then(a[LATENCY].total_cmp(&b[LATENCY])))
 }
 
 impl Prepared for Knee {
@@ -108,7 +103,7 @@ impl Prepared for Knee {
             None => self.sweep(amount)?,
         };
         let mut sample = self.crews[index].sample(amount)?;
-        sample.values.insert(metrics::THREADS.to_owned(), self.crews[index].threads() as f64);
+        sample.values.insert(THREADS.to_owned(), self.crews[index].threads() as f64);
         sample.curve = self.curve.clone();
         Ok(sample)
     }
@@ -126,7 +121,7 @@ impl Prepared for Knee {
             return Facts::default();
         };
         let mut facts = chosen.facts();
-        facts.achieved.set(&THREADS, chosen.threads());
+        facts.achieved.set(&fact::THREADS, chosen.threads());
         facts.achieved.set(&DEEPEST, chosen.depth());
         facts
     }

@@ -12,14 +12,12 @@ use plimsoll_metal::team::{Member, Team};
 
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
+use super::metrics::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT};
 use super::passes::{alone, note_threads};
 use super::site;
 use super::warning::MemoryWarning;
 use super::window::{Span, Window};
-use super::{
-    LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, note_pages, pages_of,
-    seed, team,
-};
+use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, share};
 use crate::bench::{Context, Prepared};

@@ -2,6 +2,7 @@
 //!
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
+mod answered;
 mod bandwidth;
 mod batches;
 mod block;
@@ -9,11 +10,14 @@ mod choose;
 mod effective;
 pub(crate) mod fact;
 mod field;
+mod findings;
 mod lap;
 mod latency;
 mod level;
 mod loaded;
+pub(crate) mod metrics;
 mod numa;
+mod part;
 mod passes;
 mod site;
 mod warning;
@@ -33,6 +37,7 @@ use level::Level;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
+pub use part::PART;
 use warning::MemoryWarning;
 
 use crate::bench::{Context, counts, default_threads, placed};
@@ -42,17 +47,6 @@ use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
-
-/// Name of the metric of the bytes that the program loads and stores in a second.
-pub const PROGRAM: &str = "program";
-/// Name of the metric of the same with the lines that ordinary stores make the processor read first.
-pub const BUS: &str = "bus";
-/// Name of the metric of the bytes of blocks in a second.
-pub const THROUGHPUT: &str = "throughput";
-/// Name of the metric of the time of one load, or of one block.
-pub const LATENCY: &str = "latency";
-/// Name of the metric of the time of a block for each of its bytes.
-pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
 
 /// The most threads.
 const MOST_THREADS: u64 = 4096;

@@ -14,10 +14,11 @@ use plimsoll_metal::team::{Member, Team};
 
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
+use super::metrics::{LATENCY, PROGRAM};
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
-use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::{broken, fits, pages, pages_of, seed, team_on, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say};
 use crate::case::Case;
 use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
@@ -64,11 +65,26 @@ impl Benchmark for Numa {
         false
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        match case.word("op") {
-            Some("latency") => vec![Metric::new(LATENCY, Unit::Second, Better::Lower)],
-            _ => vec![Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)],
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower).about(
+                    "time of a load that depends on the one before: the median over the pairs of nodes",
+                ),
+                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the program reads: the median over the pairs of nodes")
+                    .with_floor(),
+            ]
         }
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let name = if case.word("op") == Some("latency") { LATENCY } else { PROGRAM };
+        self.all_metrics().iter().filter(|metric| metric.name == name).copied().collect()
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Moves { intensity: None, area: None }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

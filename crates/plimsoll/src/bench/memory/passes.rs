@@ -13,11 +13,12 @@ use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
+use super::metrics::{BUS, PROGRAM};
 use super::site;
 use super::warning::MemoryWarning;
 use super::{
-    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
-    seed, team, working_set,
+    Answers, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, note_pages, pages_of, seed, team,
+    working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};

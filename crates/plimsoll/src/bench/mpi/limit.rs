@@ -3,7 +3,7 @@
 
 use super::{PATH_KERNEL, PATH_SEVERAL, What, what};
 use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
-use crate::limit::frame::{ETHERNET, IPV4_HEADER, PASSED_BY, TCP_HEADER};
+use crate::limit::frame::{ETHERNET, IPV4_HEADER, TCP_HEADER};
 use crate::limit::{Input, Kind, Limit, Question, Source};
 
 /// Headers of IPv4 (RFC 791) and TCP (RFC 9293) in each packet.
@@ -59,7 +59,7 @@ fn ceiling(question: &Question<'_>) -> Limit {
         }
         None => (1.0, "speed ÷ 8"),
     };
-    Limit::fixed(Kind::Ceiling, Source::Derived, speed / 8.0 * share, formula, inputs).passed_by(PASSED_BY)
+    Limit::fixed(Kind::Ceiling, Source::Derived, speed / 8.0 * share, formula, inputs)
 }
 
 #[cfg(test)]

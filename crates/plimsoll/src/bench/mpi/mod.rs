@@ -7,7 +7,7 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, Subsystem};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -17,6 +17,17 @@ use crate::sample::{CannotMeasure, Condition, Fact};
 
 /// The part of the names before the dot.
 pub const SUBSYSTEM: &str = "mpi";
+/// What they have in common.
+pub static PART: Subsystem = Subsystem {
+    name: SUBSYSTEM,
+    title: "MPI between machines",
+    context: |_, _| Vec::new(),
+    of_each_thread: &[],
+    cpus: super::placed,
+    past_bound: "a cache answered instead of the device",
+    ratings_promise: false,
+};
+
 /// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
 pub const WINDOW: usize = 64;
 /// Whether an interface of the kernel carried it.
@@ -49,19 +60,26 @@ pub struct Mpi {
     name: &'static str,
     about: &'static str,
     keys: &'static [&'static str],
-    metric: Metric,
+    metrics: &'static [Metric],
     words: &'static [Say],
 }
 
-const TIME: Metric = Metric::new("time", Unit::Second, Better::Lower);
+/// Ranks are on machines of the run anyway.
+const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
+
+const TIME: &[Metric] =
+    &[Metric::new("time", Unit::Second, Better::Lower)
+        .about("time of one call, until all ranks have returned")];
 
 /// Half a round trip of a message between two ranks.
 pub static LATENCY: Mpi = Mpi {
     name: "mpi.latency",
     about: "half a round trip of MPI_Send and MPI_Recv between machines, under mpirun",
     keys: &["message"],
-    metric: Metric::new("latency", Unit::Second, Better::Lower),
-    words: &[Say::Word("MPI latency,"), Say::Value("message")],
+    metrics: &[
+        Metric::new("latency", Unit::Second, Better::Lower).about("half a round trip between two ranks")
+    ],
+    words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
 };
 
 /// Bytes a second of windows of messages from one rank to another.
@@ -69,8 +87,9 @@ pub static BANDWIDTH: Mpi = Mpi {
     name: "mpi.bandwidth",
     about: "64 MPI_Isend at once and one answer between machines, under mpirun",
     keys: &["message"],
-    metric: Metric::new("throughput", Unit::BytePerSecond, Better::Higher),
-    words: &[Say::Word("MPI bandwidth,"), Say::Value("message")],
+    metrics: &[Metric::new("throughput", Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second from one rank to another")],
+    words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
 };
 
 /// A sum over all ranks that all of them get.
@@ -78,8 +97,8 @@ pub static ALLREDUCE: Mpi = Mpi {
     name: "mpi.allreduce",
     about: "MPI_Allreduce, a sum over all machines, under mpirun",
     keys: &["type", "message"],
-    metric: TIME,
-    words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message")],
+    metrics: TIME,
+    words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
 };
 
 /// All ranks wait for all.
@@ -87,8 +106,8 @@ pub static BARRIER: Mpi = Mpi {
     name: "mpi.barrier",
     about: "MPI_Barrier over all machines, under mpirun",
     keys: &[],
-    metric: TIME,
-    words: &[Say::Word("MPI barrier")],
+    metrics: TIME,
+    words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
 };
 
 impl Mpi {
@@ -231,8 +250,8 @@ impl Benchmark for Mpi {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![self.metric]
+    fn all_metrics(&self) -> &'static [Metric] {
+        self.metrics
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -13,9 +13,9 @@
 mod held;
 
 use crate::bench::network::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
-use crate::bench::network::{GOODPUT, MESSAGES};
+use crate::bench::network::metrics::{GOODPUT, MESSAGES};
 use crate::limit::device::{Burstable, NetworkPromise};
-use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY};
+use crate::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER};
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::quantity::{Quantity, Unit};
 
@@ -34,11 +34,10 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
             vec![Limit::unknown(Kind::Ceiling, why)]
         }
     };
-    let goodput = || goodput().into_iter().map(|limit| limit.passed_by(PASSED_BY));
     let bits = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
     match (question.metric, bits) {
-        (GOODPUT, _) => goodput().collect(),
-        (MESSAGES, Some(bits)) => goodput().map(|limit| per_message(limit, bits)).collect(),
+        (GOODPUT, _) => goodput(),
+        (MESSAGES, Some(bits)) => goodput().into_iter().map(|limit| per_message(limit, bits)).collect(),
         _ => Vec::new(),
     }
 }

@@ -27,12 +27,13 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
         part.charts = keep(std::mem::take(&mut part.charts));
     }
     let stated = Stated::of(run);
-    let roof = keep(roofline::roofline(run).into_iter().collect());
+    let (below, roof) = roofline::roofline(run).unzip();
+    let roof = keep(roof.into_iter().collect());
     for part in crate::report::subsystems(run) {
         let mut found = charts::sweeps(run, part, &beside.references);
         found.extend(single::of(run, part, |m| replay.is_some() && stated.is_series(&m.case)));
         let mut found = keep(found);
-        if part == "cpu" {
+        if below == Some(part) {
             found.extend(roof.clone());
         }
         sections.push(section(run, part, &found));

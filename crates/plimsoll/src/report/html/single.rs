@@ -2,8 +2,8 @@
 //! figures.
 
 use super::charts::name;
-use super::data::{Axis, Chart, Kind, Role, Scale, Series};
-use crate::bench::Better;
+use super::data::{Axis, Chart, Kind, Role, Series};
+use crate::bench::{self, Better, Curve};
 use crate::case::Case;
 use crate::cluster::between::EACH;
 use crate::document::Run;
@@ -144,26 +144,10 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     points
 }
 
-/// What a curve may be drawn over, and what of: parameter, unit, figure, unit, logarithmic.
-const CURVES: &[Curve] = &[
-    Curve { x: "program", x_unit: "B/s", y: "latency", y_unit: "s", scale: Scale::Linear },
-    Curve { x: "depth", x_unit: "", y: "rate", y_unit: "IO/s", scale: Scale::Log },
-    Curve { x: "depth", x_unit: "", y: "latency", y_unit: "s", scale: Scale::Log },
-    Curve { x: "threads", x_unit: "", y: "rate", y_unit: "IO/s", scale: Scale::Log },
-    Curve { x: "rate", x_unit: "", y: "goodput", y_unit: "bit/s", scale: Scale::Linear },
-    Curve { x: "rate", x_unit: "", y: "loss", y_unit: "", scale: Scale::Linear },
-];
-
-struct Curve {
-    x: &'static str,
-    x_unit: &'static str,
-    y: &'static str,
-    y_unit: &'static str,
-    scale: Scale,
-}
-
+/// The curve of a search or sweep, as its benchmark says what it is drawn over.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
-    let Some(curve) = &metric.curve else { return Vec::new() };
+    let kinds = bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.curves());
+    let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
     let draw = |kind: &Curve| {
         let mut points: Vec<Vec<Option<f64>>> =
             curve.iter().filter_map(|p| Some(vec![Some(*p.get(kind.x)?), Some(*p.get(kind.y)?)])).collect();
@@ -173,13 +157,13 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
             title: format!("{}: {} by {}", name(measurement), kind.y, kind.x),
             note: String::new(),
             kind: Kind::Lines,
-            x: Axis { scale: kind.scale, ..Axis::linear(kind.x, kind.x_unit) },
+            x: if kind.log { Axis::log(kind.x, kind.x_unit) } else { Axis::linear(kind.x, kind.x_unit) },
             y: Axis::linear(kind.y, kind.y_unit),
             series: vec![Series::new(kind.y, Role::Own, points)],
             bands: Vec::new(),
         })
     };
-    CURVES.iter().filter_map(draw).collect()
+    kinds.iter().filter_map(draw).collect()
 }
 
 fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {

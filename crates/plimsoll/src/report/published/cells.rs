@@ -2,7 +2,7 @@
 
 use super::today::{Runs, Today};
 use crate::published::tables::{Kind, Table};
-use crate::published::{Baseline, Figure, Matched};
+use crate::published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
 use crate::quantity::Unit;
 
 /// A table with the figures of today.
@@ -236,10 +236,10 @@ fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
     match (found, figure.subsystem, figure.metric) {
         (Some((scale, unit)), ..) => Shown { scale, name: name(scale, unit, figure.unit) },
         // No unit is printed, and none fits: what is usual for it.
-        (None, "memory", "latency") => Shown { scale: 1e-9, name: "ns".to_owned() },
-        (None, _, "latency") => Shown { scale: 1e-3, name: "ms".to_owned() },
+        (None, "memory", LATENCY) => Shown { scale: 1e-9, name: "ns".to_owned() },
+        (None, _, LATENCY) => Shown { scale: 1e-3, name: "ms".to_owned() },
         // As IOzone counts, which is the only one.
-        (None, "disk", "throughput") => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
+        (None, "disk", THROUGHPUT) => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
         _ => Shown { scale: 1.0, name: figure.unit.to_owned() },
     }
 }

@@ -3,8 +3,8 @@
 
 use super::cells::{Cell, Filled, Part};
 use crate::published::Baseline;
-use crate::published::Figure;
 use crate::published::tables::{Kind, Table};
+use crate::published::{Figure, LATENCY};
 use crate::quantity::{percent, significant};
 
 /// Significant digits of today's figures; published ones are as printed.
@@ -288,7 +288,7 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
         remarks.extend(theory_of_text(baseline, filled));
         remarks.extend(not_divided(filled));
     }
-    let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == "latency";
+    let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == LATENCY;
     if filled.cells().any(is_latency) {
         remarks.push(
             "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit".to_owned(),

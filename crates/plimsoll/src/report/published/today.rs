@@ -1,7 +1,7 @@
 //! What runs of today measured of a point of a published report.
 
 use crate::bench::Better;
-use crate::bench::metric::converted;
+use crate::bench::converted;
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::Limit;

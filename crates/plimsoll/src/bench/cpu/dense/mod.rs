@@ -10,8 +10,8 @@ pub(super) mod matrix;
 
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, seated, siblings};
+use super::metrics::{RATE, RESIDUAL, TIME};
 use super::warning::CpuWarning;
-use super::{RATE, RESIDUAL, TIME};
 use crate::bench::memory::{budget, reserve};
 use crate::bench::{Better, Metric, counts, placed, places};
 use crate::case::Case;
@@ -61,13 +61,15 @@ pub(super) fn of_a_system(case: &Case) -> Option<f64> {
 }
 
 /// What both report.
-pub(super) fn metrics() -> Vec<Metric> {
-    vec![
-        Metric::new(RATE, Unit::FlopPerSecond, Better::Higher),
-        Metric::new(TIME, Unit::Second, Better::Lower).said("in", ""),
-        Metric::new(RESIDUAL, Unit::One, Better::Lower).told().said("residual", ""),
-    ]
-}
+pub(super) const METRICS: &[Metric] = &[
+    Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+        .about("operations per second, counted as HPL and textbooks do"),
+    Metric::new(TIME, Unit::Second, Better::Lower).about("time of one solution or product").said("in", ""),
+    Metric::new(RESIDUAL, Unit::One, Better::Lower)
+        .about("how far the answer is from right, as HPL scales it")
+        .told()
+        .said("residual", ""),
+];
 
 /// A sample of so many operations in so many seconds.
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {

@@ -6,7 +6,7 @@
 mod limit;
 
 use super::dense::{self, BLOCK, MOST_ROWS};
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, counts};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -52,12 +52,12 @@ impl Benchmark for Hpl {
         false
     }
 
-    fn intensity(&self, case: &Case) -> Option<f64> {
-        dense::of_a_system(case)
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -8,7 +8,8 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Op};
 
 use super::PER_CYCLE;
-use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
+use crate::bench::cpu::metrics::RATE;
+use crate::bench::cpu::{KIND_CLOCK, kernel_of, word_of};
 use crate::case::Case;
 use crate::limit::credits::credits;
 use crate::limit::microarchitecture::{Core, Unknown, Work};

@@ -16,14 +16,15 @@ pub mod limit;
 
 use super::chains::{Asked, runnable};
 use super::fact::{CPUS, KERNEL, WORK};
+use super::findings;
 use super::how::{clocks_of, hows, kinds, siblings};
 use super::matrix::pairs;
+use super::metrics::{RATE, TIME};
 use super::warning::CpuWarning;
-use super::{RATE, TIME};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::bench::{
-    Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, default_threads, placed,
+    Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads, placed,
 };
 use crate::case::Case;
 use crate::limit::{Limit, Question};
@@ -35,6 +36,7 @@ use crate::quantity::Unit;
 use crate::sample::{
     Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Numbers, Sample, WrongAnswer,
 };
+use crate::view::{Finding, RunView};
 use crate::warning::{Note, Warning};
 
 /// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
@@ -45,6 +47,10 @@ const MAX_SECONDS: f64 = 1e6;
 
 /// The benchmark itself.
 pub struct Peak;
+
+/// The headline; of whole numbers it counts operations.
+const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+    .about("operations per second: of whole numbers OP/s");
 
 impl Benchmark for Peak {
     fn name(&self) -> &'static str {
@@ -64,15 +70,26 @@ impl Benchmark for Peak {
         &["op", "type", "isa", "width", "chains", "place", "threads", "work", "scaling"]
     }
 
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Computes(None)
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                FLOPS,
+                Metric::new(TIME, Unit::Second, Better::Lower)
+                    .about("time of a sample, where its amount is given (--work)"),
+            ]
+        }
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
         let integers = element.is_some_and(|element| !element.is_float());
-        let unit = if integers { Unit::OpPerSecond } else { Unit::FlopPerSecond };
-        let mut metrics = vec![Metric::new(RATE, unit, Better::Higher)];
-        if case.number("work").is_some() {
-            metrics.push(Metric::new(TIME, Unit::Second, Better::Lower));
-        }
-        metrics
+        let rate = if integers { Metric { unit: Unit::OpPerSecond, ..FLOPS } } else { FLOPS };
+        let further = self.all_metrics()[1..].iter().filter(|_| case.number("work").is_some());
+        [rate].into_iter().chain(further.copied()).collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -112,6 +129,10 @@ impl Benchmark for Peak {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::peak(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

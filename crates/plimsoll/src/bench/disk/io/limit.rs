@@ -13,9 +13,6 @@ use crate::machine::Disk;
 use crate::machine::disk::{DiskKind, Link};
 use crate::machine::storage::{Medium, Storage};
 
-/// What is the matter where a figure is past its link.
-const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
-
 /// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
 const FASTEST_TURNS: f64 = 15_000.0;
 
@@ -102,15 +99,14 @@ fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
     };
     let link = links(&disks).map(|links| crossing(&links, shares, counted));
     let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
-    let rated = rated.into_iter().flatten().map(Limit::promised);
-    let mut all: Vec<Limit> = rated.chain(link.clone().ok()).collect();
+    let mut all: Vec<Limit> = rated.into_iter().flatten().chain(link.clone().ok()).collect();
     if let (Err(reason), true) = (link, all.is_empty()) {
         let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
         let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
         all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
     }
     tightest_first(&mut all);
-    all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
+    all
 }
 
 /// The ceiling by the links.

@@ -12,20 +12,27 @@ mod limit;
 
 use super::engine::Kind;
 use super::file::in_memory;
+use super::findings;
 use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
-use super::metrics;
-use super::search::{self, Deepest, Target};
+use super::metrics::{
+    BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES, SYNC,
+    THROUGHPUT, WRITE, WRITE_LATENCY,
+};
+use super::search::{Deepest, Target};
 use super::transfers::Transfers;
-use super::{mean_block, under_way};
-use crate::bench::metric::{OfTransfers, PATTERN};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::{mean_block, under_way, words};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Prepared, Say,
+};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Achieved, CannotMeasure, Point};
+use crate::sample::{CannotMeasure, Point};
+use crate::view::{Finding, RunView};
 
 pub use super::job::file_size;
 
@@ -52,6 +59,39 @@ const PRESETS: &[Preset] = &[
     Preset { op: "read", pattern: "random", block: 4 << 10, depth: 32 },
     Preset { op: "read", pattern: "sequential", block: 1 << 20, depth: 8 },
     Preset { op: "write", pattern: "sequential", block: 1 << 20, depth: 8 },
+];
+
+/// The headline is one of the first three, by the size of the transfers.
+const METRICS: &[Metric] = &[
+    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
+    Metric::new(RATE, Unit::IoPerSecond, Better::Higher).about("transfers per second").drawn().with_floor(),
+    Metric::new(LATENCY, Unit::Second, Better::Lower)
+        .about("time of a transfer, from its submission to its completion")
+        .said("latency", "")
+        .drawn()
+        .with_floor(),
+    Metric::new(SUBMIT, Unit::Second, Better::Lower)
+        .about("time of a transfer until the kernel has it")
+        .told(),
+    Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
+    Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").told(),
+    Metric::new(COMPLETE, Unit::Second, Better::Lower).about("time of a transfer from then on").told(),
+    Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").told(),
+    Metric::new(BUSY, Unit::One, Better::Higher)
+        .about("share of the time in which the device had something to do")
+        .told(),
+    Metric::new(SYNC, Unit::Second, Better::Lower)
+        .about("time of a call that keeps what was written for good")
+        .said("each sync", ""),
+    Metric::new(READ, Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second that were read, of a mixed load"),
+    Metric::new(WRITE, Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second that were written, of a mixed load"),
+    Metric::new(READ_LATENCY, Unit::Second, Better::Lower).about("time of a read, of a mixed load"),
+    Metric::new(WRITE_LATENCY, Unit::Second, Better::Lower).about("time of a write, of a mixed load"),
+    Metric::new(LATENCY_STDEV, Unit::Second, Better::Lower)
+        .about("standard deviation of the latency of single transfers")
+        .told(),
 ];
 
 impl Benchmark for DiskIo {
@@ -94,30 +134,25 @@ impl Benchmark for DiskIo {
         case.word("latency-target").is_some()
     }
 
+    fn all_metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        words::CURVES
+    }
+
+    fn point(&self, point: &Point) -> Option<String> {
+        words::point(point)
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        words::deepest(measurement).into_iter().collect()
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let metric = Metric::new;
-        let (block, time) = (mean_block(case), OfTransfers::Time(under_way(case)));
-        let throughput = metric(metrics::THROUGHPUT, Unit::BytePerSecond, Better::Higher).drawn();
-        let rate = metric(metrics::RATE, Unit::IoPerSecond, Better::Higher).drawn();
-        let latency = metric(metrics::LATENCY, Unit::Second, Better::Lower).said("latency", "").drawn();
-        let mut all = vec![
-            Metric { transfers: block.map(OfTransfers::Rate), ..throughput },
-            rate.of_transfers(OfTransfers::Rate(1.0)),
-            latency.of_transfers(time),
-            metric(metrics::SUBMIT, Unit::Second, Better::Lower).told(),
-            metric(metrics::CPU, Unit::Second, Better::Lower),
-            metric(metrics::DEPTH, Unit::One, Better::Higher).told(),
-            metric(metrics::COMPLETE, Unit::Second, Better::Lower).told(),
-            metric(metrics::SWITCHES, Unit::One, Better::Lower).told(),
-            metric(metrics::BUSY, Unit::One, Better::Higher).told(),
-            metric(metrics::SYNC, Unit::Second, Better::Lower).said("each sync", ""),
-            metric(metrics::READ, Unit::BytePerSecond, Better::Higher),
-            metric(metrics::WRITE, Unit::BytePerSecond, Better::Higher),
-            metric(metrics::READ_LATENCY, Unit::Second, Better::Lower),
-            metric(metrics::WRITE_LATENCY, Unit::Second, Better::Lower),
-            metric(metrics::LATENCY_STDEV, Unit::Second, Better::Lower).told(),
-        ];
-        let small = block.is_some_and(|bytes| bytes <= SMALL);
+        let mut all = METRICS.to_vec();
+        let small = mean_block(case).is_some_and(|bytes| bytes <= SMALL);
         let lone = case.threads() == 1 && case.number("depth") == Some(1);
         let headline = if small && lone { 2 } else { usize::from(small) };
         all[..=headline].rotate_right(1);
@@ -148,16 +183,21 @@ impl Benchmark for DiskIo {
         true
     }
 
-    fn found(&self, case: &Case, achieved: &Achieved) -> Option<String> {
-        search::found(case, achieved)
-    }
-
-    fn point(&self, point: &Point) -> Option<String> {
-        search::in_words(point)
+    fn transfers(&self, case: &Case, metric: &str) -> Option<OfTransfers> {
+        match metric {
+            THROUGHPUT => mean_block(case).map(OfTransfers::Rate),
+            RATE => Some(OfTransfers::Rate(1.0)),
+            LATENCY => Some(OfTransfers::Time(under_way(case))),
+            _ => None,
+        }
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::io(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -2,7 +2,8 @@
 
 use plimsoll_metal::stream::StreamOp;
 
-use crate::bench::memory::{self, Answers, BUS, PROGRAM};
+use crate::bench::memory::metrics::{BUS, PROGRAM};
+use crate::bench::memory::{self, Answers};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::cpu::{Ability, Capability};
@@ -62,7 +63,6 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
-    let limit = limit.passed_by(channels::PASSED_BY);
     Ok(width.mark(Limit { per_sample, ..limit }, level))
 }
 

@@ -7,18 +7,23 @@ mod limit;
 
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
+use super::answered;
 use super::field::Layout;
+use super::findings;
+use super::metrics::{BUS, PROGRAM};
 use super::passes::Passes;
 use super::site;
-use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
-use crate::bench::metric::Form;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
+use super::{fits_in, pages, sizes, threads, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, place};
 use crate::case::{Case, nearest};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::metric::Form;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
+use crate::view::{Finding, RunView};
 
 /// The smallest size per thread that has room for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
@@ -44,15 +49,27 @@ impl Benchmark for Bandwidth {
     }
 
     /// Of the arrays of STREAM's kernels, f64: its own counts.
-    fn intensity(&self, case: &Case) -> Option<f64> {
-        let op: StreamOp = case.word("op")?.parse().ok()?;
-        let bytes = 8 * (op.loads() + op.stores());
-        (op.flops() > 0).then(|| op.flops() as f64 / bytes as f64)
+    fn roofline(&self, case: &Case) -> Roofline {
+        let op: Option<StreamOp> =
+            case.word("op").and_then(|op| op.parse().ok()).filter(|op: &StreamOp| op.flops() > 0);
+        let bytes = |op: StreamOp| 8 * (op.loads() + op.stores());
+        Roofline::Moves {
+            intensity: op.map(|op| op.flops() as f64 / bytes(op) as f64),
+            area: Some(case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64)),
+        }
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        let metric = |name| Metric::new(name, Unit::BytePerSecond, Better::Higher);
-        vec![metric(PROGRAM), metric(BUS).said_as("with write-allocate", Form::UnlikeHeadline)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the program reads and writes")
+                    .on_axis("bandwidth"),
+                Metric::new(BUS, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second over the bus: a line that is written is read before")
+                    .said_as("with write-allocate", Form::UnlikeHeadline),
+            ]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -96,6 +113,14 @@ impl Benchmark for Bandwidth {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::bandwidth(run)
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -3,7 +3,8 @@
 //! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
 //! blocks at random they must carry a whole line each.
 
-use crate::bench::memory::{self, LATENCY_PER_BYTE, THROUGHPUT};
+use crate::bench::memory;
+use crate::bench::memory::metrics::{LATENCY_PER_BYTE, THROUGHPUT};
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use crate::machine::CpuSet;

@@ -9,15 +9,17 @@ mod limit;
 
 use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
 
+use super::answered;
 use super::batches::{Batches, Fixed};
+use super::metrics::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT};
 use super::site;
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
 use crate::bench::fixed::{self, Scaling};
-use crate::bench::metric::PATTERN;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, PATTERN, Prepared, Roofline, Say, place};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::CannotMeasure;
@@ -58,14 +60,32 @@ impl Benchmark for Block {
         false
     }
 
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second of whole blocks")
+                    .drawn(),
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a block")
+                    .said("", "per block")
+                    .drawn()
+                    .with_floor(),
+                Metric::new(LATENCY_PER_BYTE, Unit::Second, Better::Lower)
+                    .about("time of a block ÷ its bytes, of small blocks")
+                    .said("", "per byte"),
+            ]
+        }
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let latency = |name, after| Metric::new(name, Unit::Second, Better::Lower).said("", after);
-        let throughput = Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).drawn();
-        let per_byte = case.number("block").is_some_and(|block| block <= SMALL);
-        [throughput, latency(LATENCY, "per block").drawn()]
-            .into_iter()
-            .chain(per_byte.then(|| latency(LATENCY_PER_BYTE, "per byte")))
-            .collect()
+        let small = case.number("block").is_some_and(|block| block <= SMALL);
+        let all = self.all_metrics().iter();
+        all.filter(|metric| small || metric.name != LATENCY_PER_BYTE).copied().collect()
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Moves { intensity: None, area: None }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -111,12 +131,17 @@ impl Benchmark for Block {
         super::look(machine);
     }
 
-    fn tells_memory(&self) -> bool {
-        true
-    }
-
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
+    }
+
+    /// Where its region lives: it decides what was measured.
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        answered::level(measurement).map(|level| format!("region: {level}")).into_iter().collect()
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

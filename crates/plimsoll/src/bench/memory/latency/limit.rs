@@ -2,7 +2,8 @@
 //!
 //! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
 
-use crate::bench::memory::{self, LATENCY};
+use crate::bench::memory;
+use crate::bench::memory::metrics::LATENCY;
 use crate::limit::microarchitecture::Core;
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
 use crate::machine::Machine;

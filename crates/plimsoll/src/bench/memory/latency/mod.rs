@@ -11,17 +11,20 @@ use std::time::Duration;
 use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 
+use super::answered;
 use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
+use super::metrics::LATENCY;
 use super::site::{self, Site};
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
-    note_pages, pages, pages_of, seed, sizes, team, working_set,
+    Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes, note_pages,
+    pages, pages_of, seed, sizes, team, working_set,
 };
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, place, placed};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
@@ -70,8 +73,11 @@ impl Benchmark for Latency {
         &["size", "pages", "chases", "group", "node", "place"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new(LATENCY, Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a load that depends on the one before")]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -98,6 +104,10 @@ impl Benchmark for Latency {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -18,6 +18,7 @@ use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id
 
 use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
+use super::metrics::{CPU, GOODPUT, JITTER, LOSS, MESSAGES};
 use super::path::Path;
 use super::server::Address;
 use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
@@ -357,7 +358,7 @@ impl Client {
         }
         let goodput = test.bytes as f64 * 8.0 / test.seconds;
         let loss = if self.datagrams { 1.0 - test.received as f64 / test.sent.max(1) as f64 } else { 0.0 };
-        let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS.name, loss)];
+        let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS, loss)];
         // This end's alone: the server's is not told in a way that can be added.
         values.push((CPU, test.cpu.as_secs_f64() / (test.bytes.max(1)) as f64));
         values.extend(test.jitter.map(|jitter| (JITTER, jitter)));

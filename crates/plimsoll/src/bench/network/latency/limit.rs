@@ -7,9 +7,8 @@
 use super::Latency;
 use crate::bench::Benchmark;
 use crate::bench::network::condition::PATH_SPEED;
-use crate::bench::network::{GOODPUT, RATE, RTT};
+use crate::bench::network::metrics::{GOODPUT, RATE, RTT};
 use crate::case::Case;
-use crate::limit::frame::PASSED_BY;
 use crate::limit::{Input, Kind, Limit, Question, Source};
 use crate::sample::Outcome;
 
@@ -95,7 +94,7 @@ fn ceiling(question: &Question<'_>) -> Limit {
     };
     let value = each * streams / seconds;
     let formula = format!("{formula} ÷ ({})", floor.formula);
-    Limit { kind: Kind::Ceiling, value: Some(value), formula, ..floor }.passed_by(PASSED_BY)
+    Limit { kind: Kind::Ceiling, value: Some(value), formula, ..floor }
 }
 
 #[cfg(test)]

@@ -12,13 +12,14 @@ mod trips;
 
 pub use trips::RoundTrips;
 
+use super::metrics::{GOODPUT, LOAD, LOST, RATE, RTT};
 use super::setup::{Setup, streams, with_options};
-use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes};
-use crate::bench::metric::OfTransfers;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, places};
+use super::{Placement, fit_a_datagram, message_sizes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, OfTransfers, Prepared, Say, places};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Achieved, CannotMeasure};
@@ -66,18 +67,34 @@ impl Benchmark for Latency {
         ]
     }
 
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("round trips per second")
+                    .drawn()
+                    .with_floor(),
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second there and back")
+                    .drawn()
+                    .with_floor(),
+                LOST,
+                Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second of the TCP stream beside the round trips")
+                    .told()
+                    .said("beside", "of load"),
+            ]
+        }
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let load = case
-            .get("load")
-            .map(|_| Metric::new(LOAD, Unit::BitPerSecond, Better::Higher).told().said("beside", "of load"));
-        let streams = case.number("streams").unwrap_or(1) as f64;
-        let always = [
-            Metric::new(RTT, Unit::Second, Better::Lower).of_transfers(OfTransfers::Time(streams)),
-            Metric::new(RATE, Unit::PerSecond, Better::Higher).of_transfers(OfTransfers::Rate(1.0)).drawn(),
-            Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher).drawn(),
-            LOSS,
-        ];
-        always.into_iter().chain(load).collect()
+        let loaded = case.get("load").is_some();
+        self.all_metrics().iter().filter(|metric| loaded || metric.name != LOAD).copied().collect()
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        seats::in_words(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -119,8 +136,12 @@ impl Benchmark for Latency {
         Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
     }
 
-    fn found(&self, _: &Case, achieved: &Achieved) -> Option<String> {
-        seats::in_words(achieved)
+    fn transfers(&self, case: &Case, metric: &str) -> Option<OfTransfers> {
+        match metric {
+            RTT => Some(OfTransfers::Time(case.number("streams").unwrap_or(1) as f64)),
+            RATE => Some(OfTransfers::Rate(1.0)),
+            _ => None,
+        }
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {

@@ -12,6 +12,7 @@ use super::super::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use super::super::fact::{PLACEMENT, PLACEMENTS};
+use super::super::metrics::{GOODPUT, LOAD, LOSS, RATE, RTT};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
@@ -326,7 +327,7 @@ impl RoundTrips {
             (RTT, trips.total.as_secs_f64() / returned),
             (RATE, returned / seconds),
             (GOODPUT, 2.0 * 8.0 * message * returned / seconds),
-            (LOSS.name, trips.lost as f64 / trips.sent as f64),
+            (LOSS, trips.lost as f64 / trips.sent as f64),
         ];
         let values = values.into_iter().chain(load.map(|carried| (LOAD, carried)));
         let path = self.path.conditions();

@@ -4,8 +4,8 @@
 //! What a figure has passed by more than its uncertainty is no limit of it, whoever says so.
 
 use super::{Framed, directions};
-use crate::bench::network::GOODPUT;
 use crate::bench::network::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use crate::bench::network::metrics::GOODPUT;
 use crate::case::Case;
 use crate::limit::frame::ETHERNET_HEADER;
 use crate::limit::{Input, Kind, Limit, Question, Source, median};

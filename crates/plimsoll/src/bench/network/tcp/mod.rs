@@ -13,11 +13,12 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::amount::{self, Fixed};
 use super::held::Held;
+use super::metrics::{CPU, GOODPUT, LOSS, LOST, MESSAGES};
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, on, socket_options, streaming, with_options};
 use super::sustained::Watch;
-use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_of, message_sizes, random_bytes};
+use super::{Placement, STREAM, message_of, message_sizes, random_bytes};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
 use crate::limit::{Limit, Question};
@@ -27,6 +28,7 @@ use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Sample, WrongAnswer};
 use crate::traffic::tcp::Outcome;
 use crate::traffic::{Fnv, nanos};
+use crate::view::{Finding, RunView};
 use crate::warning::Note;
 use crate::wire::{self, Course, Direction, Received, Receiving, Report, Sending, Sent};
 
@@ -85,13 +87,19 @@ impl Benchmark for Tcp {
         ]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher),
-            Metric::new(MESSAGES, Unit::PerSecond, Better::Higher),
-            LOSS,
-            Metric::new(CPU, Unit::Second, Better::Lower).said("CPU", "per byte"),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("messages per second that the receiver got"),
+                LOST,
+                Metric::new(CPU, Unit::Second, Better::Lower)
+                    .about("processor time of both ends for a byte")
+                    .said("CPU", "per byte"),
+            ]
+        }
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -104,6 +112,10 @@ impl Benchmark for Tcp {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        super::findings::find(run)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -339,7 +351,7 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
     let values = [
         (GOODPUT, goodput),
         (MESSAGES, goodput / 8.0 / f64::from(work.message)),
-        (LOSS.name, ((sent - received) / sent).max(0.0)),
+        (LOSS, ((sent - received) / sent).max(0.0)),
         (CPU, cpu / received),
     ];
     let there = outcome.there.as_ref();

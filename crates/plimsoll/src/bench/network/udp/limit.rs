@@ -44,8 +44,8 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::network::GOODPUT;
     use crate::bench::network::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
+    use crate::bench::network::metrics::GOODPUT;
     use crate::case::Case;
     use crate::limit::Evidence;
     use crate::machine::{Machine, Root};

@@ -19,16 +19,15 @@ use super::condition::{
 };
 use super::fact::SEGMENTATION;
 use super::held::Held;
+use super::metrics::{self, CPU, GOODPUT, JITTER, LOSS, LOST, MESSAGES};
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::setup::{Setup, direction, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
 use super::warning::NetworkWarning;
-use super::{
-    CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
-};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::{Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
+use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -73,7 +72,7 @@ impl Benchmark for Udp {
     }
 
     fn words(&self) -> &'static [Say] {
-        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams")]
+        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams"), Say::Rates(Unit::BitPerSecond)]
     }
 
     fn common(&self) -> Option<&'static str> {
@@ -84,18 +83,34 @@ impl Benchmark for Udp {
         &["message", "streams", "direction", "server", "rate", "search", "bind", "volume", "count", "scaling"]
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let mut metrics = vec![
-            Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher),
-            Metric::new(MESSAGES, Unit::PerSecond, Better::Higher),
-            LOSS,
-            Metric::new(CPU, Unit::Second, Better::Lower),
-        ];
-        // Smaller datagrams have no room for the time at which they were sent.
-        if case.number("message").is_none_or(|bytes| bytes >= 16) {
-            metrics.push(Metric::new(JITTER, Unit::Second, Better::Lower).said("jitter", ""));
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("datagrams per second that the receiver got"),
+                LOST,
+                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of both ends for a byte"),
+                Metric::new(JITTER, Unit::Second, Better::Lower)
+                    .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
+                    .said("jitter", ""),
+            ]
         }
-        metrics
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        // Smaller datagrams have no room for the time at which they were sent.
+        let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
+        self.all_metrics().iter().filter(|metric| timed || metric.name != JITTER).copied().collect()
+    }
+
+    /// What came of the rates that a search tried.
+    fn curves(&self) -> &'static [Curve] {
+        &[
+            Curve { x: metrics::OFFERED, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
+            Curve { x: metrics::OFFERED, x_unit: "bit/s", log: false, y: LOSS, y_unit: "" },
+        ]
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -446,7 +461,7 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
-    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS.name, loss)];
+    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS, loss)];
     if received > 0.0 {
         values.push((CPU, cpu / (received * f64::from(work.datagram))));
     }

@@ -81,7 +81,7 @@ impl<'a> Plot<'a> {
         }
         let unit = self.unit().or_else(|| today.iter().find_map(Today::unit));
         let lines = self.lines(baseline, run, &today);
-        let y = metric(self.points[0].matched.metric, unit);
+        let y = metric(self.points[0].matched, unit);
         let chart = lines.chart(self.title(), note.join("; "), self.axis(), y);
         std::iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
     }

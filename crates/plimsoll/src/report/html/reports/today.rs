@@ -1,6 +1,6 @@
 //! What a run measured of a published point: its samples, its limit, the reference tools beside it.
 
-use crate::bench::metric::converted;
+use crate::bench::converted;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Matched;

@@ -2,20 +2,22 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
+use crate::bench::Benchmark;
 use crate::bench::disk::engine::Kind;
-use crate::bench::disk::fact::{DEEPEST, ENGINE, TARGET_HELD, THREADS, WITHIN_TARGET};
-use crate::document::Finding;
+use crate::bench::disk::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
+use crate::bench::disk::knee::DiskKnee;
+use crate::bench::disk::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, percent_below};
 use crate::sample::Point;
+use crate::view::{Finding, RunView, Topic};
 
 /// Points below which there is no curve.
 const LEAST_POINTS: usize = 3;
 
 /// Speaks for each `disk.knee`, and for each `disk.io` that sought the deepest queue within a latency.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter_map(|made| knee(made).or_else(|| within(made))).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.measurements().iter().filter_map(|made| knee(made).or_else(|| within(made))).collect()
 }
 
 /// A point of the curve, in words and numbers.
@@ -29,7 +31,7 @@ struct At<'a> {
 impl<'a> At<'a> {
     fn of(point: &'a Point) -> Option<Self> {
         let number = |name: &str| point.get(name).copied().filter(|value| value.is_finite());
-        Some(At { point, threads: number("threads")?, depth: number("depth")?, rate: number("rate")? })
+        Some(At { point, threads: number(THREADS)?, depth: number(DEPTH)?, rate: number(RATE)? })
     }
 
     fn place(&self) -> String {
@@ -52,15 +54,15 @@ impl<'a> At<'a> {
 
 /// The points of the headline's curve, and the one that the search chose.
 fn searched(measurement: &Measurement) -> Option<(Vec<At<'_>>, usize)> {
-    let points: Vec<At<'_>> = headline(measurement)?.curve.as_ref()?.iter().filter_map(At::of).collect();
-    let (threads, depth) = (measurement.achieved.get(&THREADS)?, measurement.achieved.get(&DEEPEST)??);
+    let points: Vec<At<'_>> = measurement.headline()?.curve.as_ref()?.iter().filter_map(At::of).collect();
+    let (threads, depth) = (measurement.achieved.get(&fact::THREADS)?, measurement.achieved.get(&DEEPEST)??);
     let (threads, depth) = (threads as f64, depth as f64);
     let chosen = points.iter().position(|at| at.threads == threads && at.depth == depth)?;
     Some((points, chosen))
 }
 
 fn knee(measurement: &Measurement) -> Option<Finding> {
-    if measurement.case.benchmark() != "disk.knee" {
+    if measurement.case.benchmark() != DiskKnee.name() {
         return None;
     }
     let (points, chosen) = searched(measurement)?;
@@ -77,10 +79,11 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
         percent(knee.rate / most.rate, 3),
         most.rate(),
         most.place(),
-        knee.time("latency")?,
-        one.time("latency")?
+        knee.time(LATENCY)?,
+        one.time(LATENCY)?
     );
-    Some(finding("queue-knee", text, evidence(measurement, knee, &points)))
+    let evidence = evidence(measurement, knee, &points);
+    Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
 }
 
 fn within(measurement: &Measurement) -> Option<Finding> {
@@ -110,7 +113,8 @@ fn within(measurement: &Measurement) -> Option<Finding> {
         ),
         None => format!("in the search {percentile} stays within {bound} {beyond}"),
     };
-    Some(finding("latency-target", text, evidence(measurement, found, &points)))
+    let evidence = evidence(measurement, found, &points);
+    Some(Finding { topic: Topic::Queue, code: "latency-target", text, evidence })
 }
 
 /// The engine at work, where it does one transfer at a time.
@@ -125,10 +129,14 @@ fn evidence(measurement: &Measurement, chosen: &At<'_>, points: &[At<'_>]) -> se
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
-    use crate::bench::Better;
     use crate::measurement::Status;
+    use crate::metric::Better;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn searched(id: &str, points: &[(f64, f64, f64)], chosen: (u64, u64)) -> Measurement {
         let mut made = measured(id, Unit::IoPerSecond, Better::Higher, &[38e3; 6]);

@@ -5,7 +5,9 @@
 //! result is verified and the clock was sound: the fact is wrong, or the chip is another than it says.
 
 use super::{TOLERANCE, share_of, shares_of};
-use crate::limit::{Fact, Limit, Varies};
+use crate::bench;
+use crate::case::Case;
+use crate::limit::{Fact, Limit, Source, Varies};
 use crate::quantity::percent;
 
 /// Marks the limits that rest on a fact of a table and are refuted by these values. A limit that needs the clock is there
@@ -40,15 +42,16 @@ fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
     is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
-/// The tightest limit with a value that is not refuted, ascending as they are. Promises that the figure has passed are left out,
-/// and the limit that remains says so.
-pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
+/// The tightest limit with a value that is not refuted, ascending as they are. Where ratings are promises, those that the figure has
+/// passed are left out, and the limit that remains says so.
+pub(super) fn chosen(case: &Case, limits: &[Limit], values: &[f64]) -> Option<Limit> {
+    let promises = bench::subsystem(case.subsystem()).is_some_and(|part| part.ratings_promise);
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
             return Some(format!("refuted, because the figure is above it: {}", fact.text));
         }
         let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
-        let share = share.filter(|_| limit.is_promise)?;
+        let share = share.filter(|_| limit.source == Source::Rated && promises)?;
         let row = limit.inputs.first().map_or("its rating", |input| input.name.as_str());
         Some(format!("the figure is {} of the {row}, which is wrong here or was passed", percent(share, 3)))
     };
@@ -66,7 +69,7 @@ pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Input, Kind, Source};
+    use crate::limit::{Input, Kind};
 
     fn limit(source: Source, value: f64) -> Limit {
         Limit::fixed(Kind::Ceiling, source, value, "some bound", Vec::new())
@@ -74,8 +77,9 @@ mod tests {
 
     #[test]
     fn a_rating_that_is_passed_gives_way_to_the_link() {
-        let limits = [limit(Source::Rated, 100.0).promised(), limit(Source::Derived, 200.0)];
-        let held_to = |values: &[f64]| chosen(&limits, values).expect("a limit");
+        let disk = Case::of("disk.io");
+        let limits = [limit(Source::Rated, 100.0), limit(Source::Derived, 200.0)];
+        let held_to = |values: &[f64]| chosen(&disk, &limits, values).expect("a limit");
         assert_eq!(held_to(&[99.0, 101.0]).value, Some(100.0));
         let passed = held_to(&[120.0]);
         assert_eq!((passed.value, passed.source), (Some(200.0), Source::Derived));
@@ -89,7 +93,7 @@ mod tests {
         let mut limits = [Limit { burst, ..limit(Source::Derived, 100.0).resting_on("2 FMA") }];
         refute(&mut limits, "rate", &[150.0], TOLERANCE);
         assert_eq!(limits[0].refuted, None);
-        let held = chosen(&limits, &[150.0]).expect("a limit");
+        let held = chosen(&Case::of("cpu.peak"), &limits, &[150.0]).expect("a limit");
         assert_eq!(held.value, Some(100.0));
         refute(&mut limits, "rate", &[450.0], TOLERANCE);
         assert!(limits[0].refuted.is_some());
@@ -102,7 +106,7 @@ mod tests {
             let row = Limit::fixed(Kind::Ceiling, Source::Derived, 97.0, "2 × clock", vec![clock]);
             let mut limits = [Limit { per_sample: per_sample.to_vec(), ..row.resting_on("2 FMA") }];
             refute(&mut limits, "rate", &[100.0, 100.0, 100.0], TOLERANCE);
-            let held = chosen(&limits, &[100.0, 100.0, 100.0]).and_then(|l| l.value);
+            let held = chosen(&Case::of("cpu.peak"), &limits, &[100.0, 100.0, 100.0]).and_then(|l| l.value);
             (limits[0].refuted.is_some(), held)
         };
         // Two of three clocks read low; all of them; a row that is wrong by half.
@@ -117,7 +121,7 @@ mod tests {
         let refuted = |values: &[f64], least| {
             let mut limits = [core(100.0), limit(Source::Derived, 200.0).resting_on("2 FMA")];
             refute(&mut limits, "rate", values, least);
-            let held = chosen(&limits, values).and_then(|limit| limit.value);
+            let held = chosen(&Case::of("cpu.peak"), &limits, values).and_then(|limit| limit.value);
             (limits.map(|limit| limit.refuted), held)
         };
         let (why, held) = refuted(&[198.0, 199.0, 198.0], TOLERANCE);
@@ -136,20 +140,21 @@ mod tests {
 
     #[test]
     fn without_a_link_a_passed_rating_leaves_no_limit() {
-        let only = chosen(&[limit(Source::Rated, 100.0).promised()], &[150.0]).expect("a limit");
+        let only = chosen(&Case::of("disk.io"), &[limit(Source::Rated, 100.0)], &[150.0]).expect("a limit");
         assert_eq!((only.value, only.source), (None, Source::Unknown));
-        let memory = chosen(&[limit(Source::Rated, 100.0)], &[150.0]);
+        let memory = chosen(&Case::of("memory.bandwidth"), &[limit(Source::Rated, 100.0)], &[150.0]);
         assert_eq!(
             memory.and_then(|limit| limit.value),
             Some(100.0),
             "what is bound by its interface stays so"
         );
-        let user = chosen(&[limit(Source::User, 100.0)], &[150.0]);
+        let user = chosen(&Case::of("disk.io"), &[limit(Source::User, 100.0)], &[150.0]);
         assert_eq!(user.and_then(|limit| limit.value), Some(100.0));
     }
 
     #[test]
     fn a_verified_figure_past_a_fact_of_a_chip_refutes_the_fact() {
+        let cpu = Case::of("cpu.peak");
         let row = limit(Source::Derived, 100.0).resting_on("1 additions of 256 bits per cycle (Haswell)");
         let mut limits = [row, limit(Source::User, 500.0)];
         refute(&mut limits, "rate", &[101.9], TOLERANCE);
@@ -165,9 +170,9 @@ mod tests {
             why.ends_with("report it") && why.contains("a verified result: "),
             "no clock is in it: {why}"
         );
-        let held = chosen(&limits, &[186.0]).expect("a limit");
+        let held = chosen(&cpu, &limits, &[186.0]).expect("a limit");
         assert_eq!((held.value, held.source), (Some(500.0), Source::User));
-        let held = chosen(&limits[..1], &[186.0]).expect("a limit");
+        let held = chosen(&cpu, &limits[..1], &[186.0]).expect("a limit");
         assert_eq!((held.value, held.source), (None, Source::Unknown));
         assert!(held.reason.is_some_and(|why| why.starts_with("refuted, ")));
     }

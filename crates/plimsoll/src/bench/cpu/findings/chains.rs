@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{finding, headline};
-use crate::bench::cpu::STEPS_PER_CYCLE;
-use crate::document::Finding;
-use crate::label::full;
+use crate::bench::Benchmark;
+use crate::bench::cpu::{Peak, STEPS_PER_CYCLE};
 use crate::measurement::Measurement;
 use crate::quantity::Quantity;
 use crate::quantity::format::significant;
+use crate::view::{Finding, RunView, Topic};
 
 /// A rate this near to the most is no longer raised.
 const FLAT: f64 = 0.97;
@@ -18,10 +17,10 @@ const LEAST_POINTS: usize = 3;
 const FEW: u64 = 2;
 
 /// Speaks once for each kind of case that was measured with several numbers of chains.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let of_chains: Vec<&Measurement> =
-        measurements.iter().filter(|m| m.case.number("chains").is_some() && headline(m).is_some()).collect();
+        run.of(Peak.name()).filter(|m| m.case.number("chains").is_some() && m.headline().is_some()).collect();
     for (index, first) in of_chains.iter().enumerate() {
         let alike = |m: &&&Measurement| kind(m) == kind(first);
         if !of_chains[..index].iter().any(|earlier| alike(&earlier)) {
@@ -49,7 +48,7 @@ struct At<'a> {
 
 impl<'a> At<'a> {
     fn of(measurement: &'a Measurement) -> Option<Self> {
-        let rate = headline(measurement)?.summary.median;
+        let rate = measurement.headline()?.summary.median;
         let steps = measurement.conditions.more.get(&STEPS_PER_CYCLE);
         let steps = steps.filter(|steps| steps.is_finite() && *steps > 0.0);
         Some(Self { chains: measurement.case.number("chains")?, rate, steps, measurement })
@@ -67,7 +66,7 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
     // From here on all points are as good as the best.
     let flat = curve.iter().rev().take_while(|at| at.rate >= FLAT * most.rate).last();
     let saturated = flat.filter(|at| at.chains < last.chains);
-    let unit = headline(first.measurement)?.unit;
+    let unit = first.measurement.headline()?.unit;
     let rate = Quantity::new(most.rate, unit);
     let name = name(first.measurement);
     let little = little(first, curve.iter().filter_map(|at| at.steps).reduce(f64::max));
@@ -93,13 +92,13 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
         "in_flight": little.as_ref().map(Little::in_flight),
         "curve": curve.iter().map(point).collect::<Vec<Value>>(),
     });
-    Some(finding("chains-saturation", text, evidence))
+    Some(Finding { topic: Topic::Saturation, code: "chains-saturation", text, evidence })
 }
 
 /// The case in words without its number of chains.
 fn name(measurement: &Measurement) -> String {
     let chains = measurement.case.number("chains").unwrap_or_default();
-    full(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
+    Peak.full(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 
 /// Little's law: what is in flight is the rate times the time that each takes.
@@ -136,10 +135,14 @@ impl Little {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
-    use crate::bench::Better;
+    use crate::metric::Better;
     use crate::quantity::Unit;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     /// A core with this latency that starts so many in a cycle, at 1 GHz: one point for each number of chains.
     fn curve(chains: &[u64], latency: f64, units: f64) -> Vec<Measurement> {

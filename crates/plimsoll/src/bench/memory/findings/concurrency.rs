@@ -6,11 +6,12 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
-use crate::document::Finding;
+use crate::bench::Benchmark;
+use crate::bench::memory::{Bandwidth, Latency};
 use crate::limit::{CHANNELS, Source};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent, significant};
+use crate::view::{Finding, RunView, Topic};
 
 /// Shares of the limit from here on are near it.
 const NEAR: f64 = 0.9;
@@ -28,18 +29,17 @@ struct Held<'a> {
 }
 
 /// Speaks of the operation that fills memory best with one thread.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    let held = measurements.iter().filter_map(|one| held(one, measurements));
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
-    best.and_then(|held| said(&held, measurements)).into_iter().collect()
+    best.and_then(|held| said(&held, run)).into_iter().collect()
 }
 
-fn held<'a>(one: &'a Measurement, all: &'a [Measurement]) -> Option<Held<'a>> {
-    let case = &one.case;
-    if case.benchmark() != "memory.bandwidth" || case.number("threads") != Some(1) {
+fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
+    if one.case.number("threads") != Some(1) {
         return None;
     }
-    let metric = headline(one)?;
+    let metric = one.headline()?;
     // Of a cache's limit, or of the user's own, nothing follows.
     let limit = metric.limit.as_ref()?;
     if limit.source == Source::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
@@ -48,10 +48,11 @@ fn held<'a>(one: &'a Measurement, all: &'a [Measurement]) -> Option<Held<'a>> {
     let share = metric.of_limit.filter(|share| *share < NEAR)?;
     let most = metric.summary.ci95.map_or(metric.summary.median, |[_, high]| high);
     let gain = |m: &Measurement| {
-        let rate = &headline(m)?.summary;
+        let rate = &m.headline()?.summary;
         Some(rate.ci95.map_or(rate.median, |[low, _]| low) / most)
     };
-    let more = all.iter().filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
+    let more =
+        run.of(Bandwidth.name()).filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
     let (many, gain) = more.max_by(|a, b| a.1.total_cmp(&b.1))?;
     (gain >= MORE).then_some(Held { one, many, share, gain })
 }
@@ -67,15 +68,15 @@ fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
         kept.map(|(name, value)| format!("{name}={value} ")).collect()
     };
     let same = (&one.node, one.repeat, rest(one)) == (&other.node, other.repeat, rest(other));
-    a.benchmark() == b.benchmark() && threads > 1 && size && same
+    threads > 1 && size && same
 }
 
-fn said(held: &Held<'_>, all: &[Measurement]) -> Option<Finding> {
-    let rate = headline(held.one)?.summary.median;
-    let latency = latency(held.one, all)?;
+fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
+    let rate = held.one.headline()?.summary.median;
+    let latency = latency(held.one, run)?;
     let lines = rate * latency / LINE;
     let threads = held.many.case.threads();
-    let gain = headline(held.many)?.summary.median / rate;
+    let gain = held.many.headline()?.summary.median / rate;
     let text = format!(
         "memory: one thread gets {} of what the channels carry; one core's concurrency is the limit: {} lines of 64 bytes on their way at {} each; {threads} threads move {} × as much",
         percent(held.share, 2),
@@ -91,28 +92,31 @@ fn said(held: &Held<'_>, all: &[Measurement]) -> Option<Finding> {
         "more_threads": held.many.case.id(),
         "gain_at_least": held.gain,
     });
-    Some(finding("concurrency", text, evidence))
+    Some(Finding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
 }
 
 /// The latency of memory itself: of the largest area, and at least as large as what was moved.
-fn latency(one: &Measurement, all: &[Measurement]) -> Option<f64> {
+fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let size = one.case.number("size")?;
     let of_memory = |m: &&Measurement| {
-        m.case.benchmark() == "memory.latency"
-            && m.node == one.node
+        m.node == one.node
             && m.case.number("chases").unwrap_or(1) == 1
             && m.case.number("size").is_some_and(|area| area >= size.min(256 << 20))
     };
-    let largest = all.iter().filter(of_memory).max_by_key(|m| m.case.number("size"))?;
-    headline(largest).map(|m| m.summary.median).filter(|latency| *latency > 0.0)
+    let largest = run.of(Latency.name()).filter(of_memory).max_by_key(|m| m.case.number("size"))?;
+    largest.headline().map(|m| m.summary.median).filter(|latency| *latency > 0.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
-    use crate::bench::Better;
     use crate::limit::{Input, Kind, Limit};
+    use crate::metric::Better;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     const MAXIMUM: f64 = 400e9;
 

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
-use crate::bench::{Better, is_told};
-use crate::document::Finding;
-use crate::measurement::{Measurement, MetricResult, Status};
+use crate::bench::Benchmark;
+use crate::bench::disk::io::DiskIo;
+use crate::measurement::{Measurement, MetricResult};
+use crate::metric::{Better, Role};
 use crate::quantity::{Quantity, significant};
+use crate::view::{Finding, RunView, Topic};
 
 /// From this share on, random is as good as sequential to most programs.
 const FAR: f64 = 0.8;
@@ -22,10 +23,10 @@ struct Pair<'a> {
 }
 
 /// Speaks once for each operation of `disk.io`, of its pair that is furthest apart.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let mut furthest: Vec<(&str, Pair<'_>)> = Vec::new();
-    for random in measurements.iter().filter(|m| m.case.word("pattern") == Some("random")) {
-        let Some((op, pair)) = random.case.word("op").zip(pair(random, measurements)) else { continue };
+    for random in run.of(DiskIo.name()).filter(|m| m.case.word("pattern") == Some("random")) {
+        let Some((op, pair)) = random.case.word("op").zip(pair(random, run)) else { continue };
         match furthest.iter_mut().find(|(known, _)| *known == op) {
             Some((_, known)) if known.ratio <= pair.ratio => {}
             Some((_, known)) => *known = pair,
@@ -35,13 +36,10 @@ pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
     furthest.iter().filter(|(_, pair)| pair.most < FAR).map(|(op, pair)| said(op, pair)).collect()
 }
 
-fn pair<'a>(random: &'a Measurement, all: &'a [Measurement]) -> Option<Pair<'a>> {
-    if random.case.benchmark() != "disk.io" {
-        return None;
-    }
+fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
-    let sequential = all.iter().find(same)?;
+    let sequential = run.of(DiskIo.name()).find(same)?;
     let metric = [rate(random)?, rate(sequential)?];
     let ratio = metric[0].summary.median / metric[1].summary.median;
     let most = match metric.map(|m| m.summary.ci95) {
@@ -53,12 +51,10 @@ fn pair<'a>(random: &'a Measurement, all: &'a [Measurement]) -> Option<Pair<'a>>
 
 /// What is better when higher: the headline may be a latency.
 fn rate(measurement: &Measurement) -> Option<&MetricResult> {
-    let rates = measurement
-        .metrics
-        .iter()
-        .filter(|m| m.better == Better::Higher && !is_told(&measurement.case, &m.name));
-    (measurement.status == Status::Ok).then(|| headline(measurement))??;
-    rates.into_iter().next()
+    let told: Vec<&str> =
+        DiskIo.metrics(&measurement.case).iter().filter(|m| m.role == Role::Told).map(|m| m.name).collect();
+    measurement.headline()?;
+    measurement.metrics.iter().find(|m| m.better == Better::Higher && !told.contains(&m.name.as_str()))
 }
 
 fn said(op: &str, pair: &Pair<'_>) -> Finding {
@@ -75,14 +71,19 @@ fn said(op: &str, pair: &Pair<'_>) -> Finding {
         "ratio": pair.ratio,
         "at_most": pair.most,
     });
-    finding("pattern", text, evidence)
+    Finding { topic: Topic::Order, code: "pattern", text, evidence }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
+    use crate::measurement::Status;
     use crate::quantity::Unit;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn io(op: &str, pattern: &str, block: &str, rate: f64) -> Measurement {
         let id = format!("disk.io/op={op}/pattern={pattern}/block={block}/depth=8/threads=1");

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
+use super::Tcp;
+use crate::bench::Benchmark;
 use crate::bench::network::condition::{
     END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED,
 };
-use crate::document::Finding;
-use crate::label;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::sample::Condition;
+use crate::view::{Finding, RunView, Topic};
 
 /// A thread that is busy for this share of the time cannot go faster.
 const BUSY: f64 = 0.95;
@@ -20,12 +20,12 @@ const HELD: f64 = 0.5;
 const FULL: f64 = 0.9;
 
 /// Speaks for each `network.tcp` case of which one thing held it back.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter(|m| m.case.benchmark() == "network.tcp").filter_map(held_back).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(Tcp.name()).filter_map(held_back).collect()
 }
 
 fn held_back(measurement: &Measurement) -> Option<Finding> {
-    let metric = headline(measurement)?;
+    let metric = measurement.headline()?;
     let finite = |share: &f64| share.is_finite();
     let told = |row: &Condition| measurement.conditions.more.get(row).filter(finite);
     let of = |row: &Condition, end: &str| measurement.conditions.more.get_of(row, end).filter(finite);
@@ -58,19 +58,20 @@ fn held_back(measurement: &Measurement) -> Option<Finding> {
         "buffer_limited": told(&TCP_BUFFER_LIMITED),
         "of_limit": metric.of_limit,
     });
-    Some(finding(
-        "bottleneck",
-        format!("{}: the bottleneck is {what}", label::full(&measurement.case)),
-        evidence,
-    ))
+    let text = format!("{}: the bottleneck is {what}", Tcp.full(&measurement.case));
+    Some(Finding { topic: Topic::Limit, code: "bottleneck", text, evidence })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
-    use crate::bench::Better;
+    use crate::metric::Better;
     use crate::quantity::Unit;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn stream(direction: &str, conditions: &[(&str, f64)]) -> Measurement {
         let id = format!("network.tcp/message=64K/streams=1/direction={direction}");

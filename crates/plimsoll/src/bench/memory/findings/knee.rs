@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
-use crate::document::Finding;
+use crate::bench::Benchmark;
+use crate::bench::memory::LoadedLatency;
+use crate::bench::memory::metrics::{LATENCY, PROGRAM};
 use crate::measurement::Measurement;
 use crate::quantity::{Quantity, Unit, percent};
 use crate::sample::Point;
+use crate::view::{Finding, RunView, Topic};
 
 /// The least rise of the latency, over the unloaded one, that has a knee: below it is what runs differ by.
 const LEAST_RISE: f64 = 0.10;
@@ -14,8 +16,8 @@ const LEAST_RISE: f64 = 0.10;
 const LEAST_POINTS: usize = 5;
 
 /// Speaks for each `memory.loaded-latency` that begins without load.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter_map(told).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(LoadedLatency.name()).filter_map(told).collect()
 }
 
 /// A point of the curve.
@@ -27,16 +29,13 @@ struct At {
 
 impl At {
     fn of(point: &Point) -> Option<Self> {
-        let at = Self { bandwidth: *point.get("program")?, latency: *point.get("latency")? };
+        let at = Self { bandwidth: *point.get(PROGRAM)?, latency: *point.get(LATENCY)? };
         (at.bandwidth.is_finite() && at.latency.is_finite()).then_some(at)
     }
 }
 
 fn told(measurement: &Measurement) -> Option<Finding> {
-    if measurement.case.benchmark() != "memory.loaded-latency" {
-        return None;
-    }
-    let curve = headline(measurement)?.curve.as_ref()?;
+    let curve = measurement.headline()?.curve.as_ref()?;
     let mut points: Vec<At> = curve.iter().filter_map(At::of).collect();
     points.sort_by(|a, b| a.bandwidth.total_cmp(&b.bandwidth));
     let (idle, most) = (*points.first()?, *points.last()?);
@@ -69,7 +68,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
             time(idle.latency)
         ),
     };
-    let point = |at: &At| json!({ "program": at.bandwidth, "latency": at.latency });
+    let point = |at: &At| json!({ PROGRAM: at.bandwidth, LATENCY: at.latency });
     let evidence = json!({
         "case": measurement.case.id(),
         "knee": knee.as_ref().map(point),
@@ -77,7 +76,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
         "rise": rise,
         "curve": points.iter().map(point).collect::<Vec<_>>(),
     });
-    Some(finding("latency-knee", text, evidence))
+    Some(Finding { topic: Topic::Load, code: "latency-knee", text, evidence })
 }
 
 /// Where the curve is furthest below the straight line from no load to the highest: of all points, the one that has the
@@ -92,9 +91,13 @@ fn knee(points: &[At], top: f64) -> Option<At> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
-    use crate::bench::Better;
+    use crate::metric::Better;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn loaded(points: &[(f64, f64)]) -> Measurement {
         let id = "memory.loaded-latency/op=read/size=512M/threads=2";

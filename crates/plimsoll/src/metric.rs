@@ -1,9 +1,8 @@
-//! What a benchmark says of its metrics and of its cases in words: rows from which the table, charts, findings and the
-//! comparison are made, so that none of these knows a benchmark or a metric by name.
+//! What a benchmark says of its metrics: rows from which the table, charts, findings and the comparison are made, so that
+//! none of these knows a metric by name.
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
 use crate::quantity::Unit;
 
 /// Whether more or less is better.
@@ -70,7 +69,7 @@ pub enum OfTransfers {
 
 impl OfTransfers {
     /// Transfers a second, of a value of the metric.
-    fn per_second(self, value: f64) -> f64 {
+    pub fn per_second(self, value: f64) -> f64 {
         match self {
             Self::Rate(each) => value / each,
             Self::Time(under_way) => under_way / value,
@@ -78,7 +77,7 @@ impl OfTransfers {
     }
 
     /// The value of the metric, of so many transfers a second.
-    fn of_rate(self, per_second: f64) -> f64 {
+    pub fn of_rate(self, per_second: f64) -> f64 {
         match self {
             Self::Rate(each) => per_second * each,
             Self::Time(under_way) => under_way / per_second,
@@ -91,6 +90,8 @@ impl OfTransfers {
 pub struct Metric {
     /// Its name in the run document.
     pub name: &'static str,
+    /// What it is, for docs; a line.
+    pub about: &'static str,
     /// Its unit.
     pub unit: Unit,
     /// Its direction.
@@ -99,16 +100,33 @@ pub struct Metric {
     pub role: Role,
     /// How the row of its case says it where it is not the headline; `None` leaves it to the documents.
     pub also: Option<Also>,
+    /// What the axis of a published report's figure calls it, where not by its name.
+    pub axis: Option<&'static str>,
     /// Whether charts draw it where it is not the headline.
     pub drawn: bool,
-    /// What it says of transfers that are all alike; `None` where it follows from no other metric.
-    pub transfers: Option<OfTransfers>,
+    /// Whether `plimsoll doctor` shows how small a difference of it is real, where it is not the headline.
+    pub floor: bool,
 }
 
 impl Metric {
     /// A metric that is judged, and that only documents have where it is not the headline.
     pub const fn new(name: &'static str, unit: Unit, better: Better) -> Self {
-        Self { name, unit, better, role: Role::Judged, also: None, drawn: false, transfers: None }
+        Self {
+            name,
+            about: "",
+            unit,
+            better,
+            role: Role::Judged,
+            also: None,
+            axis: None,
+            drawn: false,
+            floor: false,
+        }
+    }
+
+    /// The same, with what it is.
+    pub const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
     }
 
     /// The same, told and never judged.
@@ -126,82 +144,50 @@ impl Metric {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
-    /// The same, which says this of transfers.
-    pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
-        Self { transfers: Some(transfers), ..self }
+    /// The same, called this on the axis of a published report's figure.
+    pub const fn on_axis(self, name: &'static str) -> Self {
+        Self { axis: Some(name), ..self }
     }
 
     /// The same, drawn also where it is not the headline.
     pub const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
-}
 
-/// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.
-pub fn metric(case: &Case, name: &str) -> Option<Metric> {
-    let metrics = super::find(case.benchmark())?.metrics(case);
-    metrics.into_iter().find(|metric| metric.name == name)
-}
-
-/// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
-pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
-    if from == to {
-        return Some(value);
+    /// The same, whose noise between runs the doctor shows also where it is not the headline.
+    pub const fn with_floor(self) -> Self {
+        Self { floor: true, ..self }
     }
-    let transfers = |name| metric(case, name)?.transfers;
-    let per_second = transfers(from)?.per_second(value);
-    let figure = transfers(to)?.of_rate(per_second);
-    (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
-/// Whether a metric of a case is told and never judged.
-pub fn is_told(case: &Case, name: &str) -> bool {
-    metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+/// What the curve of a search or sweep is drawn over, and what of: two figures of its points, with their units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Curve {
+    /// The figure along the axis.
+    pub x: &'static str,
+    /// Its unit; empty for counts.
+    pub x_unit: &'static str,
+    /// Whether that axis is logarithmic.
+    pub log: bool,
+    /// The figure that is drawn.
+    pub y: &'static str,
+    /// Its unit.
+    pub y_unit: &'static str,
 }
 
-/// A part of a case in words. What these leave out is added as `name value`.
-#[derive(Clone, Copy, Debug)]
-pub enum Say {
-    /// This word.
-    Word(&'static str),
-    /// The value of a parameter alone, where it is not the usual one.
-    Value(&'static str),
-    /// The value after the parameter's name.
-    Named(&'static str),
-    /// What stands for the value of a parameter, (value, words): the value itself where nothing does.
-    Instead(&'static str, &'static [(&'static str, &'static str)]),
-    /// What the benchmark says of the value of a parameter, if anything.
-    Case(&'static str, fn(&Case) -> Option<String>),
-    /// The number of threads, where there are several.
-    Times,
-}
-
-/// The order of the blocks: the long word would not leave room for the rest.
-pub const PATTERN: Say = Say::Instead("pattern", &[("sequential", "seq.")]);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_of_the_same_transfers_are_one_figure() {
-        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=2/threads=4".parse().unwrap();
-        assert_eq!(converted(&case, 1000.0, "rate", "throughput"), Some(4_096_000.0));
-        assert_eq!(converted(&case, 4_096_000.0, "throughput", "rate"), Some(1000.0));
-        assert_eq!(converted(&case, 1000.0, "rate", "latency"), Some(0.008));
-        assert_eq!(converted(&case, 0.008, "latency", "throughput"), Some(4_096_000.0));
-        let echo: Case = "network.latency/protocol=tcp/message=64/streams=1".parse().unwrap();
-        assert_eq!(converted(&echo, 50e-6, "rtt", "rate"), Some(20_000.0));
-    }
-
-    #[test]
-    fn other_metrics_are_not_converted() {
-        let case: Case = "disk.io/op=read/pattern=random/block=4K/depth=1".parse().unwrap();
-        assert_eq!(converted(&case, 5.0, "cpu", "rate"), None);
-        assert_eq!(converted(&case, 5.0, "rate", "busy"), None);
-        assert_eq!(converted(&case, 0.0, "latency", "rate"), None);
-        let peak: Case = "cpu.peak/op=fma/type=f64".parse().unwrap();
-        assert_eq!(converted(&peak, 5.0, "rate", "latency"), None);
-        assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
-    }
+/// Where a case is on a roofline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Roofline {
+    /// Nowhere.
+    No,
+    /// It computes, with so many operations for each byte that it must move to or from memory at least; `None` where it
+    /// computes in registers.
+    Computes(Option<f64>),
+    /// It moves a stream of bytes through memory.
+    Moves {
+        /// Operations for each byte; `None` where it computes nothing.
+        intensity: Option<f64>,
+        /// Bytes of the arrays of all threads, where the largest of them tell the bandwidth of memory itself.
+        area: Option<u64>,
+    },
 }

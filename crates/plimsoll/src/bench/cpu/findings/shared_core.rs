@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::{Compared, NOTABLE, compared, finding, lost};
+use crate::bench::Benchmark;
+use crate::bench::cpu::Peak;
 use crate::bench::cpu::fact::CPUS;
-use crate::document::Finding;
 use crate::measurement::Measurement;
+use crate::view::{Compared, Finding, NOTABLE, RunView, Topic, lost};
 
 /// Two threads this much faster than one, or less, are "no faster". Two cores give 2; siblings of one core give 1,
 /// because one thread already keeps its multipliers busy.
@@ -17,10 +18,10 @@ const OTHERWISE: &[&str] = &["more-threads-than-cpus", "cpu-quota"];
 
 /// Speaks where every `cpu.peak` case of a node that was measured on one and two threads is no faster on two, and
 /// nothing else took the time.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    let all = compared(measurements);
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let all = run.compared();
     let pair = |c: &&Compared<'_>| {
-        c.this.case.benchmark() == "cpu.peak" && (c.scaling.base_threads, c.scaling.threads) == (1, 2)
+        c.this.case.benchmark() == Peak.name() && (c.scaling.base_threads, c.scaling.threads) == (1, 2)
     };
     let pairs: Vec<&Compared<'_>> = all.iter().filter(pair).collect();
     let mut nodes: Vec<&str> = pairs.iter().map(|c| c.this.node.as_str()).collect();
@@ -39,11 +40,8 @@ fn speak(pairs: &[&Compared<'_>]) -> Option<Finding> {
     let text =
         format!("{} share one core: two threads do {speed_up:.2} × the work of one", cpus(fastest.this));
     let cases = [fastest.base.case.id(), fastest.this.case.id()];
-    Some(finding(
-        "shared-core",
-        text,
-        json!({ "cases": cases, "speed_up": speed_up, "between": fastest.between }),
-    ))
+    let evidence = json!({ "cases": cases, "speed_up": speed_up, "between": fastest.between });
+    Some(Finding { topic: Topic::Cores, code: "shared-core", text, evidence })
 }
 
 fn no_faster(pair: &Compared<'_>) -> bool {
@@ -64,8 +62,12 @@ fn cpus(measurement: &Measurement) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{peak, warned};
     use super::*;
+    use crate::view::testing::{peak, warned};
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     #[test]
     fn two_threads_no_faster_than_one_share_a_core() {

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
-use crate::document::Finding;
+use crate::bench::Benchmark;
+use crate::bench::cpu::CoreToCore;
 use crate::measurement::{Measured, Measurement};
 use crate::quantity::{Quantity, Unit};
+use crate::view::{Finding, RunView, Topic};
 
 /// One way by compare-and-swap, in seconds. Siblings of one core were published at 4.3 to 10 ns (Alder Lake to Zen 3),
 /// two cores at 16 ns and more (Zen 3, one core complex): the list of `nviennot/core-to-core-latency`, 2023.
@@ -14,16 +15,16 @@ const WITHIN_A_CORE: f64 = 12.5e-9;
 const NAMED: usize = 4;
 
 /// Speaks for each `cpu.core-to-core` case by compare-and-swap that has pairs as near as siblings, and not said to be.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter_map(hidden).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(CoreToCore.name()).filter_map(hidden).collect()
 }
 
 fn hidden(measurement: &Measurement) -> Option<Finding> {
     let case = &measurement.case;
-    if case.benchmark() != "cpu.core-to-core" || case.word("op") != Some("cas") {
+    if case.word("op") != Some("cas") {
         return None;
     }
-    let matrix = headline(measurement)?.matrix.as_ref()?;
+    let matrix = measurement.headline()?.matrix.as_ref()?;
     let near = |place: &Measured<'_>| place.value < WITHIN_A_CORE && place.mark != Some("smt");
     let pairs: Vec<Measured<'_>> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
     let slowest = pairs.iter().map(|p| p.value).reduce(f64::max)?;
@@ -41,16 +42,21 @@ fn hidden(measurement: &Measurement) -> Option<Finding> {
     );
     let listed: Vec<_> =
         pairs.iter().map(|p| json!({ "cpus": [p.row, p.column], "latency": p.value })).collect();
-    Some(finding("shared-core", text, json!({ "case": case.id(), "pairs": listed })))
+    let evidence = json!({ "case": case.id(), "pairs": listed });
+    Some(Finding { topic: Topic::Cores, code: "shared-core", text, evidence })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
-    use crate::bench::Better;
     use crate::measurement::Matrix;
+    use crate::metric::Better;
     use crate::sample::{Cell, Sample};
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn bounced(op: &str, cells: &[(u32, u32, f64)], mark: Option<&str>) -> Measurement {
         let id = format!("cpu.core-to-core/op={op}");

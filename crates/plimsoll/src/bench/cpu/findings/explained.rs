@@ -3,10 +3,11 @@
 
 use serde_json::json;
 
-use super::{finding, headline};
-use crate::document::Finding;
+use crate::bench::Benchmark;
+use crate::bench::cpu::Peak;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
+use crate::view::{Finding, RunView, Topic};
 
 /// Shares of the limit from here on need no explanation.
 const REACHED: f64 = 0.97;
@@ -14,18 +15,18 @@ const REACHED: f64 = 0.97;
 /// Speaks for each `cpu.peak` case below 97 % of its limit, where the same operation of the same type by another
 /// instruction set reached its limit in this run, on as many threads: so it is neither the unit nor the clock, but what
 /// the kernel must do beside.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter_map(|low| explained(low, measurements)).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(Peak.name()).filter_map(|low| explained(low, run)).collect()
 }
 
-fn explained(low: &Measurement, all: &[Measurement]) -> Option<Finding> {
+fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     // With few chains it is the latency.
-    if low.case.benchmark() != "cpu.peak" || low.case.number("chains").is_some() {
+    if low.case.number("chains").is_some() {
         return None;
     }
     let share = of_limit(low)?;
-    let high = all
-        .iter()
+    let high = run
+        .of(Peak.name())
         .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
     // The figure is without interruptions, save under a quota, and that is told elsewhere.
     if share >= REACHED || low.warnings.iter().any(|note| note.code == "cpu-quota") {
@@ -46,11 +47,11 @@ fn explained(low: &Measurement, all: &[Measurement]) -> Option<Finding> {
         "cases": [low.case.id(), high.case.id()],
         "of_limit": [share, of_limit(high)],
     });
-    Some(finding("below-limit-explained", text, evidence))
+    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
 }
 
 fn of_limit(measurement: &Measurement) -> Option<f64> {
-    headline(measurement)?.of_limit.filter(|share| share.is_finite())
+    measurement.headline()?.of_limit.filter(|share| share.is_finite())
 }
 
 /// Whether they differ in nothing but the instruction set.
@@ -59,16 +60,20 @@ fn alike(a: &Measurement, b: &Measurement) -> bool {
         let params = m.case.params().iter().filter(|(name, _)| *name != "isa");
         params.map(|(name, value)| format!("{name}={value}")).collect()
     };
-    let named = a.case.benchmark() == b.case.benchmark() && a.node == b.node && a.repeat == b.repeat;
-    named && a.case.word("isa") != b.case.word("isa") && others(a) == others(b)
+    let together = a.node == b.node && a.repeat == b.repeat;
+    together && a.case.word("isa") != b.case.word("isa") && others(a) == others(b)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{measured, warned};
     use super::*;
-    use crate::bench::Better;
+    use crate::metric::Better;
     use crate::quantity::Unit;
+    use crate::view::testing::{measured, warned};
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn root(isa: &str, threads: u32, share: f64) -> Measurement {
         let id = format!("cpu.peak/op=sqrt/type=f64/isa={isa}/threads={threads}");
