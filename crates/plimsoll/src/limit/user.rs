@@ -20,7 +20,6 @@ use serde::Deserialize;
 
 use super::{Input, Kind, Limit, Source, formula};
 use crate::case::Case;
-use crate::metric::Metric;
 use crate::quantity::Unit;
 
 /// Largest limits file that is read.

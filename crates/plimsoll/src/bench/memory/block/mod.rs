@@ -13,7 +13,7 @@ use super::answered;
 use super::batches::{Batches, Fixed};
 use super::metrics::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT};
 use super::site;
-use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
+use super::{fits_in, pages, sizes, threads, working_set};
 use crate::bench::fixed::{self, Scaling};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, PATTERN, Prepared, Roofline, Say, place};
 use crate::case::{Case, Value};

@@ -21,7 +21,7 @@ use super::fact::FAR_END_PROGRAM;
 use super::metrics::{CPU, GOODPUT, JITTER, LOSS, MESSAGES};
 use super::path::Path;
 use super::server::Address;
-use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
+use super::{Placement, random_bytes};
 use crate::bench::{Context, Prepared};
 use crate::case::{Case, Value};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};

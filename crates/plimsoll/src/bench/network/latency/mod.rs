@@ -22,7 +22,7 @@ use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Achieved, CannotMeasure};
+use crate::sample::CannotMeasure;
 use crate::text::shown;
 
 /// Bytes of a message where none is named.

@@ -16,7 +16,7 @@ use super::super::metrics::{GOODPUT, LOAD, LOSS, RATE, RTT};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, message_of, random_bytes};
+use super::super::{Placement, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use super::seats::{self, Seats};
