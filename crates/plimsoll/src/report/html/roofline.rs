@@ -106,7 +106,7 @@ fn arithmetic<'a>(
 ) -> Option<Placed<'a>> {
     let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
     let rate = metric.summary.median;
-    (counts && rate > 0.0).then(|| Placed { measurement, intensity, rate })
+    (counts && rate > 0.0).then_some(Placed { measurement, intensity, rate })
 }
 
 struct Moved<'a> {
