@@ -6,6 +6,7 @@ mod doctor;
 mod ending;
 mod export;
 mod far_end;
+mod formats;
 mod generate;
 mod history;
 
@@ -50,6 +51,8 @@ use crate::worker::{self, Workers};
 use prepared::Prepared;
 use resume::{Begun, Held};
 use signals::interrupts;
+
+pub use formats::command;
 
 /// Why nothing (more) can be done: one line, and the exit code.
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,19 @@ pub use linpack::{Linpack, operations};
 pub use part::PART;
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
 
+use plimsoll_metal::kernel::{Counted, Element, Op};
+
 use crate::machine::Machine;
+use crate::quantity::Unit;
+
+/// In what the rate of an operation on numbers of a type is counted.
+pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
+    match op.map_or(Counted::Operations, |op| op.row().counted) {
+        Counted::Bytes => Unit::BytePerSecond,
+        Counted::Operations if element.is_some_and(|element| !element.is_float()) => Unit::OpPerSecond,
+        Counted::Operations => Unit::FlopPerSecond,
+    }
+}
 
 /// Name of the metric of what is computed, in operations a second.
 pub const RATE: &str = "rate";

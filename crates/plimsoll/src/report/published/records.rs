@@ -97,7 +97,7 @@ struct Record<'a> {
 ///
 /// # Errors
 /// What `out` says.
-pub(super) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
+pub(in crate::report) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
     let filled: Vec<(&Report<'_>, Vec<Filled<'_>>)> =
         reports.iter().map(|report| (report, report.filled())).collect();
     let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));

@@ -5,6 +5,7 @@ use crate::fixture;
 use crate::measurement::PeerResult;
 use crate::published::{find, names};
 use crate::quantity::Unit;
+use crate::report::format::{self, Format, Replayed, Subject};
 
 fn run() -> Run {
     let mut fast = fixture::measured(
@@ -31,15 +32,24 @@ fn run() -> Run {
     Run { measurements: vec![fast, net, out], ..fixture::run() }
 }
 
-fn written(name: &str, runs: &[&Run], format: Format) -> String {
+fn written_at(width: usize, name: &str, runs: &[&Run], format: &dyn Format) -> String {
     let reports = [(find(name).unwrap(), runs.to_vec())];
-    let mut out = Vec::new();
-    print(&reports, format, &mut out, &Style::plain(160)).unwrap();
+    let (mut out, style) = (Vec::new(), Style::plain(width));
+    let write = format.tables().unwrap();
+    print(&reports, |reports, out| write(&Replayed { reports, style: &style }, out), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
+fn written(name: &str, runs: &[&Run], format: &dyn Format) -> String {
+    written_at(160, name, runs, format)
+}
+
+fn of_name(name: &str) -> &'static dyn Format {
+    format::find(name).unwrap()
+}
+
 fn text(name: &str, runs: &[&Run]) -> String {
-    written(name, runs, Format::Text)
+    written(name, runs, of_name("text"))
 }
 
 /// The table whose title holds these words.
@@ -88,12 +98,12 @@ fn what_cannot_be_true_is_marked_and_nothing_is_divided_by_it() {
 fn every_number_of_every_report_is_printed_in_every_format() {
     for name in names() {
         let baseline = find(name).unwrap();
-        for format in [Format::Text, Format::Markdown, Format::Html, Format::Csv] {
+        for format in Subject::Tables.formats() {
             let written = written(name, &[&run()], format);
             let missing = baseline.figures.iter().find(|figure| !written.contains(figure.value));
-            assert!(missing.is_none(), "{name} {format:?}: {missing:?}");
+            assert!(missing.is_none(), "{name} {}: {missing:?}", format.name());
         }
-        let rows = written(name, &[&run()], Format::Csv).lines().count();
+        let rows = written(name, &[&run()], of_name("csv")).lines().count();
         assert_eq!(rows, baseline.figures.len() + 1, "{name}: a row for each number");
     }
 }
@@ -112,10 +122,7 @@ fn a_table_without_figures_of_today_says_why_once() {
 
 #[test]
 fn lines_fit_and_columns_that_do_not_follow_below() {
-    let reports = [(find("chameleon-kvm").unwrap(), vec![])];
-    let mut out = Vec::new();
-    print(&reports, Format::Text, &mut out, &Style::plain(100)).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = written_at(100, "chameleon-kvm", &[], of_name("text"));
     let long = text.lines().find(|line| line.chars().count() > 100);
     assert!(long.is_none(), "{long:?}");
     assert!(table(&text, "IOzone").matches("row=11").count() > 1);
@@ -234,11 +241,11 @@ fn a_scaled_system_of_equations_is_in_its_row_and_says_its_size() {
 fn nothing_of_outside_reaches_a_page_unescaped() {
     let mut run = run();
     run.measurements[2].reason = Some("<b>\u{202e}|x".to_owned());
-    for format in [Format::Html, Format::Markdown, Format::Csv, Format::Text] {
+    for format in Subject::Tables.formats() {
         let written = written("hyperion-prometheus", &[&run], format);
-        assert!(!written.contains('\u{202e}'), "{format:?}");
-        let is_marked_up = matches!(format, Format::Html | Format::Markdown);
-        assert!(!is_marked_up || !written.contains("<b>"), "{format:?}");
+        assert!(!written.contains('\u{202e}'), "{}", format.name());
+        let is_marked_up = matches!(format.name(), "html" | "markdown");
+        assert!(!is_marked_up || !written.contains("<b>"), "{}", format.name());
     }
 }
 
@@ -278,7 +285,7 @@ fn a_table_without_a_limit_or_a_tool_of_today_says_why() {
     let disk = table(&text, "disk throughput: 1 thread, 1KB");
     assert!(disk.contains("today's limit is unknown: no rate is stated"), "{disk}");
     assert!(disk.contains("no reference tool of today: java: not installed"), "{disk}");
-    let csv = written("hyperion-prometheus", &[&run], Format::Csv);
+    let csv = written("hyperion-prometheus", &[&run], of_name("csv"));
     assert!(!csv.contains("limit unknown"), "that report has no such point");
 }
 
@@ -293,7 +300,7 @@ fn a_column_of_limits_says_why_one_is_unknown() {
     let rates = table(&text, "disk IOPS");
     assert!(rates.contains("] limit unknown: no rate is stated"), "{rates}");
     assert!(rates.contains("] iozone is not run with this case"), "{rates}");
-    let csv = written("hyperion-prometheus", &[&run], Format::Csv);
+    let csv = written("hyperion-prometheus", &[&run], of_name("csv"));
     assert!(csv.contains("limit unknown: no rate is stated"));
 }
 

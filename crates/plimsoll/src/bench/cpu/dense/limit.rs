@@ -59,7 +59,7 @@ mod tests {
     fn it_is_that_of_multiply_adds_at_the_clock_held() {
         let linpack = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2", "rate")[0];
         // Elsewhere this chip's kernels are not built, and the limit is unknown.
-        if kernel::find(Op::Fma, Element::F64, Isa::Avx512).is_none() {
+        if kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_none() {
             assert_eq!(linpack.source, Source::Unknown);
             return;
         }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn on_cores_of_several_kinds_it_is_the_sum_each_at_its_own_clock() {
-        if kernel::find(Op::Fma, Element::F64, Isa::Avx2).is_none() {
+        if kernel::find(Op::FMA, Element::F64, Isa::Avx2).is_none() {
             return;
         }
         // Alder Lake: two performance cores, two efficiency cores.

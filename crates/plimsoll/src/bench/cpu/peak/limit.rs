@@ -5,13 +5,13 @@
 //! turns. With a number of chains, each of which waits for itself, instructions per cycle ≤ chains ÷ latency as well.
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Element, Kernel, Op};
+use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
 
 use super::PER_CYCLE;
 use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::case::Case;
 use crate::limit::credits::credits;
-use crate::limit::microarchitecture::{Core, Unknown, Work};
+use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Kind, Limit, Question, Source, median};
 use crate::machine::cpu::{Ability, Capability};
 use crate::machine::{Cpu, CpuSet, Machine};
@@ -158,7 +158,7 @@ fn at_the_clock(
     instructions: f64,
     from: &str,
 ) -> Result<Limit, Unknown> {
-    let name = work_of(kernel)?.name();
+    let name = rate_of(kernel)?.name;
     let operations = operations(kernel);
     let clocks: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
     let clocks = clocks.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
@@ -194,9 +194,10 @@ fn at_the_clock(
 pub(in crate::bench::cpu) fn capability(question: &Question<'_>) -> Option<Limit> {
     let kernel = kernel(question.case).ok()?;
     let cpu = &question.machine.cpu;
-    let ability = match work(kernel)? {
-        Work::Fma => Ability::Fma,
-        Work::MultiplyAndAdd => Ability::MultiplyAndAdd,
+    let rate = kernel.rate()?;
+    let ability = match rate.key {
+        key if key == rate::FMA.key => Ability::Fma,
+        key if key == rate::MULTIPLY_AND_ADD.key => Ability::MultiplyAndAdd,
         _ => return None,
     };
     // One core stands for all only where they are of one kind.
@@ -348,17 +349,17 @@ fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> R
             ));
         }
     }
-    let work = work_of(kernel)?;
-    if kernel.isa == Isa::Sve && !work.is_alike_in_sve() {
-        return Err(Unknown(format!("the rate of SVE {} of {} is not known", work.name(), core.name)));
+    let rate = rate_of(kernel)?;
+    if kernel.isa == Isa::Sve && !rate.is_alike_in_sve {
+        return Err(Unknown(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
     }
-    if kernel.is_scalar() && matches!(kernel.op, Op::Div | Op::Sqrt) {
-        return Err(Unknown(format!("the rate of scalar {} of {} is not known", work.name(), core.name)));
+    if kernel.is_scalar() && !rate.is_alike_in_scalars {
+        return Err(Unknown(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
     }
     // A scalar takes a place of 128 bits.
-    let started = core.per_cycle(work, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
+    let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
     let (per_cycle, chains) = in_chains(&core, kernel, started, threads);
-    Ok(Units { per_cycle, core, operations: operations(kernel), name: work.name(), chains })
+    Ok(Units { per_cycle, core, operations: operations(kernel), name: rate.name, chains })
 }
 
 /// Bits of the shortest vectors that rates are listed for.
@@ -370,16 +371,9 @@ fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64
     if !kernel.chains {
         return (started, Chains::Enough);
     }
-    let apart = kernel.op == Op::Fma && work(kernel) == Some(Work::MultiplyAndAdd);
-    let latency = match work(kernel) {
-        // Half the latency of both for each of the two.
-        _ if apart => core
-            .latency(Work::Multiply)
-            .and_then(|multiply| Some((multiply + core.latency(Work::Add)?) / 2.0)),
-        // Binary16 has latencies of its own.
-        Some(work) if kernel.element != Element::F16 => core.latency(work),
-        _ => None,
-    };
+    // Binary16 has latencies of its own.
+    let rate = kernel.rate().filter(|_| kernel.element != Element::F16);
+    let latency = rate.and_then(|rate| core.latency(rate));
     let chains = f64::from(kernel.accumulators) * threads as f64;
     match latency {
         None => (started, Chains::Unknown),
@@ -400,47 +394,18 @@ fn operations(kernel: &Kernel) -> f64 {
     f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
 }
 
-fn work_of(kernel: &Kernel) -> Result<Work, Unknown> {
+/// The rate of cores that bounds the kernel.
+fn rate_of(kernel: &Kernel) -> Result<Rate, Unknown> {
     let unlisted =
         || Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
-    work(kernel).ok_or_else(unlisted)
-}
-
-/// What the kernel's counted instructions ask of a core.
-fn work(kernel: &Kernel) -> Option<Work> {
-    let counted = kernel.parts.iter().filter(|part| part.operations > 0);
-    let apart = counted.map(|part| part.mnemonic).collect::<std::collections::HashSet<_>>().len() > 1;
-    Some(match (kernel.op, kernel.element) {
-        (Op::Fma, _) if apart => Work::MultiplyAndAdd,
-        (Op::Fma, _) => Work::Fma,
-        (Op::Mix, _) => Work::MultiplyAndAdd,
-        (Op::Add, element) if element.is_float() => Work::Add,
-        (Op::Mul, element) if element.is_float() => Work::Multiply,
-        (Op::Add, _) => Work::IntegerAdd,
-        (Op::Mul, Element::I8) => Work::MultiplyI8,
-        (Op::Mul, Element::I16) => Work::MultiplyI16,
-        (Op::Mul, Element::I32) => Work::MultiplyI32,
-        (Op::Mul, Element::I64) => Work::MultiplyI64,
-        (Op::Dot, Element::Bf16) if kernel.isa.is_matrix() => Work::MatrixBf16,
-        (Op::Dot, _) if kernel.isa.is_matrix() => Work::MatrixI8,
-        (Op::Dot, Element::Bf16) => Work::DotBf16,
-        (Op::Dot, _) => Work::DotInteger,
-        (Op::Div, Element::F64) => Work::DivideF64,
-        (Op::Div, Element::F32) => Work::DivideF32,
-        (Op::Div, Element::F16) => Work::DivideF16,
-        (Op::Sqrt, Element::F64) => Work::RootF64,
-        (Op::Sqrt, Element::F32) => Work::RootF32,
-        (Op::Sqrt, Element::F16) => Work::RootF16,
-        _ => return None,
-    })
+    kernel.rate().ok_or_else(unlisted)
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
 
-    use plimsoll_metal::isa::Feature;
-    use plimsoll_metal::kernel;
+    use plimsoll_metal::kernel::{self, Op};
 
     use super::*;
     use crate::limit::Evidence;
@@ -481,7 +446,7 @@ mod tests {
 
     /// Whether the kernels that a test is about are built here; if not, says so past the capture of passing tests.
     fn x86_64(test: &str) -> bool {
-        let built = kernel::find(Op::Fma, Element::F64, Isa::Avx512).is_some();
+        let built = kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_some();
         if !built {
             writeln!(std::io::stderr(), "SKIPPED {test}: its kernels are those of x86-64").unwrap();
         }
@@ -515,8 +480,8 @@ mod tests {
         let dot = value("dot", "i8", "avx512");
         assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
         // Every kernel that these chips can run has a rate in their row.
-        let lacking = [Feature::AvxVnni, Feature::Avx512Fp16, Feature::AmxInt8, Feature::AmxBf16];
-        let lacks = |kernel: &&Kernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature));
+        let lacking = ["avx_vnni", "avx512_fp16", "amx_int8", "amx_bf16"];
+        let lacks = |kernel: &&Kernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature.name));
         for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
             value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
         }

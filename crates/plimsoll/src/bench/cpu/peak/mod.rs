@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_metal::capability::quickest;
 use plimsoll_metal::clock::named_maximum_hz;
-use plimsoll_metal::kernel::{Element, Kernel};
+use plimsoll_metal::kernel::Kernel;
 use plimsoll_metal::sliced::{KernelLoad, Outcome, Proven, Sliced, SlicedError, Until};
 use plimsoll_metal::team::Team;
 
@@ -90,9 +90,9 @@ impl Benchmark for Peak {
     }
 
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let element = case.word("type").and_then(|word| word.parse::<Element>().ok());
-        let integers = element.is_some_and(|element| !element.is_float());
-        let rate = if integers { Metric { unit: Unit::OpPerSecond, ..FLOPS } } else { FLOPS };
+        let op = case.word("op").and_then(|word| word.parse().ok());
+        let element = case.word("type").and_then(|word| word.parse().ok());
+        let rate = Metric { unit: super::counted_in(op, element), ..FLOPS };
         let further = self.all_metrics()[1..].iter().filter(|_| case.number("work").is_some());
         [rate].into_iter().chain(further.copied()).collect()
     }
@@ -463,7 +463,7 @@ mod tests {
         let error = |group: &Group| Peak.cases(&machine, group).unwrap_err();
         assert_eq!(
             error(&words("op", &["cbrt"])),
-            "op: unknown operation \"cbrt\": choose fma, add, mul, mix, dot, div or sqrt"
+            "op: unknown operation \"cbrt\": choose fma, add, mul, mix, dot, div, sqrt or crc32c"
         );
         assert!(error(&words("type", &["f8\n"])).starts_with("type: unknown type of number"));
         assert!(!error(&words("isa", &["a\u{1b}[31m\nb"])).contains(['\n', '\u{1b}']));
@@ -488,6 +488,7 @@ mod tests {
         let unit = |id: &str| Peak.metrics(&id.parse().unwrap())[0].unit;
         assert_eq!(unit("cpu.peak/op=add/type=i8/isa=sse2/threads=1"), Unit::OpPerSecond);
         assert_eq!(unit("cpu.peak/op=dot/type=bf16/isa=avx512/threads=1"), Unit::FlopPerSecond);
+        assert_eq!(unit("cpu.peak/op=crc32c/type=i64/isa=sse2/threads=1"), Unit::BytePerSecond);
     }
 
     #[test]

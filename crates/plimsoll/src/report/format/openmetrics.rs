@@ -4,12 +4,34 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::{Format, RunWriter};
 use crate::document::Run;
 use crate::measurement::Status;
 use crate::quantity::Unit;
 
+/// The format.
+pub(super) struct OpenMetrics;
+
+impl Format for OpenMetrics {
+    fn name(&self) -> &'static str {
+        "openmetrics"
+    }
+
+    fn about(&self) -> &'static str {
+        "gauges for Prometheus and node_exporter's textfile collector"
+    }
+
+    fn extension(&self) -> &'static str {
+        "prom"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| out.write_all(text(of.run).as_bytes()))
+    }
+}
+
 /// The text.
-pub fn text(run: &Run) -> String {
+fn text(run: &Run) -> String {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut add = |name: String, unit: &'static str, help: String, line: Line| {
         families.entry(name).or_insert_with(|| Family { unit, help, lines: Vec::new() }).lines.push(line);
@@ -85,7 +107,7 @@ impl Family {
 }
 
 /// A unit's name must end the metric's.
-fn unit_name(unit: Unit) -> &'static str {
+pub(super) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::BytePerSecond => "bytes_per_second",
         Unit::BitPerSecond => "bits_per_second",

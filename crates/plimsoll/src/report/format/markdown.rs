@@ -1,12 +1,47 @@
-//! A run as Markdown for an issue or a page; and text that no reader of Markdown takes for markup.
+//! Markdown, as GitHub reads it.
 
-use super::peers::{HEAD, RATIO, compared};
-use super::row::Row;
+use super::{ComparisonWriter, Format, RunWriter, TablesWriter};
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
+use crate::report::escape::markdown as escaped;
+use crate::report::peers::{HEAD, RATIO, compared};
+use crate::report::row::Row;
+use crate::report::{compare, published};
+
+/// The format.
+pub(super) struct Markdown;
+
+impl Format for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn about(&self) -> &'static str {
+        "for an issue, a pull request or a page"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| out.write_all(text(of.run).as_bytes()))
+    }
+
+    fn comparison(&self) -> Option<ComparisonWriter> {
+        Some(|of, out| {
+            let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
+            out.write_all(text.as_bytes())
+        })
+    }
+
+    fn tables(&self) -> Option<TablesWriter> {
+        Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes()))
+    }
+}
 
 /// The text of a run.
-pub fn run(run: &Run) -> String {
+fn text(run: &Run) -> String {
     let host = run.machine.host.as_deref().unwrap_or("this machine");
     let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(host));
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
@@ -65,27 +100,6 @@ fn tools(run: &Run) -> String {
     format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n", HEAD.join(" | "), escaped(RATIO))
 }
 
-/// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
-pub(super) fn escaped(text: &str) -> String {
-    let safe = crate::text::shown_within(text, 600);
-    let mut out = String::with_capacity(safe.len());
-    for c in safe.chars() {
-        match c {
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '&' => out += "&amp;",
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '~' | '#' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '@' => out += "&#64;",
-            _ => out.push(c),
-        }
-    }
-    // "https://…" would become a link.
-    out.replace("://", "&#58;//")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_text_of_a_run() {
-        insta::assert_snapshot!(run(&fixture::run()));
+        insta::assert_snapshot!(text(&fixture::run()));
     }
 
     #[test]
@@ -109,11 +123,5 @@ mod tests {
         );
         assert!(rows[3].ends_with("| not available: not installed; apt-get install iozone3 |"), "{text}");
         assert_eq!(tools(&fixture::run()), "");
-    }
-
-    #[test]
-    fn hostile_text_is_plain() {
-        let text = escaped("<script>|[x](https://y)@me\n`c`");
-        assert_eq!(text, "&lt;script&gt;\\|\\[x\\](https&#58;//y)&#64;me\\\\u{a}\\`c\\`");
     }
 }

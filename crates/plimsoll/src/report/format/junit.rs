@@ -3,13 +3,35 @@
 
 use std::fmt::Write as _;
 
+use super::{Format, RunWriter};
 use crate::compare::Holds;
 use crate::document::Run;
 use crate::measurement::{Measurement, Status};
 use crate::quantity::{Quantity, percent};
 
+/// The format.
+pub(super) struct Junit;
+
+impl Format for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn about(&self) -> &'static str {
+        "JUnit's XML for build servers: a test case for each measurement and requirement"
+    }
+
+    fn extension(&self) -> &'static str {
+        "xml"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| out.write_all(text(of.run, of.held).as_bytes()))
+    }
+}
+
 /// The document.
-pub fn text(run: &Run, held: &[Holds]) -> String {
+fn text(run: &Run, held: &[Holds]) -> String {
     let bad =
         run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid)).count();
     let unmet = held.iter().filter(|h| !h.met).count();

@@ -1,11 +1,40 @@
-//! The run document as JSON.
+//! JSON: the whole run document, and the whole comparison.
 
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use serde::Serialize;
+
+use super::{ComparisonWriter, Format, RunWriter, TwoSides};
+use crate::compare::{Comparison, Holds};
 use crate::document::Run;
 use crate::leftover::{Registry, Unfinished};
+
+/// The format.
+pub(super) struct Json;
+
+impl Format for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn about(&self) -> &'static str {
+        "the whole document, as its schema says"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| write(of.run, out))
+    }
+
+    fn comparison(&self) -> Option<ComparisonWriter> {
+        Some(comparison)
+    }
+}
 
 fn name(path: &Path) -> String {
     crate::text::shown_bytes(path.as_os_str().as_bytes())
@@ -20,6 +49,20 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, run)?;
     out.write_all(b"\n")?;
     out.flush()
+}
+
+/// Writes a comparison as a document of its own.
+fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        #[serde(flatten)]
+        comparison: &'a Comparison,
+        requirements: &'a [Holds],
+    }
+    let document =
+        Document { schema: "plimsoll.comparison/1", comparison: of.comparison, requirements: of.held };
+    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 
 /// Writes the document into a new file of this directory, for its owner alone; its name, for people.
