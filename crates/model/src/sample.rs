@@ -2,6 +2,9 @@
 //!
 //! Plain values that cross the pipe between worker and parent as JSON.
 
+mod achieved;
+mod conditions;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +12,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::warning::Warning;
+use crate::warning::Note;
+
+pub use achieved::{Achieved, Fact};
+pub use conditions::{Condition, Conditions, ExcludedBy, Numbers, has_moved};
 
 /// How much one sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,112 +58,6 @@ pub struct Sample {
     pub conditions: Conditions,
 }
 
-/// Conditions during one sample, or over a whole case. Shares are between 0 and 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Conditions {
-    /// Core clock held, measured, mean over the threads, in Hz.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock_hz: Option<f64>,
-    /// Share of the time that the hypervisor gave to others (from /proc/stat).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steal: Option<f64>,
-    /// Share of the time in slices that were interrupted and are not in the figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<f64>,
-    /// Share of the time that a cgroup quota throttled, as the mean over the CPUs of the case's threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttled: Option<f64>,
-    /// Further numbers under names of their own.
-    #[serde(default, flatten)]
-    pub more: BTreeMap<String, f64>,
-}
-
-impl Conditions {
-    /// The share of the time that others took away from the figure of a case on so many CPUs. What a quota stops waits as well,
-    /// and is a cause of its own, and so do threads that crowd the CPUs.
-    pub fn disturbed(&self, case: &Case, cpus: usize) -> f64 {
-        let waited = self.more.get(WAITED).copied().unwrap_or(0.0) - case.crowding(cpus);
-        self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
-    }
-}
-
-/// Name of a condition: the share of the probes of the clock beside which another thread used the vector units of the
-/// same core, from 0 to 1; of the processor where it is largest.
-pub const UNITS_SHARED: &str = "vector_units_shared";
-
-/// Name in [`Conditions::more`]: the largest share of the time that a thread was ready to run and had no CPU.
-pub const WAITED: &str = "waited";
-
-/// Names in [`Conditions::more`]: parts of [`Conditions::set_aside`] by their cause, as shares of the time.
-pub mod excluded {
-    /// A thread left its CPU.
-    pub const SWITCHED: &str = "excluded_switched";
-    /// The core clock was another one after a slice than before it.
-    pub const CLOCK: &str = "excluded_clock";
-    /// Slices of a second common cost.
-    pub const SECOND: &str = "excluded_second_cost";
-    /// Slices that took longer although no thread left its CPU and the clock held.
-    pub const GAPS: &str = "excluded_gaps";
-    /// By how much the dearer of those took longer than their work does.
-    pub const TAKEN: &str = "excluded_gaps_taken";
-    /// The share of the work that was done at a second common cost.
-    pub const SECOND_WORK: &str = "second_cost_work";
-    /// That cost, over the most common one.
-    pub const SECOND_COST: &str = "second_cost";
-}
-
-/// The causes of excluded time, by their names among the conditions.
-pub fn excluded_by(causes: &plimsoll_metal::sliced::Causes) -> impl Iterator<Item = (String, f64)> {
-    let shares = [
-        (excluded::SWITCHED, Some(causes.switched)),
-        (excluded::CLOCK, Some(causes.clock)),
-        (excluded::SECOND, Some(causes.second)),
-        (excluded::GAPS, Some(causes.gaps)),
-        (excluded::TAKEN, Some(causes.taken)),
-        (excluded::SECOND_WORK, Some(causes.second_work)),
-        (excluded::SECOND_COST, causes.second_cost),
-    ];
-    shares
-        .into_iter()
-        .filter_map(|(name, share)| Some((name.to_owned(), share.filter(|share| *share > 0.0)?)))
-}
-
-/// Name in [`Conditions::more`]: how long one CPU of the case took to see what its neighbour wrote, mean over the pairs, in
-/// seconds; told where a hypervisor may move CPUs.
-pub const CORE_TO_CORE: &str = "core_to_core";
-
-/// Whether two such times are of different places, as far as it matters to the case. What CPUs get from memory depends on
-/// whether they share a cache; what they compute only on whether they share a core, whose two threads see each other in
-/// less than 15 ns (10 ns here, 27 within a cache and 110 beyond).
-pub fn has_moved(case: &Case, one: f64, other: f64) -> bool {
-    const ANOTHER_CACHE: f64 = 1.5;
-    const SAME_CORE: f64 = 15e-9;
-    match case.subsystem() {
-        "cpu" => (one < SAME_CORE) != (other < SAME_CORE),
-        _ => one.max(other) > ANOTHER_CACHE * one.min(other),
-    }
-}
-
-/// Name in [`Conditions::more`]: the rate in bit/s that a queueing discipline of the kernel holds what leaves the interface to.
-pub const SHAPED: &str = "path_shaped";
-
-/// The same of what comes in by it: a policer of the kernel drops the rest.
-pub const POLICED: &str = "path_policed";
-
-/// The same of the server's interface, as the server says.
-pub const FAR_SHAPED: &str = "far_shaped";
-
-/// The same of what comes in at the server.
-pub const FAR_POLICED: &str = "far_policed";
-
-/// Name in [`Conditions::more`]: the rate in bit/s that the server allows in each direction, where that is less than it
-/// allows if nothing is asked, or is reached.
-pub const SERVER_CAP: &str = "server_max_rate";
-
-/// Name in [`Conditions::more`]: the rate in bit/s at which data arrived for good when the burst of a token bucket was used
-/// up.
-pub const BASE_RATE: &str = "path_base_rate";
-
 /// A distribution of times: (upper edge in nanoseconds, count), ascending, no zero counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
@@ -187,12 +87,12 @@ pub struct Cell {
 /// What a prepared case turned out to be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Parameter → what was really used, beside what was asked for.
+    /// What was really used or found, beside what was asked for.
     #[serde(default)]
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// What the reader must know.
     #[serde(default)]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Note>,
     /// Why the figure is not that of the thing measured: it is kept and marked invalid.
     #[serde(default)]
     pub invalid: Option<String>,
@@ -340,11 +240,11 @@ pub struct Beside {
     /// What it reads, by name: a file of that name in its directory, or `stdin`.
     pub input: BTreeMap<String, String>,
     /// Parameters that it says it used.
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// The pairs.
     pub pairs: Vec<Paired>,
     /// What it did otherwise than asked.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Note>,
     /// Why it gave nothing (more).
     pub unavailable: Option<String>,
 }

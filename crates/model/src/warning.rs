@@ -1,15 +1,52 @@
-//! Warnings: an enum whose text names the remedy.
+//! Warnings, whose text names the remedy: a type with what the text needs as fields, and a code for each.
 //!
-//! A warning never changes a figure; it says under which condition the figure holds.
+//! A warning never changes a figure; it says under which condition the figure holds. The type stands where the condition is
+//! found: here what the sampling of any case shows, in a benchmark's folder what its cases alone can meet. All that others
+//! need of one is its [`Note`], and that crosses the pipe from the worker and stands in the run document.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{apart, percent};
 use crate::stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
 
-/// Something the reader must know beside a figure.
+/// Something the reader must know beside a figure: displayed, one sentence with its remedy.
+pub trait Warn: fmt::Display {
+    /// The stable code, as in the run document.
+    fn code(&self) -> &'static str;
+}
+
+/// A warning as told and stored. Product code makes one of a type that implements [`Warn`] alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+pub struct Note {
+    /// Stable code.
+    pub code: String,
+    /// A sentence.
+    pub text: String,
+}
+
+impl Note {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<W: Warn> From<W> for Note {
+    fn from(warning: W) -> Self {
+        Self { code: warning.code().to_owned(), text: warning.to_string() }
+    }
+}
+
+/// What cases of several benchmarks can meet.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
     /// The interval did not become as narrow as asked.
     NotConverged {
@@ -39,29 +76,6 @@ pub enum Warning {
         /// The cause.
         how: Loss,
     },
-    /// An engine was asked for and another one did the work.
-    EngineFellBack {
-        /// Asked for.
-        wanted: String,
-        /// What ran.
-        used: String,
-        /// Why.
-        why: String,
-    },
-    /// Pages asked for and pages given differ.
-    PagesDiffer {
-        /// Asked for.
-        wanted: String,
-        /// Given.
-        got: String,
-    },
-    /// Fewer transfers were in flight than asked for.
-    DepthNotReached {
-        /// Asked for.
-        wanted: u64,
-        /// Mean in flight.
-        got: f64,
-    },
     /// More threads than CPUs.
     MoreThreadsThanCpus {
         /// Threads.
@@ -74,25 +88,10 @@ pub enum Warning {
         /// CPUs' worth of time allowed.
         cpus: f64,
     },
-    /// The file could not be as large as planned.
-    SmallFile {
-        /// Bytes of the file.
-        bytes: u64,
-        /// Why.
-        why: String,
-    },
-    /// A case-specific remark with its own text and remedy.
-    Other {
-        /// Stable code.
-        code: String,
-        /// One sentence, remedy included.
-        text: String,
-    },
 }
 
 /// Why time was lost or is excluded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// A thread was switched from its CPU, or was ready to run and had none.
     Preempted,
@@ -169,27 +168,21 @@ impl Loss {
     }
 }
 
-impl Warning {
-    /// The stable code, as in the run document.
-    pub fn code(&self) -> &str {
+impl Warn for Warning {
+    fn code(&self) -> &'static str {
         match self {
             Warning::NotConverged { .. } => "not-converged",
             Warning::MostlyExcluded { .. } => "mostly-excluded",
             Warning::FewSamples { .. } => "few-samples",
             Warning::Lost { how, .. } => how.code(),
-            Warning::EngineFellBack { .. } => "engine-fell-back",
-            Warning::PagesDiffer { .. } => "pages-differ",
-            Warning::DepthNotReached { .. } => "depth-not-reached",
             Warning::MoreThreadsThanCpus { .. } => "more-threads-than-cpus",
             Warning::CpuQuota { .. } => "cpu-quota",
-            Warning::SmallFile { .. } => "small-file",
-            Warning::Other { code, .. } => code,
         }
     }
 }
 
-impl std::fmt::Display for Warning {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::NotConverged { reached, wanted, by } => {
                 // So many decimals that what was asked for is not shown as nothing.
@@ -211,19 +204,6 @@ impl std::fmt::Display for Warning {
                 let (name, what) = how.words();
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
-            Warning::EngineFellBack { wanted, used, why } => {
-                write!(f, "{wanted} was asked for, {used} did the work: {why}")
-            }
-            Warning::PagesDiffer { wanted, got } => write!(
-                f,
-                "{wanted} pages were asked for, the kernel gave {got}; see /sys/kernel/mm/transparent_hugepage/enabled"
-            ),
-            Warning::DepthNotReached { wanted, got } => {
-                write!(
-                    f,
-                    "queue depth {got:.1} was reached where {wanted} was asked; the device or one CPU is the limit"
-                )
-            }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
                 write!(f, "{threads} threads share {cpus} CPUs; the limit counts the CPUs")
             }
@@ -231,12 +211,6 @@ impl std::fmt::Display for Warning {
                 f,
                 "a cgroup quota allows {cpus:.2} CPUs' worth of time; raise it to measure the machine itself"
             ),
-            Warning::SmallFile { bytes, why } => write!(
-                f,
-                "the test file is {}: {why}; choose another --dir to use a larger one",
-                crate::quantity::format_size(*bytes)
-            ),
-            Warning::Other { text, .. } => f.write_str(text),
         }
     }
 }

@@ -50,12 +50,7 @@ impl Clock for SystemClock {
         let change = before.until(&self.watch.snapshot(), &self.cpus);
         // The counter adds the CPUs up; the loop, which knows how many a case uses, makes a share of it.
         let throttled = change.throttled_s.filter(|_| change.elapsed_s > 0.0).map(|s| s / change.elapsed_s);
-        let swapped = change.pages_swapped.filter(|n| *n > 0).map(|n| ("pages_swapped".to_owned(), n as f64));
-        Conditions {
-            steal: change.steal_share,
-            throttled,
-            more: swapped.into_iter().collect(),
-            ..Conditions::default()
-        }
+        let pages_swapped = change.pages_swapped.filter(|n| *n > 0).map(|n| n as f64);
+        Conditions { steal: change.steal_share, throttled, pages_swapped, ..Conditions::default() }
     }
 }

@@ -145,7 +145,7 @@ pub(crate) fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurem
         reason: None,
         metrics: vec![metric(name, unit, value, 0.004)],
         requested: requested.collect(),
-        achieved: BTreeMap::new(),
+        achieved: Default::default(),
         conditions: Conditions { steal: Some(0.0), ..Conditions::default() },
         warnings: Vec::new(),
         cause: None,
@@ -210,7 +210,7 @@ pub(crate) fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
         note: String::new(),
         command: Vec::new(),
         input: BTreeMap::new(),
-        achieved: BTreeMap::new(),
+        achieved: Default::default(),
         pairs: pairs.iter().map(|&(own, peer)| Paired { own, peer }).collect(),
         warnings: Vec::new(),
         unavailable: None,
@@ -243,14 +243,14 @@ fn memory(op: &str, value: f64) -> Measurement {
     let id = format!("memory.bandwidth/op={op}/size=512M/variant=best/pages=thp/threads=2");
     let reason = "the memory's type and channels are not told to this virtual machine; give --limits FILE";
     let mut made = measured(&id, "program", Unit::BytePerSecond, value);
-    made.achieved.insert("variant".to_owned(), "avx512-nt".into());
+    made.achieved.put("variant", "avx512-nt");
     made.limited(Limit::unknown(Kind::Ceiling, reason))
 }
 
 fn warned(mut made: Measurement) -> Measurement {
     made.metrics = vec![metric("program", Unit::BytePerSecond, 13.4e9, 0.06)];
     made.warnings = vec![
-        Note::from(&Warning::NotConverged { reached: 0.031, wanted: 0.01, by: EndedBy::SampleCap }),
+        Note::from(Warning::NotConverged { reached: 0.031, wanted: 0.01, by: EndedBy::SampleCap }),
         Note {
             code: "disturbed".to_owned(),
             text: "disturbed: 7.2 % of the time was stolen or preempted and is set aside; stop other work or choose a quieter host".to_owned(),
@@ -299,7 +299,7 @@ fn stopped(id: &str, cause: Cause, reason: &str) -> Measurement {
 fn network() -> Measurement {
     let mut made =
         measured("network.tcp/message=64K/streams=1/direction=up", "goodput", Unit::BitPerSecond, 31.4e9);
-    made.achieved.insert("link".to_owned(), "loopback".into());
+    made.achieved.put("link", "loopback");
     let mut limit = derived(88.0e9, Kind::Ceiling, "copy bandwidth ÷ 2 copies");
     limit.reason = Some("loopback: memory, not a link".to_owned());
     made.limited(limit)
@@ -308,7 +308,7 @@ fn network() -> Measurement {
 fn round_trip() -> Measurement {
     let id = "network.latency/protocol=tcp/message=1/streams=1";
     let mut made = measured(id, "rtt", Unit::Second, 12.4e-6).distributed(12.4e-6);
-    made.achieved.insert("link".to_owned(), "loopback".into());
+    made.achieved.put("link", "loopback");
     made.limited(Limit::unknown(
         Kind::Floor,
         "loopback has no physical link; measure with a far end on another machine",

@@ -4,6 +4,7 @@
 //! compute together halves in the first, and what they get from memory doubles in the last. The guest is not told; but how
 //! long one CPU takes to see what its neighbour wrote tells it (`cpu.core-to-core`).
 
+use std::fmt;
 use std::time::Duration;
 
 use plimsoll_metal::handover::{Exchange, Pair};
@@ -11,8 +12,8 @@ use plimsoll_metal::handover::{Exchange, Pair};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
-use crate::sample::{CORE_TO_CORE, has_moved};
-use crate::warning::Warning;
+use crate::sample::has_moved;
+use crate::warning::Warn;
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
 const LOOK: Duration = Duration::from_micros(500);
@@ -39,9 +40,9 @@ impl Apart {
         Self { case: case.clone(), pairs, seen: None }
     }
 
-    /// The mean time from one CPU to its neighbour now, under its name among the conditions. A pair that was kept waiting is
+    /// The mean time from one CPU to its neighbour now, in seconds. A pair that was kept waiting is
     /// left out from then on: the CPUs are busy, and it would wait again.
-    pub(in crate::bench) fn look(&mut self) -> Option<(String, f64)> {
+    pub(in crate::bench) fn look(&mut self) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
@@ -53,20 +54,37 @@ impl Apart {
         let mean = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)?;
         let [least, most] = self.seen.unwrap_or([mean; 2]);
         self.seen = Some([least.min(mean), most.max(mean)]);
-        Some((CORE_TO_CORE.to_owned(), mean))
+        Some(mean)
     }
 
     /// Told where the CPUs were moved while the case was measured.
-    pub(in crate::bench) fn warning(&self) -> Option<Warning> {
+    pub(in crate::bench) fn warning(&self) -> Option<CpusMoved> {
         let [least, most] = self.seen.filter(|[least, most]| has_moved(&self.case, *least, *most))?;
-        let time = |seconds| Quantity::new(seconds, Unit::Second);
-        let text = format!(
-            "CPUs moved: the hypervisor moved them while it was measured ({} and then {} from one to the next), so samples of \
-             different places are mixed; measure again, or on CPUs that stay (a dedicated host)",
-            time(least),
-            time(most)
-        );
-        Some(Warning::Other { code: "cpus-moved".to_owned(), text })
+        Some(CpusMoved { least, most })
+    }
+}
+
+/// That the CPUs were moved while the case was measured: the least and the most time from one to the next, in seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::bench) struct CpusMoved {
+    least: f64,
+    most: f64,
+}
+
+impl Warn for CpusMoved {
+    fn code(&self) -> &'static str {
+        "cpus-moved"
+    }
+}
+
+impl fmt::Display for CpusMoved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [least, most] = [self.least, self.most].map(|seconds| Quantity::new(seconds, Unit::Second));
+        write!(
+            f,
+            "CPUs moved: the hypervisor moved them while it was measured ({least} and then {most} from one to the next), so \
+             samples of different places are mixed; measure again, or on CPUs that stay (a dedicated host)"
+        )
     }
 }
 
@@ -90,8 +108,8 @@ mod tests {
         let mut apart = Apart::of(&machine(Some(true)), &case(), &allowed);
         // One CPU has no neighbour; two give a time unless something else holds one of them.
         assert_eq!(apart.pairs.len(), allowed.len() - 1);
-        if let Some((name, seconds)) = apart.look() {
-            assert!(name == CORE_TO_CORE && seconds > 0.0 && apart.seen == Some([seconds; 2]));
+        if let Some(seconds) = apart.look() {
+            assert!(seconds > 0.0 && apart.seen == Some([seconds; 2]));
             assert_eq!(apart.warning(), None, "one place is no move");
         }
         assert!(Apart::of(&machine(Some(false)), &case(), &allowed).pairs.is_empty());

@@ -10,7 +10,6 @@ use crate::document::Run;
 use crate::limit::median;
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
-use crate::sample::CORE_TO_CORE;
 use crate::stats::Excluded;
 
 /// The measurements of one case in the runs of one side.
@@ -110,7 +109,7 @@ impl<'a> Figures<'a> {
 
     /// Seconds from one CPU of the case to the next, as a median over the runs that tell them.
     pub(super) fn core_to_core(&self) -> Option<f64> {
-        let told = |t: &Taken<'a>| t.measurement.conditions.more.get(CORE_TO_CORE).copied();
+        let told = |t: &Taken<'a>| t.measurement.conditions.core_to_core;
         median(self.all.iter().filter_map(told).collect())
     }
 

@@ -13,7 +13,7 @@ use crate::case::Case;
 use crate::document::Run;
 use crate::limit::median;
 use crate::measurement::{Measurement, Status};
-use crate::sample::{CORE_TO_CORE, Conditions, has_moved};
+use crate::sample::{Conditions, has_moved};
 use crate::stats::without_outliers;
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
@@ -230,8 +230,8 @@ struct On<'a> {
 
 impl Place {
     fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
-        let apart = conditions.more.get(CORE_TO_CORE).zip(self.core_to_core.as_ref());
-        let moved = apart.is_some_and(|(here, mostly)| has_moved(on.case, *here, *mostly));
+        let apart = conditions.core_to_core.zip(self.core_to_core);
+        let moved = apart.is_some_and(|(here, mostly)| has_moved(on.case, here, mostly));
         conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
     }
 }
@@ -246,7 +246,7 @@ impl Settled {
         }
         let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
         let place = |case: &Case, all: Vec<&Conditions>| {
-            let times = all.iter().filter_map(|c| c.more.get(CORE_TO_CORE).copied()).collect();
+            let times = all.iter().filter_map(|c| c.core_to_core).collect();
             let mut place = Place { core_to_core: median(times), picks: false };
             place.picks = all.iter().filter(|c| place.has(On { case, cpus }, c)).count() >= LEAST_ROUNDS;
             place
@@ -297,7 +297,6 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::quantity::Unit;
-    use crate::sample::WAITED;
 
     #[test]
     fn groups_are_pooled_about_their_own_means() {
@@ -395,7 +394,7 @@ mod tests {
                 Unit::BytePerSecond,
                 value,
             );
-            made.conditions.more = [(WAITED.to_owned(), waited), (CORE_TO_CORE.to_owned(), apart)].into();
+            (made.conditions.waited, made.conditions.core_to_core) = (Some(waited), Some(apart));
             fixture::run_of(vec![made])
         };
         let quiet = || [40.0, 40.1, 39.9, 40.0].map(|value| round(value, 0.0, 45e-9)).to_vec();

@@ -6,7 +6,6 @@ use super::*;
 use crate::document::RunStatus;
 use crate::fixture;
 use crate::measurement::{Measurement, Status};
-use crate::sample::{CORE_TO_CORE, WAITED};
 use crate::stats::{Samples, Seed, Summary};
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
@@ -191,7 +190,7 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
 fn what_comes_of_cpus_in_other_places_is_not_called_real() {
     let run = |value, apart| {
         let mut run = run(value);
-        run.measurements[0].conditions.more.insert(CORE_TO_CORE.to_owned(), apart);
+        run.measurements[0].conditions.core_to_core = Some(apart);
         run
     };
     let compared = |a, b| compare(&side(vec![a]), &side(vec![b]), &floors(0.004), None).compared.remove(0);
@@ -290,7 +289,7 @@ fn a_benchmark_may_declare_its_noise() {
 fn what_was_taken_away_is_no_change_of_the_machine() {
     let disturbed = |value: f64, waited: f64, throttled: f64| {
         let mut run = run(value);
-        run.measurements[0].conditions.more.insert(WAITED.to_owned(), waited);
+        run.measurements[0].conditions.waited = Some(waited);
         run.measurements[0].conditions.throttled = Some(throttled);
         side(vec![run])
     };
@@ -322,7 +321,7 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
 fn what_crowds_the_cpus_is_judged() {
     let crowded = |value: f64| {
         let mut made = of_case("memory.bandwidth/op=copy/size=512M/threads=64", value);
-        made.measurements[0].conditions.more.insert(WAITED.to_owned(), 0.6);
+        made.measurements[0].conditions.waited = Some(0.6);
         assert!(made.measurements[0].case.crowding(made.machine.cpu.allowed.len()) > 0.6);
         side(vec![made])
     };
@@ -463,7 +462,7 @@ fn a_fall_to_zero_is_worse() {
     assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::Same);
     // No neighbour takes all of a figure.
     let mut crowded = of("rate", Unit::BytePerSecond, &[0.0]);
-    crowded.runs[0].measurements[0].conditions.more.insert(WAITED.to_owned(), 0.5);
+    crowded.runs[0].measurements[0].conditions.waited = Some(0.5);
     let gone = compare(&of("rate", Unit::BytePerSecond, &[1e9]), &crowded, &[], Some(0.05));
     assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (Verdict::Worse, 1));
     let time = |a: f64, b: f64| judged("rtt", Unit::Second, [&[a], &[b]], Some(0.05)).0;

@@ -8,7 +8,7 @@ use crate::bench;
 use crate::case::Case;
 use crate::limit::{Limit, Varies, median};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
-use crate::sample::{Conditions, WAITED};
+use crate::sample::Conditions;
 use crate::stats::Ratio;
 
 /// How far a stored figure may be from the one that follows, as a share of it: rounding of the last digits.
@@ -59,7 +59,7 @@ const SHARES: [Condition; 4] = [
     ("steal", |all| all.steal, |one| one.steal),
     ("set_aside", |all| all.set_aside, |one| one.set_aside),
     ("throttled", |all| all.throttled, |one| one.throttled),
-    (WAITED, |all| all.more.get(WAITED).copied(), |one| one.waited),
+    ("waited", |all| all.waited, |one| one.waited),
 ];
 
 /// That the conditions of a case are those of its samples.

@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{NOTABLE, finding, headline, lost};
-use crate::bench::Better;
+use super::finding;
+use crate::bench::network::condition::SHAPED;
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
+use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
-use crate::sample::SHAPED;
+use crate::view::{NOTABLE, lost};
 
 /// Robust standard deviations from which on a figure stands out.
 pub(super) const DEVIATIONS: f64 = 3.5;
@@ -46,7 +47,7 @@ impl Figure<'_> {
     }
 
     fn shaped(&self) -> Option<f64> {
-        self.measurement.conditions.more.get(SHAPED).copied()
+        self.measurement.conditions.more.get(&SHAPED)
     }
 
     fn inputs(&self) -> &[Input] {
@@ -63,7 +64,7 @@ impl Figure<'_> {
 pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), Vec<Figure<'_>>> = BTreeMap::new();
     for measurement in measurements {
-        if let Some(metric) = headline(measurement).filter(|m| m.summary.median > 0.0) {
+        if let Some(metric) = measurement.headline().filter(|m| m.summary.median > 0.0) {
             let key = (measurement.case.id().to_string(), measurement.repeat);
             cases.entry(key).or_default().push(Figure { measurement, metric });
         }
@@ -237,9 +238,9 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
 mod tests {
     use std::sync::LazyLock;
 
-    use super::super::testing::peak;
     use super::*;
     use crate::limit::{Kind, Limit, Source};
+    use crate::view::testing::peak;
     use proptest::prelude::*;
 
     /// Summarised once: it takes far longer than the rule.
@@ -280,15 +281,15 @@ mod tests {
     fn a_narrower_bucket_and_fewer_channels_are_causes() {
         let mut all: Vec<_> = (0..4).map(|i| on(&format!("n{i}"), 100.0)).collect();
         all[1] = on("n1", 50.0);
-        all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
+        all[1].conditions.more.set(&SHAPED, 1e8);
         let text = find(&all)[0].text.clone();
         assert!(text.ends_with("a queueing discipline holds its interface to 100 Mbit/s"), "{text}");
         for measurement in &mut all {
-            measurement.conditions.more.insert(SHAPED.to_owned(), 4e8);
+            measurement.conditions.more.set(&SHAPED, 4e8);
         }
-        all[1].conditions.more.insert(SHAPED.to_owned(), 1e8);
+        all[1].conditions.more.set(&SHAPED, 1e8);
         assert!(find(&all)[0].text.ends_with("to 100 Mbit/s, the others' to 400 Mbit/s"));
-        all.iter_mut().for_each(|m| m.conditions.more.clear());
+        all.iter_mut().for_each(|m| m.conditions.more = Default::default());
         let channels = |value| Input::new("channels", value, "1", "test");
         for (index, measurement) in all.iter_mut().enumerate() {
             let inputs = vec![channels(if index == 1 { 1.0 } else { 2.0 })];

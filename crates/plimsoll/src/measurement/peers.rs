@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Note;
 use crate::limit::Limit;
-use crate::sample::{Beside, Match};
+use crate::sample::{Achieved, Beside, Match};
 use crate::stats::{Ratio, Verdict};
 
 /// Whether a tool gave figures.
@@ -45,8 +45,8 @@ pub struct PeerResult {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
     /// Parameters that it says it used, and the library that decides its figure.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Achieved::is_empty")]
+    pub achieved: Achieved,
     /// How far the definitions agree.
     #[serde(rename = "match")]
     pub definition: Match,
@@ -106,7 +106,7 @@ impl PeerResult {
             ratio: ratio.map(|ratio| Parity { median: ratio.median, ci95: ratio.ci95 }),
             margin,
             verdict,
-            warnings: heard.warnings.iter().map(Note::from).collect(),
+            warnings: heard.warnings.clone(),
         }
     }
 

@@ -2,12 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crossbeam_channel::{Receiver, after, select, tick};
 
 use super::choice::{Choice, chosen};
+use super::fact;
 use super::process::{Launcher, Order, ProcessError, Running, failed};
 use super::said::Said;
 use super::tools::huge_pages;
@@ -22,7 +24,7 @@ use crate::case::Case;
 use crate::leftover::Registry;
 use crate::machine::Machine;
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample, WrongAnswer};
-use crate::warning::Warning;
+use crate::warning::{Note, Warn};
 
 /// Longest time that a server may take until it listens.
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -152,7 +154,7 @@ impl Companions {
             note: pairing.note.to_owned(),
             command: told.map(Runs::shown_command).unwrap_or_default(),
             input: told.map(Runs::shown_input).unwrap_or_default(),
-            achieved: BTreeMap::new(),
+            achieved: Default::default(),
             pairs: Vec::new(),
             warnings: Vec::new(),
             unavailable: prepared.as_ref().err().cloned(),
@@ -539,23 +541,17 @@ impl Prepared for Runs {
         let begun = std::time::Instant::now();
         let (answer, beside) = self.heard()?;
         let peer = self.found.peer;
-        let reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
-        let aside = peer.aside(&answer.stderr).into_iter().map(|(key, value)| (key.to_owned(), value));
-        let version = peer.tool().version(&answer.text).map(|version| ("version".to_owned(), version));
-        let digest = self.digest.clone().map(|digest| ("sha256".to_owned(), digest));
-        let achieved = reading.achieved.into_iter().chain(aside).chain(version).chain(digest);
-        self.facts.achieved = achieved.map(|(k, v)| (k, crate::text::shown_within(&v, 200).into())).collect();
-        if let Some(case) = beside {
-            self.facts.achieved.insert("taken_beside".to_owned(), case.to_string().into());
-        }
+        let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
+        let version = peer.tool().version(&answer.text).map(|version| (fact::VERSION, version));
+        let digest = self.digest.clone().map(|digest| (fact::SHA256, digest));
+        let aside = peer.aside(&answer.stderr).into_iter().chain(version).chain(digest);
+        aside.for_each(|(row, value)| reading.tell(&row, value));
+        self.facts.achieved = reading.achieved;
+        self.facts.achieved.set_some(&fact::TAKEN_BESIDE, beside.map(|case| case.to_string()));
         if !self.libraries.is_empty() {
-            self.facts.achieved.insert("libraries".to_owned(), self.libraries.clone().into());
+            self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }
-        self.facts.warnings = reading
-            .differs
-            .into_iter()
-            .map(|text| Warning::Other { code: "peer-differs".to_owned(), text })
-            .collect();
+        self.facts.warnings = reading.differs.into_iter().map(Differs).map(Note::from).collect();
         let tool = named(peer, &self.making.case);
         let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
         Ok(Sample {
@@ -571,5 +567,20 @@ impl Prepared for Runs {
 
     fn facts(&self) -> Facts {
         self.facts.clone()
+    }
+}
+
+/// What a tool did otherwise than asked, in a sentence.
+struct Differs(String);
+
+impl Warn for Differs {
+    fn code(&self) -> &'static str {
+        "peer-differs"
+    }
+}
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

@@ -11,11 +11,12 @@ use std::time::Duration;
 use crate::case::Case;
 use crate::machine::Machine;
 pub use crate::sample::Match;
-use crate::sample::Offer;
+use crate::sample::{Achieved, Fact, Offer};
 
 mod account;
 mod beside;
 mod choice;
+pub mod fact;
 pub mod process;
 mod said;
 mod scratch;
@@ -185,9 +186,7 @@ pub struct Invocation {
     pub answers_others: bool,
 }
 
-/// Name among what a tool achieved: which statistic its figure is, where that is not the mean.
-pub const STATISTIC: &str = "statistic";
-/// The best of its repetitions: paired with the best of our samples.
+/// The statistic of a figure that is the best of its repetitions: paired with the best of our samples.
 pub const BEST: &str = "best";
 
 /// What a tool said.
@@ -199,8 +198,8 @@ pub struct Reading {
     pub account: Account,
     /// The same of its further passes, by their names.
     pub passes: BTreeMap<&'static str, (f64, Account)>,
-    /// Parameters that it says it used: name → value as text. Those of the case are compared.
-    pub achieved: BTreeMap<String, String>,
+    /// Parameters that it says it used, as text. Those of the case are compared.
+    pub achieved: Achieved,
     /// Where it did something else than asked; one phrase each.
     pub differs: Vec<String>,
 }
@@ -216,7 +215,7 @@ impl Reading {
                 value: v,
                 account,
                 passes: BTreeMap::new(),
-                achieved: BTreeMap::new(),
+                achieved: Achieved::default(),
                 differs: Vec::new(),
             }),
             v => Err(format!("it printed {v}, which is no figure")),
@@ -226,8 +225,15 @@ impl Reading {
     /// The same, where it is the best of what the tool did and not the mean.
     #[must_use]
     pub fn best(mut self) -> Self {
-        self.achieved.insert(STATISTIC.to_owned(), BEST.to_owned());
+        self.tell(&fact::STATISTIC, BEST);
         self
+    }
+
+    /// Keeps what a tool says of its run.
+    pub fn tell(&mut self, fact: &Fact<String>, value: impl ToString) {
+        /// Characters of it that are kept.
+        const MOST: usize = 200;
+        self.achieved.set(fact, crate::text::shown_within(&value.to_string(), MOST));
     }
 }
 
@@ -302,7 +308,7 @@ pub trait Peer: Sync {
     }
 
     /// What its standard error tells of how it ran, where its answer is elsewhere.
-    fn aside(&self, _: &str) -> Vec<(&'static str, String)> {
+    fn aside(&self, _: &str) -> Vec<(Fact<String>, String)> {
         Vec::new()
     }
 

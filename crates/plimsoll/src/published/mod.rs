@@ -10,8 +10,6 @@ mod machines;
 
 pub mod tables;
 
-use std::collections::BTreeMap;
-
 use crate::case::{Case, Value};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
@@ -70,6 +68,13 @@ pub struct Figure {
     /// one does.
     pub unmatched: &'static str,
 }
+
+/// The reports' word for how much is done in a time, whatever it is counted in.
+pub const THROUGHPUT: &str = "throughput";
+/// Their word for how long one operation takes.
+pub const LATENCY: &str = "latency";
+/// Their word for how long all of it took.
+pub const TIME: &str = "time";
 
 /// What a figure says about a case of ours.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,7 +213,7 @@ fn figure(line: &'static str) -> Option<Figure> {
     let [case, ours, si, si_unit, unmatched] = rest else { return None };
     let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit));
     // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
-    let counts_all = *subsystem == "memory" && *metric == "latency" && *source != "theoretical";
+    let counts_all = *subsystem == "memory" && *metric == LATENCY && *source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     Some(Figure {
         subsystem,
@@ -273,7 +278,7 @@ impl Baseline {
                 node: self.machine.to_owned(),
                 status: Status::Ok,
                 reason: None,
-                achieved: BTreeMap::new(),
+                achieved: Default::default(),
                 conditions: Conditions::default(),
                 warnings: Vec::new(),
                 cause: None,

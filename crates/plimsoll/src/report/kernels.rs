@@ -3,8 +3,8 @@
 use plimsoll_metal::kernel::{self, Kernel};
 
 use crate::bench::Candidate;
+use crate::bench::cpu::peak::limit::per_cycle;
 use crate::bench::cpu::{counted_in, kernel_of};
-use crate::limit::cpu::per_cycle;
 use crate::machine::Machine;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};

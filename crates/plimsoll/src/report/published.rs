@@ -14,6 +14,7 @@ mod records;
 mod sheet;
 mod text;
 mod today;
+mod units;
 
 use std::io::{self, Write};
 

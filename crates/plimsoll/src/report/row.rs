@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench;
-use crate::bench::disk::engine::Kind as DiskEngine;
-use crate::bench::metric::{Also, Form};
+use crate::bench::{self, Benchmark};
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
+use crate::metric::{Also, Form};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
-use crate::sample::Point;
-
-/// Share of its limit from which on a figure is that of the cache that the limit is of.
-const NEAR: f64 = 0.5;
 
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,23 +45,19 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> =
-            [block_level(measurement), deepest(measurement), knee(measurement), seated(measurement)]
-                .into_iter()
-                .flatten()
-                .collect();
+        let benchmark = bench::find(measurement.case.benchmark());
+        let mut details = benchmark.map(|benchmark| benchmark.details(measurement)).unwrap_or_default();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
-        details.extend(headline.into_iter().flat_map(under_load));
-        details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
+        details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
-            chosen: chosen(measurement),
+            chosen: chosen(measurement, benchmark),
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
@@ -105,80 +96,12 @@ impl Figures {
     }
 }
 
-fn chosen(measurement: &Measurement) -> String {
+/// What `best` turned out to be, and what answered.
+fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
     let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
-    let chosen: Vec<&str> = best.filter_map(|(name, _)| measurement.achieved.get(name)?.as_str()).collect();
-    // A cache is named; what is measured by default, memory, is not.
-    let effective = measurement.achieved.get("effective_cache").and_then(|text| text.as_str());
-    let level = match (level(measurement), effective) {
-        (Some(level), Some(effective)) => {
-            Some(format!("({}: {})", level, crate::text::shown_within(effective, 64)))
-        }
-        (level, _) => level.filter(|level| level != "memory").map(|level| format!("({level})")),
-    };
-    chosen.into_iter().map(str::to_owned).chain(level).collect::<Vec<_>>().join(" ")
-}
-
-/// Where a block's region lives: it decides what was measured.
-fn block_level(measurement: &Measurement) -> Option<String> {
-    let level = (measurement.case.benchmark() == "memory.block").then(|| level(measurement))??;
-    Some(format!("region: {level}"))
-}
-
-/// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
-/// can: a guest may be given a part of it, or share it with others.
-fn level(measurement: &Measurement) -> Option<String> {
-    let level = measurement.achieved.get("level")?.as_str()?;
-    let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
-    Some(if level == "memory" || near { level.to_owned() } else { format!("{level}-sized") })
-}
-
-/// What a search for the deepest queue within a latency found.
-fn deepest(measurement: &Measurement) -> Option<String> {
-    let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
-    let held = measurement.achieved.get("target_held")?.as_bool()?;
-    // Nothing deeper was tried where there is nothing deeper.
-    let lone = measurement.achieved.get("engine").and_then(|word| DiskEngine::lone(word.as_str()?));
-    Some(match measurement.achieved.get("deepest")?.as_u64() {
-        None if held => format!("{target} at depth 1, the search was disturbed"),
-        None => format!("{target} at no depth"),
-        Some(1) if held && let Some(lone) = lone => {
-            format!("{target} at depth 1, the only one of {}", lone.word())
-        }
-        Some(depth) if held => format!("{target} up to depth {depth}"),
-        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
-    })
-}
-
-/// Where both ends of a round trip ran, and what the other places gave that were tried.
-fn seated(measurement: &Measurement) -> Option<String> {
-    let own = measurement.achieved.get("placement")?.as_str()?;
-    let words = |name: &str| match name {
-        "same-cpu" => "one CPU".to_owned(),
-        "smt-siblings" => "two threads of a core".to_owned(),
-        "shared-cache" => "two cores of one cache".to_owned(),
-        "separate-caches" => "cores of two caches".to_owned(),
-        other => crate::text::shown_within(&other.replace('-', " "), 32),
-    };
-    let tried = measurement.achieved.get("placements").and_then(|tried| tried.as_object());
-    let others: Vec<String> = tried
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| name.as_str() != own)
-        .filter_map(|(name, time)| Some(format!("{} {}", words(name), human(time.as_f64()?, Unit::Second))))
-        .collect();
-    let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
-    Some(format!("both ends on {}{others}", words(own)))
-}
-
-/// How many in flight `disk.knee` was measured at.
-fn knee(measurement: &Measurement) -> Option<String> {
-    let achieved = |name: &str| measurement.achieved.get(name)?.as_u64();
-    let case = &measurement.case;
-    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
-    let threads = (searches && case.get("latency-target").is_none()).then(|| achieved("threads"))??;
-    let (depth, threads_are) = (achieved("deepest")?, if threads == 1 { "thread" } else { "threads" });
-    Some(format!("at depth {depth} on {threads} {threads_are}"))
+    let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
+    let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
+    chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -235,27 +158,10 @@ fn together(words: &str) -> String {
     words.replace(' ', "\u{a0}")
 }
 
-/// The rate at each number in flight that a search tried.
-fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
-    let curve = metric.curve.iter().flatten().filter(|_| measurement.case.subsystem() == "disk");
-    let one = |point: &Point| {
-        let (threads, depth, rate) = (*point.get("threads")?, *point.get("depth")?, *point.get("rate")?);
-        let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
-        Some(together(&format!("depth {depth}{times} {}", human(rate, Unit::IoPerSecond))))
-    };
-    curve.filter_map(one).collect()
-}
-
-/// The latency at each bandwidth that was drawn beside it.
-fn under_load(metric: &MetricResult) -> Vec<String> {
-    let one = |point: &Point| {
-        let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
-        match load > 0.0 {
-            true => Some(together(&format!("{} {latency}", human(load, Unit::BytePerSecond)))),
-            false => Some(together(&format!("no load {latency}"))),
-        }
-    };
-    metric.curve.iter().flatten().filter_map(one).collect()
+/// The points of a search or sweep, as the benchmark says them.
+fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
+    let said = |point| Some(together(&benchmark?.point(point)?));
+    metric.curve.iter().flatten().filter_map(said).collect()
 }
 
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
@@ -282,6 +188,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::sample::Point;
 
     #[test]
     fn the_headline_has_value_interval_limit_and_share() {
@@ -298,7 +205,7 @@ mod tests {
         let made = |size: &str, level: &str, latency: f64| {
             let id = format!("memory.latency/size={size}/pages=thp");
             let mut made = fixture::measured(&id, "latency", Unit::Second, latency);
-            made.achieved.insert("level".to_owned(), level.into());
+            made.achieved.put("level", level);
             made
         };
         let limit = |latency| fixture::derived(latency, Kind::Floor, "cycles ÷ clock");
@@ -308,7 +215,7 @@ mod tests {
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
         assert_eq!(chosen(&made("512M", "memory", 153e-9)), "");
         let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
-        block.achieved.insert("level".to_owned(), "memory".into());
+        block.achieved.put("level", "memory");
         assert!(Row::of(&block).details.contains("region: memory"));
     }
 
@@ -382,8 +289,8 @@ mod tests {
             let id = "disk.io/op=read/latency-target=p99:2ms";
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
             assert!(Row::of(&made).details.is_empty());
-            made.achieved.insert("deepest".to_owned(), deepest.into());
-            made.achieved.insert("target_held".to_owned(), held.into());
+            made.achieved.put("deepest", deepest);
+            made.achieved.put("target_held", held);
             Row::of(&made).details
         };
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
@@ -394,9 +301,11 @@ mod tests {
         let mut alone =
             fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
         let achieved = [("deepest", 1.into()), ("target_held", true.into()), ("engine", "psync".into())];
-        alone.achieved.extend(achieved.map(|(name, value)| (name.to_owned(), value)));
+        achieved
+            .into_iter()
+            .for_each(|(name, value): (&str, serde_json::Value)| alone.achieved.put(name, value));
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
-        alone.achieved.insert("engine".to_owned(), "io_uring".into());
+        alone.achieved.put("engine", "io_uring");
         assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
     }
 
@@ -404,8 +313,8 @@ mod tests {
     fn a_knee_is_told_with_what_was_in_flight() {
         let told = |threads: u64| {
             let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
-            made.achieved.insert("deepest".to_owned(), 16.into());
-            made.achieved.insert("threads".to_owned(), threads.into());
+            made.achieved.put("deepest", 16);
+            made.achieved.put("threads", threads);
             Row::of(&made).details
         };
         assert_eq!(told(1), "at depth 16 on 1 thread");

@@ -207,7 +207,7 @@ fn hostile(text: &str) -> Run {
     (run.plan.name, run.version, run.started, run.findings[0].text) = (text(), text(), text(), text());
     for measurement in &mut run.measurements {
         measurement.case = measurement.case.clone().with_word("engine", &text());
-        measurement.achieved.insert("link".to_owned(), text().into());
+        measurement.achieved.put("link", text());
         measurement.reason = measurement.reason.as_ref().map(|_| text());
         measurement.warnings.iter_mut().for_each(|w| w.text = text());
         for metric in &mut measurement.metrics {

@@ -4,15 +4,16 @@
 //! machine favours nobody. A tool that fails is heard no more; that changes nothing but its own column.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::bench::Prepared;
-use crate::peer::{self, Companion};
+use crate::peer::{self, Companion, fact};
 use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
 use crate::stats::Seed;
-use crate::warning::Warning;
+use crate::warning::Warn;
 
 /// All of them.
 pub(super) struct Companions {
@@ -135,23 +136,39 @@ impl Companions {
             let (mut about, wanted, mut passes) = (companion.about, companion.pairs, companion.passes);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
-            if about.achieved.get(peer::STATISTIC).and_then(|v| v.as_str()) == Some(peer::BEST) {
+            if about.achieved.get(&fact::STATISTIC).as_deref() == Some(peer::BEST) {
                 std::iter::once(&mut about)
                     .chain(&mut passes)
                     .for_each(|beside| with_our_best(&mut beside.pairs));
             }
             if hurried {
-                let n = about.pairs.len();
-                let text =
-                    format!("{n} pairs, not {wanted}: the tools' time was used up; give --budget more room");
-                about.warnings.push(Warning::Other { code: "few-pairs".to_owned(), text });
+                about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
             }
             // Some tell their version with their results only.
-            let version = about.achieved.remove("version").and_then(|v| v.as_str().map(str::to_owned));
+            let version = about.achieved.take(&fact::VERSION);
             about.version = about.version.or(version);
             with_passes(about, passes)
         };
         self.all.into_iter().flat_map(told).collect()
+    }
+}
+
+/// That a tool's time was used up before it had its pairs.
+struct FewPairs {
+    taken: usize,
+    wanted: usize,
+}
+
+impl Warn for FewPairs {
+    fn code(&self) -> &'static str {
+        "few-pairs"
+    }
+}
+
+impl fmt::Display for FewPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { taken, wanted } = self;
+        write!(f, "{taken} pairs, not {wanted}: the tools' time was used up; give --budget more room")
     }
 }
 
@@ -180,6 +197,6 @@ fn with_our_best(pairs: &mut [Paired]) {
 /// Our figure as a tool would print it: what was delivered, interruptions included, where the headline leaves them out.
 fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f64> {
     let value = sample.values.get(metric).copied()?;
-    let delivered = sample.conditions.more.get("delivered").copied();
+    let delivered = sample.conditions.delivered;
     Some(delivered.filter(|_| headline == Some(metric)).unwrap_or(value))
 }

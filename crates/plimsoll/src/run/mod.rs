@@ -4,6 +4,7 @@
 //! from a [`Clock`], and all that happens leaves as [`Event`]s.
 
 mod causes;
+mod overrun;
 mod rounds;
 
 use std::num::NonZeroUsize;
@@ -11,26 +12,27 @@ use std::time::Duration;
 
 use crate::bench::{self, Prepared};
 use crate::case::Case;
+use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::limit::Evidence;
-use crate::measurement::{Maker, Measurement};
+use crate::measurement::Measurement;
 use crate::peer::Companion;
 use crate::plan::Sampling;
-use crate::quantity::{Quantity, Unit};
 use crate::resolve::Planned;
 use crate::sample::{
-    Amount, Beside, CannotMeasure, Cause, Conditions, End, Facts, Offer, Outcome, Sample, WrongAnswer,
+    Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,
 };
 use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
 use crate::stats::{Samples, Seed};
-use crate::warning::Warning;
+use crate::warning::{Note, Warning};
 
 mod companions;
 
 use companions::Companions;
+use overrun::Overrun;
 
-/// Name in `achieved` of what ended the sampling, an [`EndedBy`].
-const ENDED_BY: &str = "ended_by";
+/// What ended the sampling.
+const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
 
 /// Samples below which there is no interval.
 const MIN_FOR_INTERVAL: usize = 5;
@@ -151,8 +153,12 @@ impl Ran {
 
 /// Seconds that a case is expected to take, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
-    let samples = sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize);
-    SET_UP + sampling.sample_time * (samples as f64 + WARM_UP)
+    SET_UP + sampling.sample_time * (samples(sampling) + WARM_UP)
+}
+
+/// How many samples are expected.
+fn samples(sampling: &Sampling) -> f64 {
+    sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize) as f64
 }
 
 /// Seconds that a case takes with so many samples.
@@ -165,9 +171,16 @@ fn needed(cases: &[Planned], samples: usize) -> f64 {
     cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
 }
 
-/// Seconds that a case of a plan is expected to take.
+/// Seconds that a case of a plan is expected to take: as long as its samples, or the amount that it states of each.
 pub fn expected_of(planned: &Planned) -> f64 {
-    let each = expected_seconds(&planned.sampling);
+    let case = &planned.candidate.case;
+    let amount = bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
+    let each = match amount {
+        Some(seconds) => {
+            SET_UP + planned.sampling.sample_time * WARM_UP + samples(&planned.sampling) * seconds
+        }
+        None => expected_seconds(&planned.sampling),
+    };
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
@@ -339,31 +352,27 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        taken.facts.warnings.extend(self.overrun(planned, room, begun, taken.beside_s));
+        let overrun = self.overrun(planned, room, begun, taken.beside_s);
+        taken.facts.warnings.extend(overrun.map(Note::from));
         taken.remark(ending, sampling.precision, case.subsystem(), cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
 
     /// That a case ran past the end of the budget, which ends no sample that has begun; `beside_s` is what its reference tools took.
-    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Warning> {
+    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - beside_s;
         let (of, budget, past) = match own.whose {
             EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
             _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
         };
-        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then(|| {
-            let [took, budget, past] = [took, budget, past].map(|s| Quantity::new(s, Unit::Second).human(2));
-            let why = match planned.sampling.samples {
-                Some(_) => "a fixed number of samples is completed; take fewer --samples, or give it more room",
-                None => {
-                    "set-up and a sample that has begun are completed, and each sample of a search is a whole search; take shorter samples with --sample-time, or give it more room"
-                }
-            };
-            Warning::Other {
-                code: "budget-exceeded".to_owned(),
-                text: format!("budget exceeded: the case took {took} and ended {past} after {of} ({budget}): {why}"),
-            }
+        let is_fixed = planned.sampling.samples.is_some();
+        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then_some(Overrun {
+            took,
+            budget,
+            past,
+            of,
+            is_fixed,
         })
     }
 
@@ -398,7 +407,7 @@ impl Harness<'_> {
         sample.at = at;
         sample.conditions.steal = sample.conditions.steal.or(seen.steal);
         sample.conditions.throttled = sample.conditions.throttled.or(seen.throttled);
-        sample.conditions.more.extend(seen.more);
+        sample.conditions.pages_swapped = seen.pages_swapped;
         Ok(sample)
     }
 }
@@ -473,8 +482,7 @@ struct Taken {
 impl Taken {
     /// Keeps what ended the sampling.
     fn note_end(&mut self, by: EndedBy) {
-        let word = serde_json::to_value(by).unwrap_or_default();
-        self.facts.achieved.insert(ENDED_BY.to_owned(), word);
+        self.facts.achieved.set(&ENDED_BY, by);
     }
 
     /// Adds the warnings that follow from the samples.
@@ -482,10 +490,10 @@ impl Taken {
         let n = self.samples.len();
         match ending {
             Ending::NotConverged { half_width: Some(reached), by } => {
-                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by });
+                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by }.into());
             }
             _ if n < MIN_FOR_INTERVAL => {
-                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() });
+                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() }.into());
             }
             Ending::NotConverged { half_width: None, .. }
             | Ending::Fixed
@@ -493,7 +501,8 @@ impl Taken {
             | Ending::Steady
             | Ending::NotSteady { .. } => {}
         }
-        self.facts.warnings.extend(causes::of(&self.samples, subsystem, crowded));
+        let causes = causes::of(&self.samples, subsystem, crowded);
+        self.facts.warnings.extend(causes.into_iter().map(Note::from));
     }
 }
 

@@ -1,11 +1,20 @@
 //! Rounds until a device is steady (`--steady`): the figure is that of the last five; how it got there is kept beside it.
 
+use std::fmt;
+
 use super::Taken;
 use crate::bench::{Better, Metric};
 use crate::case::Case;
 use crate::quantity::{Quantity, percent};
+use crate::sample::Fact;
 use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
-use crate::warning::{Warning, more_rounds};
+use crate::warning::{Note, Warn, more_rounds};
+
+/// Rounds that were made.
+const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the device was steady");
+/// What each gave.
+const ROUND_VALUES: Fact<Vec<f64>> =
+    Fact::new("round_values", "the headline metric of each round, in its unit");
 
 /// A fall to less than this share of the first level is told.
 const FALL: f64 = 0.9;
@@ -19,53 +28,73 @@ impl Taken {
     /// Keeps the last five rounds as the samples, all of them in `achieved`, and says what they show.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
-        self.facts.achieved.insert("rounds".to_owned(), rounds.into());
-        self.facts.achieved.insert("round_values".to_owned(), self.headline.clone().into());
+        self.facts.achieved.set(&ROUNDS, rounds);
+        self.facts.achieved.set(&ROUND_VALUES, self.headline.clone());
         if let Ending::NotSteady { reached, by } = ending {
-            self.facts.warnings.push(not_steady(rounds, reached, by));
+            self.facts.warnings.push(Remark::NotSteady { rounds, reached, by }.into());
         }
         let timed = self.samples.iter().zip(&self.headline);
         let series: Vec<Timed> = timed.map(|(sample, value)| Timed { t: sample.at, value: *value }).collect();
-        self.facts.warnings.extend(burst(&segments(&series, seed), metric));
+        self.facts.warnings.extend(burst(&segments(&series, seed), metric).map(Note::from));
         let before = rounds.saturating_sub(WINDOW);
         self.samples.drain(..before);
         self.headline.drain(..before);
     }
 }
 
-fn not_steady(rounds: usize, reached: Option<Steadiness>, by: EndedBy) -> Warning {
-    let how = reached.map_or_else(
-        || format!("it takes {WINDOW} to tell"),
-        |Steadiness { range, excursion }| {
-            format!(
-                "the last {WINDOW} spread by {} of their mean (20 % is steady) and drift by {} (10 %)",
-                percent(range, 2),
-                percent(excursion, 2)
-            )
-        },
-    );
-    Warning::Other {
-        code: "not-steady".to_owned(),
-        text: format!("not steady after {rounds} rounds: {how}; {}", more_rounds(by)),
+/// What rounds show.
+#[derive(Clone, Debug, PartialEq)]
+enum Remark {
+    /// They did not become steady.
+    NotSteady { rounds: usize, reached: Option<Steadiness>, by: EndedBy },
+    /// The first level was a burst.
+    Burst { seconds: f64, first: Quantity, last: Quantity },
+}
+
+impl Warn for Remark {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotSteady { .. } => "not-steady",
+            Self::Burst { .. } => "burst-credit",
+        }
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSteady { rounds, reached: None, by } => {
+                write!(f, "not steady after {rounds} rounds: it takes {WINDOW} to tell; {}", more_rounds(*by))
+            }
+            Self::NotSteady { rounds, reached: Some(Steadiness { range, excursion }), by } => write!(
+                f,
+                "not steady after {rounds} rounds: the last {WINDOW} spread by {} of their mean (20 % is steady) and drift by \
+                 {} (10 %); {}",
+                percent(*range, 2),
+                percent(*excursion, 2),
+                more_rounds(*by)
+            ),
+            Self::Burst { seconds, first, last } => write!(
+                f,
+                "the first {seconds:.1} s gave {first}, and then only {last}: burst credit or a write cache was used up; the \
+                 figure is that of the last {WINDOW} rounds"
+            ),
+        }
     }
 }
 
 /// A device that was quick at first: it had credit, or a cache to write to.
-fn burst(levels: &[Segment], metric: Metric) -> Option<Warning> {
+fn burst(levels: &[Segment], metric: Metric) -> Option<Remark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {
         Better::Higher => last.median / first.median,
         Better::Lower => first.median / last.median,
     };
     let value = |value| Quantity { value, unit: metric.unit };
-    (levels.len() > 1 && share < FALL).then(|| Warning::Other {
-        code: "burst-credit".to_owned(),
-        text: format!(
-            "the first {:.1} s gave {}, and then only {}: burst credit or a write cache was used up; the figure is that of the last {WINDOW} rounds",
-            levels[1].from - first.from,
-            value(first.median),
-            value(last.median)
-        ),
+    (levels.len() > 1 && share < FALL).then(|| Remark::Burst {
+        seconds: levels[1].from - first.from,
+        first: value(first.median),
+        last: value(last.median),
     })
 }
 
@@ -96,8 +125,8 @@ mod tests {
         assert_eq!(codes, Vec::<String>::new());
         assert_eq!(taken.headline, values[2..]);
         assert_eq!((taken.samples.len(), taken.samples[0].at), (5, 2.0));
-        assert_eq!(taken.facts.achieved["rounds"], 7);
-        assert_eq!(taken.facts.achieved["round_values"], serde_json::json!(values));
+        assert_eq!(taken.facts.achieved.get(&ROUNDS), Some(7));
+        assert_eq!(taken.facts.achieved.get(&ROUND_VALUES), Some(values.to_vec()));
     }
 
     #[test]

@@ -150,7 +150,11 @@ impl Prepared for MockCase {
     }
 
     fn facts(&self) -> Facts {
-        Facts { achieved: [("threads".to_owned(), 1.into())].into(), ..Facts::default() }
+        {
+            let mut facts = Facts::default();
+            facts.achieved.put("threads", 1);
+            facts
+        }
     }
 }
 
@@ -259,19 +263,19 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
     let ended = |script: Script, samples, budget| {
         let made = run_with(script, samples, budget, 1).measurements.remove(0);
         let text = made.warnings.iter().find(|w| ["not-converged", "few-samples"].contains(&w.code.as_str()));
-        (made.achieved["ended_by"].clone(), text.map(|w| w.text.clone()).unwrap_or_default())
+        (made.achieved.get(&ENDED_BY), text.map(|w| w.text.clone()).unwrap_or_default())
     };
     for (script, samples, budget, by, helps, idle) in [
-        (Script::steady(), None, None, "precision", "", "--"),
-        (Script::steady(), Some(3), Some(60.0), "samples", "--samples 5", "--budget"),
-        (wild.clone(), None, Some(60.0), "sample-cap", "--samples", "--budget"),
-        (wild.clone(), None, Some(1.0), "budget", "--budget", "--samples"),
+        (Script::steady(), None, None, EndedBy::Precision, "", "--"),
+        (Script::steady(), Some(3), Some(60.0), EndedBy::Samples, "--samples 5", "--budget"),
+        (wild.clone(), None, Some(60.0), EndedBy::SampleCap, "--samples", "--budget"),
+        (wild.clone(), None, Some(1.0), EndedBy::Budget, "--budget", "--samples"),
         // Its first sample outlasts twice the budget.
-        (wild.clone(), None, Some(0.05), "budget", "--budget", "--samples"),
+        (wild.clone(), None, Some(0.05), EndedBy::Budget, "--budget", "--samples"),
     ] {
         let (reason, text) = ended(script, samples, budget);
-        assert_eq!(reason, by, "{text}");
-        assert!(text.contains(helps) && !text.contains(idle), "{by}: {text}");
+        assert_eq!(reason, Some(by), "{text}");
+        assert!(text.contains(helps) && !text.contains(idle), "{by:?}: {text}");
     }
     assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
 }
@@ -469,4 +473,22 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
     assert_eq!(beside(&[8.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[1.0, 8.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[30.0, 30.0], None), (vec![5, 5], 0, alone));
+}
+
+#[test]
+fn a_stated_amount_is_expected_to_take_its_time() {
+    let planned = |id: &str| Planned {
+        candidate: Candidate { case: id.parse().unwrap(), feasible: Ok(()) },
+        sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01 },
+        against: crate::peer::Against::Nobody,
+        budget: None,
+        group: 0,
+        repeat: 0,
+    };
+    let free = expected_of(&planned("cpu.peak/op=add/type=i8/threads=1"));
+    assert!((free - 1.2).abs() < 1e-9, "three samples, the warm-up and the set-up: {free}");
+    let stated = planned("cpu.peak/op=add/type=i8/threads=1/work=1000000000000/scaling=strong");
+    assert!(expected_of(&stated) > 10.0 * free, "{}", expected_of(&stated));
+    let capped = Planned { budget: Some(2.0), ..stated };
+    assert!((expected_of(&capped) - 2.0).abs() < 1e-9, "the budget of its group ends it");
 }

@@ -9,7 +9,7 @@ use super::message::{Reply, Request, read, write};
 use crate::bench::{self, Context, Keep, Options, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::sample::{CannotMeasure, WAITED};
+use crate::sample::CannotMeasure;
 
 /// Serves one parent. Returns when the parent closes the pipe.
 ///
@@ -88,8 +88,7 @@ impl Workbench {
                 let before = run_delays();
                 match p.sample(amount) {
                     Ok(mut sample) => {
-                        let waited = waited(&before, sample.elapsed);
-                        sample.conditions.more.extend(waited.map(|share| (WAITED.to_owned(), share)));
+                        sample.conditions.waited = waited(&before, sample.elapsed);
                         Reply::Sampled(Box::new(sample))
                     }
                     Err(cannot) => Reply::Cannot(cannot),

@@ -2,6 +2,7 @@
 //! machine's, those of MPI with it, and the document's measurements of all pairs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -25,10 +26,10 @@ use crate::measurement::{Measurement, Status};
 use crate::plan::Sampling;
 use crate::resolve::Planned;
 use crate::run::{Alone, expected_of};
-use crate::sample::{CannotMeasure, Cause, Cell, Conditions, End, Facts, Outcome, Sample};
+use crate::sample::{Achieved, CannotMeasure, Cause, Cell, Conditions, End, Fact, Facts, Outcome, Sample};
 use crate::serve::{Caps, Server, Settings};
 use crate::traffic::{Cpus, route};
-use crate::warning::Warning;
+use crate::warning::{Note, Warn};
 use crate::wire::{Key, MAX_STREAMS};
 
 /// Samples of each case between two machines.
@@ -326,7 +327,8 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
     let name = headline(&case)?.name;
     let figures: Vec<(&Between, &Figure)> =
         all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
-    let (conditions, achieved) = (alike(&figures), achieved(&figures));
+    let all_achieved: Vec<&Achieved> = figures.iter().map(|(_, figure)| &figure.facts.achieved).collect();
+    let (conditions, achieved) = (alike(&figures), Achieved::alike(&all_achieved));
     let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let sample = |number: usize| {
         let cell = |(one, figure): &(&Between, &Figure)| {
@@ -340,27 +342,24 @@ fn each(case: Case, all: &[(&Between, &Answer)], roster: &Roster) -> Option<Outc
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved, warnings: without(all, roster), ..Facts::default() };
+    let facts = Facts {
+        achieved,
+        warnings: without(all, roster).map(Note::from).into_iter().collect(),
+        ..Facts::default()
+    };
     // Tools stand beside a pair where it is the only one, and say why not where it is not.
     let peers = figures.first().map(|(_, figure)| figure.peers.clone()).unwrap_or_default();
     (!all.is_empty()).then(|| Outcome { peers, ..outcome(case, samples, facts, all) })
 }
 
-/// What all pairs have achieved alike.
-fn achieved(figures: &[(&Between, &Figure)]) -> BTreeMap<String, serde_json::Value> {
-    let of = |figure: &Figure| figure.facts.achieved.clone();
-    let mut achieved = figures.first().map(|(_, figure)| of(figure)).unwrap_or_default();
-    achieved.retain(|name, value| figures.iter().all(|(_, f)| f.facts.achieved.get(name) == Some(value)));
-    achieved
-}
-
 /// What is the same on the way of every pair: the limit rests on it.
 fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
-    let mut more: BTreeMap<String, f64> =
-        figures.first().map(|(_, figure)| figure.conditions.more.clone()).unwrap_or_default();
-    more.retain(|name, value| figures.iter().all(|(_, f)| f.conditions.more.get(name) == Some(value)));
-    Conditions { more, ..Conditions::default() }
+    let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
+    Conditions::alike(&all)
 }
+
+/// Pairs that measured at once.
+const MEASURED: Fact<usize> = Fact::new("pairs", "pairs of machines that measured at once");
 
 /// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
 fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
@@ -370,7 +369,7 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
         all.iter().map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
     let figures = figures.unwrap_or_default();
     let mut conditions = alike(&figures);
-    conditions.more.insert(PAIRS.to_owned(), figures.len() as f64);
+    conditions.more.set(&PAIRS, figures.len() as f64);
     let sample = |number: usize| {
         let values: Option<Vec<f64>> = figures.iter().map(|(_, f)| f.samples.get(number).copied()).collect();
         let values = [(name.to_owned(), values?.iter().sum())].into();
@@ -378,12 +377,13 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     };
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples = (0..most).filter_map(sample).collect();
-    let facts = Facts { achieved: [(PAIRS.to_owned(), all.len().into())].into(), ..Facts::default() };
+    let mut facts = Facts::default();
+    facts.achieved.set(&MEASURED, all.len());
     Some(outcome(case, samples, facts, all))
 }
 
 /// Names the pairs that have no figure.
-fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Vec<Warning> {
+fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Option<WithoutFigure> {
     let name = |index: usize| roster.members.get(index).map_or("?", |member| member.name.as_str());
     let failed: Vec<String> = all
         .iter()
@@ -392,12 +392,26 @@ fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Vec<Warning> {
             Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
         })
         .collect();
-    if failed.is_empty() {
-        return Vec::new();
+    (!failed.is_empty()).then_some(WithoutFigure { failed, of: all.len() })
+}
+
+/// That pairs have no figure: each that failed with its reason, of so many.
+struct WithoutFigure {
+    failed: Vec<String>,
+    of: usize,
+}
+
+impl Warn for WithoutFigure {
+    fn code(&self) -> &'static str {
+        "pairs-without-figure"
     }
-    let named = failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-    let text = format!("{} of {} pairs have no figure: {named}", failed.len(), all.len());
-    vec![Warning::Other { code: "pairs-without-figure".to_owned(), text }]
+}
+
+impl fmt::Display for WithoutFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = self.failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        write!(f, "{} of {} pairs have no figure: {named}", self.failed.len(), self.of)
+    }
 }
 
 #[cfg(test)]

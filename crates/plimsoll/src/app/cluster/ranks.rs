@@ -10,12 +10,15 @@ use crossbeam_channel::{Receiver, after, select};
 use super::super::prepared::Prepared;
 use super::super::{Failure, own_program, peers};
 use super::{Joint, between, hpl};
-use crate::bench::mpi::{SUBSYSTEM, WINDOW};
+use crate::bench::mpi::{
+    INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW, What, what,
+};
+use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
 use crate::bench::{self, Metric};
 use crate::case::Case;
 use crate::cli::Common;
 use crate::clock::SystemClock;
-use crate::cluster::{Exercise, Lead, Number, Roster, Timed, Voice, What, library};
+use crate::cluster::{Exercise, Lead, Roster, Timed, Voice, library};
 use crate::event::Event;
 use crate::machine::{Machine, Nic, Root};
 use crate::measurement::Measurement;
@@ -72,20 +75,6 @@ impl Who {
     pub(super) fn of(case: &Case) -> Option<Self> {
         let what = what(case)?;
         Some(if matches!(what, What::Trips { .. } | What::Windows { .. }) { Self::Two } else { Self::All })
-    }
-}
-
-fn what(case: &Case) -> Option<What> {
-    let bytes = || usize::try_from(case.number("message")?).ok();
-    match case.benchmark() {
-        "mpi.latency" => Some(What::Trips { bytes: bytes()? }),
-        "mpi.bandwidth" => Some(What::Windows { bytes: bytes()? }),
-        "mpi.allreduce" => {
-            let number = if case.word("type") == Some("f32") { Number::F32 } else { Number::F64 };
-            Some(What::Sums { number, count: bytes()? / number.bytes() })
-        }
-        "mpi.barrier" => Some(What::Barriers),
-        _ => None,
     }
 }
 
@@ -313,17 +302,13 @@ impl bench::Prepared for Exercised {
     }
 
     fn facts(&self) -> Facts {
-        let window = matches!(self.exercise.what, What::Windows { .. }).then(|| WINDOW.into());
-        let ranks = self.exercise.ranks.len().into();
-        let known = [
-            ("mpi", library().map(Into::into)),
-            ("window", window),
-            ("interface", self.way.interface.clone().map(Into::into)),
-            ("machines", Some(ranks)),
-        ];
-        let achieved =
-            known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Facts { achieved, ..Facts::default() }
+        let window = matches!(self.exercise.what, What::Windows { .. }).then_some(WINDOW);
+        let mut facts = Facts::default();
+        facts.achieved.set_some(&LIBRARY, library());
+        facts.achieved.set_some(&UNDER_WAY, window);
+        facts.achieved.set_some(&INTERFACE, self.way.interface.clone());
+        facts.achieved.set(&MACHINES, self.exercise.ranks.len());
+        facts
     }
 }
 
@@ -384,13 +369,12 @@ impl Way {
     fn conditions(&self) -> Conditions {
         let kernel = self.seen.then(|| f64::from(u8::from(self.interface.is_some())));
         let known = [
-            ("path_kernel", kernel),
-            ("path_several", self.several.then_some(1.0)),
-            ("path_speed", self.speed.map(|bits| bits as f64)),
-            ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
+            (PATH_KERNEL, kernel),
+            (PATH_SEVERAL, self.several.then_some(1.0)),
+            (PATH_SPEED, self.speed.map(|bits| bits as f64)),
+            (PATH_MTU, self.mtu.map(|bytes| bytes as f64)),
         ];
-        let more = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Conditions { more, ..Conditions::default() }
+        Conditions { more: known.into_iter().collect(), ..Conditions::default() }
     }
 }
 

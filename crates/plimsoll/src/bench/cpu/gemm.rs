@@ -10,13 +10,14 @@ use plimsoll_metal::gemm::{Gemm, GemmError, Matrix, MatrixMut, Real, Shape, Shap
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
-use serde_json::Value as Json;
 
-use super::dense::{self, Held, Wanted, caches, counts, fits, human, isa, isas, number};
-use super::hpl::{Sequence, THRESHOLD, greater};
+use super::dense::matrix::{Sequence, THRESHOLD, greater};
+use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
+use super::fact::{DEPTH, KERNEL, ROWS};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, default_threads};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
@@ -54,13 +55,13 @@ impl Benchmark for MatrixProduct {
     }
 
     /// 2 n³ operations on three matrices.
-    fn intensity(&self, case: &Case) -> Option<f64> {
+    fn roofline(&self, case: &Case) -> Roofline {
         let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
-        Some(2.0 * case.number("n")? as f64 / (3.0 * bytes))
+        Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -90,6 +91,10 @@ impl Benchmark for MatrixProduct {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        dense::limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -176,10 +181,10 @@ impl<T: Real> Running<T> {
         let matrix = || Buffer::new(bytes, Pages::Thp).map_err(no_memory);
         let mut facts = Facts::default();
         dense::note_threads(&mut facts, machine, &team);
-        facts.achieved.insert("kernel".to_owned(), Json::from(gemm.tile()));
+        facts.achieved.set(&KERNEL, gemm.tile());
         let blocking = gemm.blocking();
-        facts.achieved.insert("depth".to_owned(), Json::from(blocking.depth));
-        facts.achieved.insert("rows".to_owned(), Json::from(blocking.rows));
+        facts.achieved.set(&DEPTH, blocking.depth);
+        facts.achieved.set(&ROWS, blocking.rows);
         let mut running = Self {
             kinds: dense::kinds_of(machine, &team),
             team,
@@ -345,7 +350,7 @@ mod tests {
         assert_eq!(cases.len(), 2);
         assert!(cases[1].to_string().ends_with(&format!("/place={last}/threads=1")), "{}", cases[1]);
         let running = Running::<f64>::new(Isa::Portable, &cases[1], &machine).unwrap();
-        assert_eq!(running.facts().achieved["cpus"], serde_json::json!([last]));
+        assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
         let error = MatrixProduct.cases(&machine, &words("place", &["8191"])).unwrap_err();
         assert!(error.starts_with("place: CPU 8191"), "{error}");
     }
@@ -411,7 +416,7 @@ mod tests {
             let mut running = MatrixProduct.prepare(&candidate.case, &cx).unwrap();
             running.sample(Amount::Seconds(0.1)).unwrap();
             running.verify().unwrap();
-            assert!(running.facts().achieved["kernel"].as_str().unwrap().starts_with("gemm_f32"));
+            assert!(running.facts().achieved.get(&KERNEL).unwrap().starts_with("gemm_f32"));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::machine::cpu::CoreKind;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
-use crate::warning::Warning;
+use crate::sample::{Condition, Numbers};
 
 /// Where threads are put and how much they do, as far as that was asked for.
 pub(super) struct How {
@@ -69,9 +69,12 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
     Ok(hows)
 }
 
-/// Name of a condition: the mean clock of the CPUs of this kind, in Hz.
-pub fn kind_clock(kind: &str) -> String {
-    format!("clock_hz_{}", kind.replace(' ', "_"))
+/// The clock of the CPUs of a kind, a number for each kind by [`word_of`] it.
+pub const KIND_CLOCK: Condition = Condition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
+
+/// A kind of core as conditions name it.
+pub fn word_of(kind: &CoreKind) -> String {
+    kind.name.replace(' ', "_")
 }
 
 /// The kinds of core among these CPUs, where the machine has several.
@@ -79,35 +82,17 @@ pub(super) fn kinds(machine: &Machine, cpus: &CpuSet) -> Vec<CoreKind> {
     machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(cpus)).cloned().collect()
 }
 
-/// The condition [`kind_clock`] of each kind whose clock is known, from CPUs and the clock that each held, in Hz.
-pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> Vec<(String, f64)> {
-    let of_kind = |kind: &CoreKind| {
+/// The [`KIND_CLOCK`] of each kind whose clock is known, from CPUs and the clock that each held, in Hz.
+pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> Numbers {
+    let mut known = Numbers::default();
+    for kind in kinds {
         let own = clocks.iter().filter(|(cpu, _)| kind.cpus.contains(*cpu));
         let seen: Vec<f64> = own.filter_map(|(_, clock)| *clock).collect();
-        (!seen.is_empty()).then(|| (kind_clock(&kind.name), seen.iter().sum::<f64>() / seen.len() as f64))
-    };
-    kinds.iter().filter_map(of_kind).collect()
-}
-
-/// Says that these share cores.
-pub(super) fn smt(siblings: &[CpuSet]) -> Warning {
-    let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "CPUs {} are siblings of one core each and share its units; the limit counts each core once",
-        named.join("; ")
-    );
-    Warning::Other { code: "smt-siblings".to_owned(), text }
-}
-
-/// Says that these share cores though the kernel shows one for each.
-pub(super) fn hidden(siblings: &[CpuSet]) -> Warning {
-    let named: Vec<String> = siblings.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "CPUs {} shared a core before the run, which the hypervisor hides: work took twice as long on each while the \
-         other worked; the limit counts the core once, unless the figure shows that they have left it",
-        named.join("; ")
-    );
-    Warning::Other { code: "hidden-siblings".to_owned(), text }
+        if !seen.is_empty() {
+            known.set_of(&KIND_CLOCK, &word_of(kind), seen.iter().sum::<f64>() / seen.len() as f64);
+        }
+    }
+    known
 }
 
 /// The groups of CPUs among these that are siblings of one core.
@@ -134,7 +119,7 @@ mod tests {
         let kinds = [kind("cpu_core", "0-1"), kind("cpu_atom", "2-3"), kind("other one", "4")];
         let clocks = [(0, Some(5e9)), (1, Some(4e9)), (2, None), (3, Some(3e9)), (4, None)];
         let wanted = [("clock_hz_cpu_core".to_owned(), 4.5e9), ("clock_hz_cpu_atom".to_owned(), 3e9)];
-        assert_eq!(clocks_of(&kinds, &clocks), wanted);
+        assert_eq!(clocks_of(&kinds, &clocks), wanted.into());
     }
 
     #[test]

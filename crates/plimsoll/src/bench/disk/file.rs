@@ -1,6 +1,5 @@
 //! The filled test file that the cases of one run share, or the device that is measured itself.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,16 +7,17 @@ use rustix::fs::Advice;
 
 use super::data::{Noise, Seal};
 use super::dir::{DirFacts, Size, check_dir};
+use super::fact::{DEVICE, FILE_SYSTEM};
 use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::human;
 use super::lend;
 use super::raw::{Access, RawDevice, RawTarget};
 use super::target::{Cache, End, TargetError, TestFile};
+use super::warning::FileWarning;
 use crate::bench::Context;
 use crate::machine::Root;
 use crate::machine::storage::{Medium, Storage};
-use crate::sample::CannotMeasure;
-use crate::warning::Warning;
+use crate::sample::{Achieved, CannotMeasure};
 
 /// The most that is filled when no size is named. It must outgrow a device's own cache, and be filled in seconds.
 pub const MOST: u64 = 1 << 30;
@@ -63,7 +63,7 @@ pub struct Filled {
     /// Whether plimsoll wrote what is in it: a device that is only read holds what it holds.
     pub known: bool,
     /// Why it is not as large as it could be, and what else must be known.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<FileWarning>,
     size: Size,
     seal: Seal,
 }
@@ -153,7 +153,7 @@ impl Filled {
         let slow = || format!("{} s of filling gave no more", PATIENCE.as_secs());
         // The last chunk is left out where the space is not a whole number of chunks.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
-        warnings.extend(why.map(|why| Warning::SmallFile { bytes: filled, why }));
+        warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
         warnings.extend(named(&file));
         warnings.extend(shrunk(&file, filled));
         Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
@@ -177,7 +177,7 @@ impl Filled {
             Size::Between { .. } => has,
         };
         if access == Access::Read {
-            let warnings = vec![unknown_contents(name)];
+            let warnings = vec![FileWarning::ContentsUnknown { device: name.clone() }];
             return Ok(Filled { file, bytes: wanted, known: false, warnings, size, seal });
         }
         let patience = if matches!(size, Size::Exactly(_)) { Duration::MAX } else { PATIENCE };
@@ -189,14 +189,15 @@ impl Filled {
                 human(CHUNK as u64)
             )));
         }
-        let warnings = device.remarks().iter().cloned().map(users_unknown).collect();
+        let warnings =
+            device.remarks().iter().cloned().map(|why| FileWarning::UsersUnknown { why }).collect();
         Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
     }
 
     /// On what the file is, for the record: what was really measured.
-    pub fn place(&self, storage: Option<&Storage>) -> BTreeMap<String, serde_json::Value> {
-        let mut place = BTreeMap::new();
-        place.insert("file_system".to_owned(), self.file.file_system().to_string().into());
+    pub fn place(&self, storage: Option<&Storage>) -> Achieved {
+        let mut place = Achieved::default();
+        place.set(&FILE_SYSTEM, self.file.file_system().to_string());
         if let Some(storage) = storage {
             let layers = storage.layers.iter().map(|layer| layer.name.clone());
             let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
@@ -204,7 +205,7 @@ impl Filled {
             way.extend((!disks.is_empty()).then(|| disks.join(" + ")));
             way.dedup();
             if !way.is_empty() {
-                place.insert("device".to_owned(), way.join(" → ").into());
+                place.set(&DEVICE, way.join(" → "));
             }
         }
         place
@@ -285,41 +286,14 @@ pub fn in_memory(file_system: &str) -> CannotMeasure {
 }
 
 /// The warning that the file had a name for a moment.
-pub fn named(file: &TestFile) -> Option<Warning> {
-    file.named.then(|| Warning::Other {
-        code: "named-file".to_owned(),
-        text: format!(
-            "{} has no O_TMPFILE: the test file was made in a private directory and unlinked at once; a kill in that moment leaves an empty plimsoll-* behind, which the next run removes",
-            file.file_system()
-        ),
-    })
+pub fn named(file: &TestFile) -> Option<FileWarning> {
+    file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
 
 /// The warning that incompressible data takes less space than it has bytes.
-fn shrunk(file: &TestFile, bytes: u64) -> Option<Warning> {
+fn shrunk(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
-    Some(Warning::Other {
-        code: "space-saved".to_owned(),
-        text: format!(
-            "{} of test data takes {} on {}: the file system does not put on the device what it is given",
-            human(bytes),
-            human(taken),
-            file.file_system()
-        ),
-    })
-}
-
-fn unknown_contents(name: &str) -> Warning {
-    Warning::Other {
-        code: "contents-unknown".to_owned(),
-        text: format!(
-            "nobody knows what is on {name}: parts never written, or trimmed, may be answered without touching the medium"
-        ),
-    }
-}
-
-fn users_unknown(text: String) -> Warning {
-    Warning::Other { code: "device-users-unknown".to_owned(), text }
+    Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.file_system().to_string() })
 }
 
 /// What a failure of the test file means for the case.

@@ -16,18 +16,23 @@ use rustix::io::Errno;
 
 use super::data::Noise;
 use super::dir::{Size, check_dir};
+use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use super::file::{cannot_use, in_memory, named};
-use super::human;
 use super::job::MAX_THREADS;
+use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
+use super::{human, under_way};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::metric::OfTransfers;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
+use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 use crate::stats::Times;
+use crate::warning::Note;
 
 /// The benchmark itself.
 pub struct DiskFsync;
@@ -58,11 +63,22 @@ impl Benchmark for DiskFsync {
         &["block", "threads"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new("latency", Unit::Second, Better::Lower),
-            Metric::new("rate", Unit::PerSecond, Better::Higher),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of an append and its fdatasync"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("appends kept for good per second, over all threads")
+                    .of_transfers(OfTransfers::Rate(1.0))
+                    .with_floor(),
+            ]
+        }
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let [latency, rate] = [0, 1].map(|index| self.all_metrics()[index]);
+        vec![latency.of_transfers(OfTransfers::Time(under_way(case))), rate]
     }
 
     fn waits_for_a_device(&self) -> bool {
@@ -92,6 +108,15 @@ impl Benchmark for DiskFsync {
             }
         }
         Ok(candidates)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let kind = match question.metric {
+            LATENCY => Kind::Floor,
+            RATE => Kind::Ceiling,
+            _ => return Vec::new(),
+        };
+        vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -176,7 +201,7 @@ impl Log {
             end: 0,
             latency: Times::default(),
             facts: Facts {
-                warnings: named(&file).into_iter().collect(),
+                warnings: named(&file).into_iter().map(Note::from).collect(),
                 achieved: achieved(&file, cx),
                 ..Facts::default()
             },
@@ -264,17 +289,15 @@ impl Log {
 }
 
 /// How and where it commits.
-fn achieved(file: &TestFile, cx: &Context<'_>) -> BTreeMap<String, serde_json::Value> {
-    let mut achieved = BTreeMap::from([
-        ("engine".to_owned(), "psync".into()),
-        ("cache".to_owned(), "buffered".into()),
-        ("sync".to_owned(), "fdatasync after each append".into()),
-        ("segment".to_owned(), SEGMENT.into()),
-        ("depth".to_owned(), 1.into()),
-        ("file_system".to_owned(), file.file_system().to_string().into()),
-    ]);
-    let device = cx.machine.storage.as_ref().and_then(|storage| storage.device.clone());
-    achieved.extend(device.map(|device| ("device".to_owned(), device.into())));
+fn achieved(file: &TestFile, cx: &Context<'_>) -> Achieved {
+    let mut achieved = Achieved::default();
+    achieved.set(&ENGINE, "psync");
+    achieved.set(&CACHE, "buffered");
+    achieved.set(&SYNC, "fdatasync after each append");
+    achieved.set(&fact::SEGMENT, SEGMENT);
+    achieved.set(&COMMITS, 1_u64);
+    achieved.set(&FILE_SYSTEM, file.file_system().to_string());
+    achieved.set_some(&DEVICE, cx.machine.storage.as_ref().and_then(|storage| storage.device.clone()));
     achieved
 }
 
@@ -328,10 +351,10 @@ impl Prepared for Logs {
         let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
-            ("latency".to_owned(), latency.mean().unwrap_or_default()),
-            ("rate".to_owned(), latency.count() as f64 / elapsed),
+            (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
+            (RATE.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![super::distribution("latency", &latency)];
+        let histograms = vec![super::distribution(LATENCY, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 
@@ -341,7 +364,7 @@ impl Prepared for Logs {
 
     fn facts(&self) -> Facts {
         let mut facts = self.0.first().map(|log| log.facts.clone()).unwrap_or_default();
-        facts.achieved.insert("logs".to_owned(), self.0.len().into());
+        facts.achieved.set(&LOGS, self.0.len());
         facts
     }
 }
@@ -397,7 +420,7 @@ mod tests {
         assert_eq!(logs.0.iter().map(length).collect::<Vec<_>>(), [3 * BLOCK, 3 * BLOCK, 2 * BLOCK]);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
         assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
-        assert_eq!((logs.verify(), &logs.facts().achieved["logs"]), (Ok(()), &3.into()));
+        assert_eq!((logs.verify(), logs.facts().achieved.get(&LOGS)), (Ok(()), Some(3)));
         assert_ne!(logs.0[0].block, logs.0[1].block, "each has data of its own");
         logs.0[2].file.set_len(0).expect("cut");
         assert!(logs.verify().is_err(), "a commit of the last log is gone");

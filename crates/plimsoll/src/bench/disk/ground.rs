@@ -1,6 +1,5 @@
 //! Where a case works: its files, filled, and the part of them that each thread has.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,9 +16,9 @@ use super::raw::RawTarget;
 use super::source::Doing;
 use super::steady;
 use super::target::{Cache, End, TestFile};
+use super::warning::FileWarning;
 use crate::bench::Context;
-use crate::sample::CannotMeasure;
-use crate::warning::Warning;
+use crate::sample::{Achieved, CannotMeasure};
 
 /// Where a case works: on which files, and which part of them each thread has.
 pub(super) struct Ground {
@@ -27,9 +26,9 @@ pub(super) struct Ground {
     pub(super) files: Vec<Vec<Arc<TestFile>>>,
     /// Of each thread: its part.
     pub(super) extents: Vec<Extent>,
-    pub(super) warnings: Vec<Warning>,
+    pub(super) warnings: Vec<FileWarning>,
     /// On what the files are.
-    pub(super) place: BTreeMap<String, serde_json::Value>,
+    pub(super) place: Achieved,
     /// Whether it is known what a read must return.
     pub(super) known: bool,
     /// What makes a place for reference tools that write; none where each thread uses up a file of its own.
@@ -128,12 +127,12 @@ impl Ground {
                 refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
             }
         }
-        let warnings = wanted.reduced.map(|why| Warning::SmallFile { bytes: each * job.threads, why });
+        let warnings = wanted.reduced.map(|why| FileWarning::Small { bytes: each * job.threads, why });
         Ok(Ground {
             extents: vec![extent(job, each); job.threads as usize],
             files,
             warnings: warnings.into_iter().collect(),
-            place: BTreeMap::new(),
+            place: Achieved::default(),
             known: true,
             lender: None,
         })

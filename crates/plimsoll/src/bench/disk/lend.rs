@@ -16,10 +16,10 @@ use super::fill::{CHUNK, FillError, Filling, fill_within};
 use super::ground::refill;
 use super::human;
 use super::target::TestFile;
+use super::warning::FileWarning;
 use crate::bench::Context;
 use crate::machine::storage::Medium;
 use crate::sample::Writable;
-use crate::warning::Warning;
 
 /// Under which name the second file is kept for the next case.
 const KEPT: &str = "disk.lent";
@@ -146,14 +146,9 @@ impl Lender {
     }
 
     /// That the tools had no place of their own.
-    pub(super) fn warning(&self) -> Option<Warning> {
+    pub(super) fn warning(&self) -> Option<FileWarning> {
         let Some(Lent::Own { why }) = &self.lent else { return None };
-        Some(Warning::Other {
-            code: "tool-shares-file".to_owned(),
-            text: format!(
-                "no room for a separate test file for the reference tool ({why}): it writes to the case's file, which is filled again after each of its samples"
-            ),
-        })
+        Some(FileWarning::SharedWithTool { why: why.clone() })
     }
 }
 

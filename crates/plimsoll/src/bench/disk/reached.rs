@@ -2,8 +2,7 @@
 
 use super::engine::Kind;
 use super::job::Job;
-use super::load::Flush;
-use crate::warning::Warning;
+use super::warning::TransferWarning;
 
 /// A mean depth below this share of the requested one is a warning.
 const DEPTH_REACHED: f64 = 0.9;
@@ -33,7 +32,7 @@ pub(super) struct Reached {
 }
 
 /// The warning where these samples had fewer in flight than asked for, with what emptied the queue.
-pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<Warning> {
+pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<TransferWarning> {
     let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
     let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
     let depth = mean(|sample| sample.depth);
@@ -43,65 +42,29 @@ pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option
     if kind.is_one_at_a_time() {
         // What an engine of many transfers could do, it was asked for, where it was asked for.
         let deeper = !matches!(job.kind, Kind::IoUring(_));
-        return (wanted > 1).then(|| one_at_a_time(wanted, kind, deeper));
+        return (wanted > 1).then_some(TransferWarning::OneAtATime { wanted, engine: kind, deeper });
     }
     if job.fixed.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
         return None;
     }
     let got = depth / job.threads as f64;
     Some(match samples.iter().any(|sample| sample.flushed) {
-        true => emptied_by_syncs(wanted, got, job.flush),
-        false => Warning::DepthNotReached { wanted, got },
+        true => TransferWarning::EmptiedBySyncs { wanted, got, flush: job.flush },
+        false => TransferWarning::DepthNotReached { wanted, got },
     })
 }
 
-fn one_at_a_time(wanted: u64, kind: Kind, deeper: bool) -> Warning {
-    Warning::Other {
-        code: "depth-not-reached".to_owned(),
-        text: format!(
-            "one transfer was in flight where {wanted} were asked: {} does one transfer at a time{}",
-            kind.word(),
-            if deeper { "; io_uring does more" } else { "" }
-        ),
-    }
-}
-
-fn emptied_by_syncs(wanted: u64, got: f64, flush: Flush) -> Warning {
-    let fewer = match flush {
-        Flush::Every(_) => "sync after more writes to have fewer of them",
-        Flush::AtEnd | Flush::Never => "take a longer --sample-time to have fewer of them",
-    };
-    Warning::Other {
-        code: "depth-not-reached".to_owned(),
-        text: format!(
-            "queue depth {got:.1} was reached where {wanted} was asked: each sync waits for what is under way, and \
-             nothing else begins before it is done; {fewer}"
-        ),
-    }
-}
-
 /// The warning where these samples are not what `per_second` starts over all `threads` give.
-pub(super) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<Warning> {
+pub(super) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
     let expected = per_second / threads as f64 * thread_seconds;
     let missing = expected - done;
     // At each end of a thread's sample a transfer may be on either side.
     let by_chance = SCATTER * expected.sqrt() + samples.len() as f64 * threads as f64;
+    let done = done / thread_seconds * threads as f64;
     (missing > RATE_MISSED * expected && missing > by_chance)
-        .then(|| rate_not_held(per_second, done / thread_seconds * threads as f64))
-}
-
-fn rate_not_held(wanted: f64, got: f64) -> Warning {
-    let told = |rate: f64| if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") };
-    let (wanted, got) = (told(wanted), told(got));
-    Warning::Other {
-        code: "rate-not-held".to_owned(),
-        text: format!(
-            "{wanted} transfers a second were offered and {got} done: what could not begin in time waits, and its \
-             latency grows as long as the run lasts; give a lower --rate or a higher --depth"
-        ),
-    }
+        .then_some(TransferWarning::RateNotHeld { offered: per_second, done })
 }
 
 #[cfg(test)]
@@ -110,6 +73,7 @@ mod tests {
 
     use super::*;
     use crate::bench::disk::load::{Arrivals, Schedule};
+    use crate::warning::Warn;
 
     fn sample(transfers: u64, thread_seconds: f64) -> Reached {
         Reached {

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
+use super::metrics;
 use super::transfers::{Probe, Transfers};
+use super::warning::{Missed, TransferWarning};
 use crate::bench::Prepared;
-use crate::quantity::{format_duration, parse_duration, percent_below};
+use crate::quantity::{format_duration, parse_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// A latency that must hold for a share of the transfers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,7 +91,7 @@ impl Within {
     /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
         for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == "latency").flat_map(|h| &h.buckets)
+            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -128,29 +131,24 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a["depth"].total_cmp(&b["depth"]));
+        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
 
-    fn nothing_deeper(&self) -> Warning {
+    fn nothing_deeper(&self) -> TransferWarning {
         let (engine, most, asked) = (self.transfers.engine(), self.most, self.asked);
-        Warning::Other {
-            code: "depth-not-reached".to_owned(),
-            text: format!(
-                "the search went to depth {most}, not to {asked}: {engine} does one transfer at a time; io_uring does more"
-            ),
-        }
+        TransferWarning::SearchedLess { most, asked, engine }
     }
 }
 
 /// A point of a curve.
 pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
-        ("threads".to_owned(), threads as f64),
-        ("depth".to_owned(), probe.depth as f64),
-        ("rate".to_owned(), probe.rate),
-        ("latency".to_owned(), probe.latency),
+        (metrics::THREADS.to_owned(), threads as f64),
+        (metrics::DEPTH.to_owned(), probe.depth as f64),
+        (metrics::RATE.to_owned(), probe.rate),
+        (metrics::LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
 }
@@ -172,33 +170,16 @@ impl Answer {
     }
 
     /// What is to be known where the target was not held, or the search not finished.
-    fn warning(&self, target: &Target) -> Option<Warning> {
-        let (wanted, got) = (target.canonical().replace(':', " ≤ "), percent_below(self.within));
-        let (code, text) = match self.deepest {
+    fn warning(&self, target: &Target) -> Option<TransferWarning> {
+        let missed = match self.deepest {
             Some(_) if self.held => return None,
             // The samples are more than any probe.
-            None if self.held => (
-                "latency-search-disturbed",
-                format!(
-                    "the search was disturbed: at depth 1 it did not hold {wanted}, as the samples do; nothing deeper \
-                     was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
-                ),
-            ),
-            None => (
-                "latency-target-missed",
-                format!(
-                    "no queue holds {wanted}: at depth 1 {got} stay within it; the figures are those of depth 1"
-                ),
-            ),
-            Some(depth) => (
-                "latency-target-not-held",
-                format!(
-                    "{wanted} held in the search at depth {depth}, not in the samples there: {got} of their transfers \
-                     stayed within it; take a longer --sample-time or a wider target"
-                ),
-            ),
+            None if self.held => Missed::InTheSearch,
+            None => Missed::Everywhere,
+            Some(depth) => Missed::InTheSamples(depth),
         };
-        Some(Warning::Other { code: code.to_owned(), text })
+        let target = target.canonical().replace(':', " ≤ ");
+        Some(TransferWarning::Target { target, within: self.within, missed })
     }
 }
 
@@ -226,14 +207,15 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.insert("threads".to_owned(), self.transfers.threads().into());
+        facts.achieved.set(&THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = Answer::of(&self.target, self.most, found, within);
-            facts.achieved.insert("deepest".to_owned(), answer.deepest.into());
-            facts.achieved.insert("within_target".to_owned(), answer.within.into());
-            facts.achieved.insert("target_held".to_owned(), answer.held.into());
-            facts.warnings.extend(answer.warning(&self.target));
-            facts.warnings.extend((self.most < self.asked).then(|| self.nothing_deeper()));
+            facts.achieved.set(&DEEPEST, answer.deepest);
+            facts.achieved.set(&WITHIN_TARGET, answer.within);
+            facts.achieved.set(&TARGET_HELD, answer.held);
+            facts.warnings.extend(answer.warning(&self.target).map(Note::from));
+            let less = (self.most < self.asked).then(|| self.nothing_deeper());
+            facts.warnings.extend(less.map(Note::from));
         }
         facts
     }
@@ -245,6 +227,7 @@ mod tests {
 
     use super::*;
     use crate::sample::Histogram;
+    use crate::warning::Warn;
 
     proptest! {
         /// Whatever the bound is, it is found, and with few questions.
@@ -333,8 +316,8 @@ mod tests {
         assert!(held.warning(&target).is_none());
 
         let code = |answer: &Answer| match answer.warning(&target) {
-            Some(Warning::Other { code, text }) => (code, text),
-            other => panic!("{other:?}"),
+            Some(warning) => (warning.code(), warning.to_string()),
+            None => panic!("no warning"),
         };
         let missed = answer(Some(24), &[good, bad]);
         assert_eq!((missed.deepest, missed.held), (Some(24), false));

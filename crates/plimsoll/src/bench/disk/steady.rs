@@ -13,14 +13,13 @@ use super::data::Noise;
 use super::dir::Size;
 use super::engine::{Kind, open_on};
 use super::file::Filled;
-use super::human;
 use super::job::Job;
 use super::load::{self, Directions, LoadError, Manner, Tally};
 use super::pattern::{Extent, Order, derive};
 use super::source::{Doing, Source, Through};
+use super::warning::FileWarning;
 use crate::bench::Context;
 use crate::sample::CannotMeasure;
-use crate::warning::Warning;
 
 /// Writes in flight while the file is overwritten.
 const DEPTH: usize = 32;
@@ -37,7 +36,7 @@ pub(super) fn precondition(
     cx: &Context<'_>,
     filled: &Filled,
     bytes: u64,
-) -> Result<Vec<Warning>, CannotMeasure> {
+) -> Result<Vec<FileWarning>, CannotMeasure> {
     if !filled.known {
         return Err(CannotMeasure::not_here(
             "--steady writes first, and this device may only be read; see --destroy-data-on",
@@ -47,28 +46,9 @@ pub(super) fn precondition(
     let disks = cx.machine.storage.as_ref().map_or(&[][..], |storage| &storage.disks);
     let has: u64 = disks.iter().filter_map(|disk| disk.size_bytes).sum();
     let part = (bytes as f64) < WHOLE * has as f64;
-    let warn = |code: &str, text| Warning::Other { code: code.to_owned(), text };
     let mut warnings = Vec::new();
-    warnings.extend((written < bytes).then(|| {
-        warn(
-            "precondition-cut",
-            format!(
-                "{} of {} were overwritten before the first round, in the time that there was; name the --size to take the time, or give more --budget",
-                human(written),
-                human(bytes)
-            ),
-        )
-    }));
-    warnings.extend(part.then(|| {
-        warn(
-            "part-of-device",
-            format!(
-                "steady is this file of {}: the device has {}, and shows its own steady state when most of it was written; give a larger --size, or --target",
-                human(bytes),
-                human(has)
-            ),
-        )
-    }));
+    warnings.extend((written < bytes).then_some(FileWarning::PreconditionCut { written, bytes }));
+    warnings.extend(part.then_some(FileWarning::PartOfDevice { bytes, device: has }));
     Ok(warnings)
 }
 

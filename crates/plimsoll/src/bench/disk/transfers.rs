@@ -13,24 +13,26 @@ use super::crew::{Count, Crew};
 use super::data::Noise;
 use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, open_on};
+use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
 use super::ground::{Ground, renewal};
 use super::job::Job;
 use super::ledger::Ledger;
 use super::lend::Lender;
 use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
+use super::metrics;
 use super::pattern::{Extent, Order, derive};
 use super::reached::{Reached, depth_missed, rate_missed};
 use super::source::{Doing, Source};
 use super::target::{Cache, TestFile};
+use super::warning::{FileWarning, TransferWarning};
 use super::witness::{Moved, Witness};
 use crate::bench::fixed::Scaling;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Root;
 use crate::machine::storage::Medium;
-use crate::quantity::{Quantity, Unit, significant};
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable, WrongAnswer};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// Direct I/O goes by these at the least.
 const SECTOR: u64 = 512;
@@ -140,7 +142,8 @@ impl Transfers {
     pub(super) fn new(case: &Case, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let ground = Ground::of(&job, cx)?;
         let bytes: u64 = ground.extents.iter().map(|extent| extent.bytes).sum();
-        let mut facts = Facts { warnings: ground.warnings, achieved: ground.place, ..Facts::default() };
+        let warnings = ground.warnings.into_iter().map(Note::from).collect();
+        let mut facts = Facts { warnings, achieved: ground.place, ..Facts::default() };
         let storage = cx.machine.storage.as_ref();
         let first = ground.files.first().and_then(|files| files.first());
         let shared = first.filter(|_| ground.known).map(|file| file.seen_by_others());
@@ -150,7 +153,7 @@ impl Transfers {
         // Before the first transfer.
         let witness = first.map(|file| Witness::new(Root::live(), storage, Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &ground.extents)?;
-        facts.achieved.insert("size".to_owned(), bytes.into());
+        facts.achieved.set(&SIZE, bytes);
         let (seed, id) = (cx.options.seed, case.id().as_str().to_owned());
         // One for all threads, so that their times can be compared.
         let clock = Clock::fastest();
@@ -172,15 +175,13 @@ impl Transfers {
         });
         let (crew, about) = Crew::start(job.directions(), makes)
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        facts.achieved.insert("engine".to_owned(), about.kind.word().into());
-        facts.warnings.extend(about.fell_back.map(|why| Warning::EngineFellBack {
-            wanted: job.kind.word().to_owned(),
-            used: about.kind.word().to_owned(),
-            why,
-        }));
-        let unregistered = |text| Warning::Other { code: "buffers-not-registered".to_owned(), text };
-        facts.warnings.extend(about.remark.map(unregistered));
-        facts.warnings.extend((job.cache == Cache::Buffered).then(|| page_cache(past)));
+        facts.achieved.set(&ENGINE, about.kind.word());
+        let (wanted, used) = (job.kind, about.kind);
+        let fell_back = |why| TransferWarning::EngineFellBack { wanted, used, why };
+        facts.warnings.extend(about.fell_back.map(fell_back).map(Note::from));
+        facts.warnings.extend(about.remark.map(|why| TransferWarning::NotRegistered { why }).map(Note::from));
+        let page_cache = Note::from(FileWarning::PageCache { avoidable: past });
+        facts.warnings.extend((job.cache == Cache::Buffered).then_some(page_cache));
         Ok(Transfers {
             crew,
             kind: about.kind,
@@ -284,19 +285,12 @@ impl Transfers {
         let mean = self.mean(|sample| sample.transfers as f64);
         let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
         let bytes = asked * self.job.blocks.mean();
-        facts.achieved.insert("count".to_owned(), asked.round().into());
-        facts.achieved.insert("volume".to_owned(), bytes.round().into());
+        facts.achieved.set(&COUNT, asked.round());
+        facts.achieved.set(&VOLUME, bytes.round());
         if self.cut {
-            let size = |bytes: f64| Quantity::new(bytes.round(), Unit::Byte);
-            facts.warnings.push(Warning::Other {
-                code: "volume-cut".to_owned(),
-                text: format!(
-                    "samples were cut after {} s: {} of {} were done; give a smaller --volume or --count",
-                    significant(self.cut_after, 2),
-                    size(bytes),
-                    size(wanted as f64 * self.job.blocks.mean())
-                ),
-            });
+            let wanted = wanted as f64 * self.job.blocks.mean();
+            let cut = TransferWarning::VolumeCut { seconds: self.cut_after, done: bytes, wanted };
+            facts.warnings.push(cut.into());
         }
     }
 
@@ -308,15 +302,17 @@ impl Transfers {
     /// Warnings and facts about depth and rate, as they were reached.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
-        facts.achieved.insert("depth".to_owned(), (depth / self.job.threads as f64).into());
+        facts.achieved.set(&fact::DEPTH, depth / self.job.threads as f64);
         if self.reached.is_empty() {
             return;
         }
         if let Some(offered) = self.job.offered {
-            facts.achieved.insert("rate".to_owned(), rate.into());
-            facts.warnings.extend(rate_missed(offered.per_second, self.job.threads, &self.reached));
+            facts.achieved.set(&fact::RATE, rate);
+            let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
+            facts.warnings.extend(missed.map(Note::from));
         } else {
-            facts.warnings.extend(depth_missed(&self.job, self.kind, &self.reached));
+            let missed = depth_missed(&self.job, self.kind, &self.reached);
+            facts.warnings.extend(missed.map(Note::from));
         }
     }
 }
@@ -343,13 +339,6 @@ fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotM
         made.map_err(|error| CannotMeasure::not_here(error.to_string()))
     };
     extents.iter().map(ledger).collect()
-}
-
-/// Whether there is a way past it.
-fn page_cache(past: bool) -> Warning {
-    let remedy = if past { "; --cache direct measures the device" } else { "" };
-    let text = "the page cache was used: the figure is the memory's as much as the device's";
-    Warning::Other { code: "page-cache".to_owned(), text: format!("{text}{remedy}") }
 }
 
 impl Prepared for Transfers {
@@ -405,12 +394,12 @@ impl Prepared for Transfers {
         let mut sample = sample_of(&count, &self.job);
         if self.kind.is_one_at_a_time() {
             // A call that submits and completes in one has no time of submission.
-            sample.values.remove("submit");
-            sample.values.remove("complete");
-            sample.histograms.retain(|h| h.metric != "submit" && h.metric != "complete");
+            sample.values.remove(metrics::SUBMIT);
+            sample.values.remove(metrics::COMPLETE);
+            sample.histograms.retain(|h| h.metric != metrics::SUBMIT && h.metric != metrics::COMPLETE);
         }
         let busy = begun.and_then(|begun| self.busy.share_since(begun));
-        sample.values.extend(busy.map(|share| ("busy".to_owned(), share)));
+        sample.values.extend(busy.map(|share| (metrics::BUSY.to_owned(), share)));
         Ok(sample)
     }
 
@@ -436,15 +425,15 @@ impl Prepared for Transfers {
         let mut facts = self.facts.clone();
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
-        facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning));
+        facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning).map(Note::from));
         if let Some(witness) = &self.witness {
             let testimony = witness.testify(self.claimed);
-            facts.achieved.extend(testimony.achieved);
-            facts.warnings.extend(testimony.warnings);
+            facts.achieved.add(testimony.achieved);
+            facts.warnings.extend(testimony.warnings.into_iter().map(Note::from));
             facts.invalid = testimony.invalid;
             if self.job.doing.uses_up() {
                 // Each thread has a file of its own, which comes and goes.
-                facts.achieved.remove("page_cache");
+                facts.achieved.take(&PAGE_CACHE);
             }
         }
         facts
@@ -456,24 +445,24 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
     let mut values = BTreeMap::from([
-        ("throughput".to_owned(), count.throughput),
-        ("rate".to_owned(), count.rate),
-        ("cpu".to_owned(), each(count.cpu_ns) * 1e-9),
-        ("depth".to_owned(), count.depth),
-        ("switches".to_owned(), each(count.switches)),
+        (metrics::THROUGHPUT.to_owned(), count.throughput),
+        (metrics::RATE.to_owned(), count.rate),
+        (metrics::CPU.to_owned(), each(count.cpu_ns) * 1e-9),
+        (metrics::DEPTH.to_owned(), count.depth),
+        (metrics::SWITCHES.to_owned(), each(count.switches)),
     ]);
     if matches!(job.doing, Doing::Mixed { .. } | Doing::Copy) {
         let [read, written] = count.traffic;
-        values.extend([("read".to_owned(), read), ("write".to_owned(), written)]);
+        values.extend([(metrics::READ.to_owned(), read), (metrics::WRITE.to_owned(), written)]);
     }
-    values.extend(tally.latency.stdev().map(|stdev| ("latency-stdev".to_owned(), stdev)));
+    values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
     let timed = [
-        ("latency", Some(&tally.latency)),
-        ("submit", Some(&tally.submit)),
-        ("complete", Some(&tally.complete)),
-        ("read-latency", tally.read.latency.as_ref()),
-        ("write-latency", tally.written.latency.as_ref()),
-        ("sync", Some(&tally.sync)),
+        (metrics::LATENCY, Some(&tally.latency)),
+        (metrics::SUBMIT, Some(&tally.submit)),
+        (metrics::COMPLETE, Some(&tally.complete)),
+        (metrics::READ_LATENCY, tally.read.latency.as_ref()),
+        (metrics::WRITE_LATENCY, tally.written.latency.as_ref()),
+        (metrics::SYNC, Some(&tally.sync)),
     ];
     let mut histograms = Vec::new();
     for (metric, times) in timed {

@@ -5,19 +5,20 @@
 //! device only add to its counters, so a shortfall is proof and its absence is not. Where no device can be asked,
 //! the page cache is: a file that lies in it was not read past it.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use plimsoll_metal::residency::resident_bytes;
 
+use super::fact::{DEVICE_SHARE, PAGE_CACHE};
 use super::human;
 use super::target::{Cache, TestFile};
+use super::warning::FileWarning;
 use crate::machine::disk::DiskKind;
 use crate::machine::mounts::DeviceNumber;
 use crate::machine::root::Root;
 use crate::machine::storage::Storage;
-use crate::warning::Warning;
+use crate::sample::Achieved;
 
 /// Less than this share of the claimed bytes on the device: something else answered. A case's own bytes are all
 /// counted before it tells of them; the rest allows for what the kernel counts in whole sectors.
@@ -80,9 +81,9 @@ impl Moved {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Testimony {
     /// For the record.
-    pub achieved: BTreeMap<String, serde_json::Value>,
+    pub achieved: Achieved,
     /// What the reader must know.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<FileWarning>,
     /// Why the figure is not the device's.
     pub invalid: Option<String>,
 }
@@ -145,12 +146,12 @@ impl Witness {
         }
         let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
         let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
-        told.achieved.extend(cached.map(|share| ("page_cache".to_owned(), share.into())));
+        told.achieved.set_some(&PAGE_CACHE, cached);
         if self.file.cache() != Cache::Direct {
             return told;
         }
         let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));
-        told.achieved.extend(near.map(|share| ("device_share".to_owned(), share.into())));
+        told.achieved.set_some(&DEVICE_SHARE, near);
         told.invalid = match (near, cached) {
             (Some(share), _) if share < SEEN => Some(format!(
                 "page cache or host cache: {} moved {:.1} % of the {} that were counted",
@@ -165,14 +166,8 @@ impl Witness {
             _ => None,
         };
         let far = self.far.as_ref().and_then(|far| Some((far, far.seen(&self.root)?.share_of(claimed)?)));
-        told.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| Warning::Other {
-            code: "cached-below".to_owned(),
-            text: format!(
-                "{} moved only {:.1} % of what went through {}: the file behind it is cached by the file system below, so the figure is memory's as much as the disk's; name a --dir on the disk itself",
-                far.names,
-                share * 100.0,
-                self.near.names
-            ),
+        told.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
+            FileWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
         }));
         told
     }
@@ -237,7 +232,7 @@ mod tests {
         fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
         let told = witness.testify(READ);
         assert_eq!((told.invalid, told.warnings.len()), (None, 0));
-        assert_eq!(told.achieved["device_share"], 2.0);
+        assert_eq!(told.achieved.get(&DEVICE_SHARE), Some(2.0));
         assert_eq!(witness.testify(Moved::default()), Testimony::default());
         Ok(())
     }
@@ -261,7 +256,7 @@ mod tests {
         let (_dir, witness) = witness(&fixture, false, Cache::Buffered);
         let told = witness.testify(READ);
         assert_eq!((told.invalid, told.warnings), (None, vec![]));
-        assert_eq!(told.achieved.keys().collect::<Vec<_>>(), ["page_cache"]);
+        assert_eq!(told.achieved.names(), ["page_cache"]);
         Ok(())
     }
 
@@ -273,7 +268,10 @@ mod tests {
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
         let told = witness.testify(READ);
         assert_eq!(told.invalid, None);
-        assert_eq!(told.warnings.iter().map(Warning::code).collect::<Vec<_>>(), ["cached-below"]);
+        assert_eq!(
+            told.warnings.iter().map(crate::warning::Warn::code).collect::<Vec<_>>(),
+            ["cached-below"]
+        );
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
         assert!(witness.testify(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
         Ok(())

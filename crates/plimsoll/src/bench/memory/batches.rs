@@ -9,20 +9,23 @@ use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Sha
 use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
-use serde_json::Value as Json;
 
+use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::site;
+use super::warning::MemoryWarning;
 use super::window::{Span, Window};
-use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
+use super::{
+    LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, note_pages, pages_of,
+    seed, team,
+};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, share};
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
-use crate::quantity::{Quantity, Unit};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// Batches with each kernel when the best is looked for; the quickest counts.
 const TRIALS: usize = 3;
@@ -213,10 +216,10 @@ impl Batches {
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, case, team.cpus());
         site::note(&mut facts, case, fields.iter().map(|field| field.region.memory()));
-        facts.achieved.insert("size".to_owned(), Json::from(bytes));
+        facts.achieved.set(&SIZE, bytes);
         let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
-        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
-        facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
+        facts.achieved.set(&LEVEL, level.to_string());
+        facts.achieved.set(&CPUS, team.cpus());
         let alone = alone(team.cpus());
         let apart = Apart::of(cx.machine, case, team.cpus());
         let mut batches = Self {
@@ -259,7 +262,7 @@ impl Batches {
         }
         let quickest = tried.into_iter().min_by(|a, b| a.block_seconds.total_cmp(&b.block_seconds));
         let chosen = quickest.ok_or_else(|| CannotMeasure::not_here("no kernel works on such blocks"))?;
-        self.facts.achieved.insert("variant".to_owned(), Json::from(chosen.kernel.name()));
+        self.facts.achieved.set(&VARIANT, chosen.kernel.name());
         self.kernel = Some(chosen);
         Ok(())
     }
@@ -367,10 +370,10 @@ impl Prepared for Batches {
         let latency = counted.seconds * self.fields.len() as f64 / counted.blocks as f64;
         let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
         let mut values = std::collections::BTreeMap::new();
-        values.insert("throughput".to_owned(), throughput);
-        values.insert("latency".to_owned(), latency);
+        values.insert(THROUGHPUT.to_owned(), throughput);
+        values.insert(LATENCY.to_owned(), latency);
         let block = self.bytes_per_block / self.fields.first().map_or(1, |f| f.region.regions());
-        values.insert("latency_per_byte".to_owned(), latency / block as f64);
+        values.insert(LATENCY_PER_BYTE.to_owned(), latency / block as f64);
         Ok(Sample {
             elapsed: counted.all_seconds,
             work: Some(done * self.bytes_per_block),
@@ -378,7 +381,7 @@ impl Prepared for Batches {
             conditions: Conditions {
                 clock_hz: mean(clocks.into_iter()),
                 set_aside: Some(counted.set_aside()),
-                more: self.apart.look().into_iter().collect(),
+                core_to_core: self.apart.look(),
                 ..Conditions::default()
             },
             ..Sample::default()
@@ -396,23 +399,15 @@ impl Prepared for Batches {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
-        facts.warnings.extend(self.apart.warning());
+        facts.warnings.extend(self.apart.warning().map(Note::from));
         if self.random && self.drawn.blocks > 0 {
             let each = self.drawn.seconds / self.drawn.blocks as f64;
-            facts.achieved.insert("draw_seconds_per_block".to_owned(), Json::from(each));
+            facts.achieved.set(&DRAW_SECONDS_PER_BLOCK, each);
         }
         if let Some(Cut { done, wanted }) = self.cut {
-            let human = |blocks: u64| {
-                Quantity::new(blocks as f64 * self.bytes_per_block as f64, Unit::Byte).to_string()
-            };
-            let text = format!(
-                "{} of {} were moved in the {} s that a sample may take; give a smaller --volume or --count, or larger \
-                 blocks",
-                human(done),
-                human(wanted),
-                self.longest.as_secs()
-            );
-            facts.warnings.push(Warning::Other { code: "volume-cut".to_owned(), text });
+            let [moved, wanted] = [done, wanted].map(|blocks| blocks as f64 * self.bytes_per_block as f64);
+            let seconds = self.longest.as_secs();
+            facts.warnings.push(MemoryWarning::VolumeCut { moved, wanted, seconds }.into());
         }
         facts
     }

@@ -2,45 +2,64 @@
 //!
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
+mod answered;
 mod bandwidth;
 mod batches;
 mod block;
 mod choose;
 mod effective;
+pub(crate) mod fact;
 mod field;
+mod findings;
 mod lap;
 mod latency;
 mod level;
 mod loaded;
 mod numa;
+mod part;
 mod passes;
 mod site;
+mod warning;
 mod window;
 mod working_set;
 
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_metal::team::{Team, TeamError};
-use serde_json::Value as Json;
 
 pub use bandwidth::Bandwidth;
 pub use block::Block;
+use fact::{EFFECTIVE_CACHE, HUGE_BYTES, PAGES};
 pub use latency::Latency;
 pub(crate) use latency::first_cpu;
 use level::Level;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
+pub use part::PART;
+use warning::MemoryWarning;
 
-use crate::bench::{Context, placed};
+use crate::bench::{Context, counts, default_threads, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::memory::HugePages;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
-use crate::warning::Warning;
 
+/// Name of the metric of the bytes that the program loads and stores in a second.
+pub const PROGRAM: &str = "program";
+/// Name of the metric of the same with the lines that ordinary stores make the processor read first.
+pub const BUS: &str = "bus";
+/// Name of the metric of the bytes of blocks in a second.
+pub const THROUGHPUT: &str = "throughput";
+/// Name of the metric of the time of one load, or of one block.
+pub const LATENCY: &str = "latency";
+/// Name of the metric of the time of a block for each of its bytes.
+pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
+
+/// The most threads.
+const MOST_THREADS: u64 = 4096;
 /// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: u64 = 4;
 /// Last-level cache to assume where the machine does not tell.
@@ -52,6 +71,11 @@ const HUGE_PAGE: u64 = 2 << 20;
 
 /// The smallest size that means anything: two nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
+
+/// The numbers of threads asked for, or one and all.
+fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
+    counts(group, "threads", &default_threads(machine), MOST_THREADS)
+}
 
 /// The sizes asked for, or these. `sweep` stands for every power of two from a page to well beyond the caches.
 fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {
@@ -132,10 +156,10 @@ pub(crate) fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident])
         _ if huge == 0 => "4k".to_owned(),
         _ => format!("{} thp, the rest 4k", percent(huge as f64 / bytes as f64, 0)),
     };
-    facts.achieved.insert("huge_bytes".to_owned(), Json::from(huge.saturating_add(reserved)));
-    facts.achieved.insert("pages".to_owned(), Json::from(got.as_str()));
+    facts.achieved.set(&HUGE_BYTES, huge.saturating_add(reserved));
+    facts.achieved.set(&PAGES, got.as_str());
     if got != wanted {
-        facts.warnings.push(Warning::PagesDiffer { wanted: wanted.to_owned(), got });
+        facts.warnings.push(MemoryWarning::PagesDiffer { wanted, got }.into());
     }
 }
 
@@ -169,11 +193,7 @@ pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
 /// A remark where the size of the caches is not known, so that what was measured may be a cache.
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
-        let text = format!(
-            "the size of the last-level caches is unknown, {} was assumed; give a --size well above them",
-            format_size(ASSUMED_LAST_LEVEL)
-        );
-        facts.warnings.push(Warning::Other { code: "caches-unknown".to_owned(), text });
+        facts.warnings.push(MemoryWarning::CachesUnknown.into());
     }
 }
 
@@ -186,7 +206,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     if effective.bytes < last.bytes {
         let text =
             format!("{} of {} MiB L{} as measured", effective.bytes >> 20, last.bytes >> 20, last.number);
-        facts.achieved.insert("effective_cache".to_owned(), Json::from(text));
+        facts.achieved.set(&EFFECTIVE_CACHE, text);
     }
 }
 
@@ -200,10 +220,7 @@ fn note_nodes(facts: &mut Facts, machine: &Machine, case: &Case, cpus: &[usize])
         Some((*cpu, node.id))
     });
     if let Some((cpu, node)) = empty.min() {
-        let text = format!(
-            "node {node}, to which CPU {cpu} belongs, has no memory: that of another node was measured"
-        );
-        facts.warnings.push(Warning::Other { code: "node-without-memory".to_owned(), text });
+        facts.warnings.push(MemoryWarning::NodeWithoutMemory { node, cpu }.into());
     }
 }
 

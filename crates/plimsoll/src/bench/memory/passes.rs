@@ -8,23 +8,23 @@ use std::collections::BTreeSet;
 
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
-use serde_json::Value as Json;
 
 use super::choose::{self, Chosen};
+use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::field::{Fields, Layout, Shape};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::site;
+use super::warning::MemoryWarning;
 use super::{
-    Answers, HUGE_PAGE, TIMES_LAST_LEVEL, answers, note_caches, note_effective, note_nodes, note_pages,
-    pages_of, seed, team, working_set,
+    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
+    seed, team, working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::quantity::format_size;
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer, excluded};
-use crate::warning::Warning;
+use crate::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+use crate::warning::{Note, Warning};
 
 /// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
 /// not matter.
@@ -72,10 +72,10 @@ impl Passes {
         note_nodes(&mut facts, cx.machine, case, team.cpus());
         site::note(&mut facts, case, fields.memory());
         let level = answers(cx.machine, team.cpus(), size, op.arrays());
-        facts.achieved.insert("level".to_owned(), Json::from(level.to_string()));
+        facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);
-        facts.achieved.insert("cpus".to_owned(), Json::from(team.cpus().to_vec()));
+        facts.achieved.set(&CPUS, team.cpus());
         let apart = Apart::of(cx.machine, case, team.cpus());
         Ok(Self { team, fields, op, chosen: None, alone, apart, facts })
     }
@@ -112,10 +112,10 @@ impl Passes {
         // Samples of one amount are alike then.
         self.fields.end_pass(&mut self.team)?;
         self.chosen = Some(chosen);
-        self.facts.achieved.insert("variant".to_owned(), Json::from(chosen.kernel.variant()));
+        self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
         let each = self.fields.elements() / self.fields.threads().max(1) as u64;
         let size = each * self.op.arrays() * stream::ELEMENT as u64;
-        self.facts.achieved.insert("size".to_owned(), Json::from(size));
+        self.facts.achieved.set(&SIZE, size);
         Ok(())
     }
 
@@ -147,16 +147,17 @@ impl Prepared for Passes {
             let why = "the clock did not advance during a pass: choose a larger --size";
             return Err(CannotMeasure::environment(why));
         }
-        let slow = (counted.slow > 0.0).then(|| (excluded::SECOND_WORK.to_owned(), counted.slow));
+        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0);
         let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
         Ok(Sample {
             elapsed: round.seconds(),
             work: Some((program as f64 * round.passes()).round() as u64),
-            values: [("program".to_owned(), rate(program)), ("bus".to_owned(), rate(bus))].into(),
+            values: [(PROGRAM.to_owned(), rate(program)), (BUS.to_owned(), rate(bus))].into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 set_aside: Some(counted.set_aside),
-                more: self.apart.look().into_iter().chain(slow).collect(),
+                core_to_core: self.apart.look(),
+                excluded: ExcludedBy { second_work, ..ExcludedBy::default() },
                 ..Conditions::default()
             },
             ..Sample::default()
@@ -169,7 +170,7 @@ impl Prepared for Passes {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
-        facts.warnings.extend(self.apart.warning());
+        facts.warnings.extend(self.apart.warning().map(Note::from));
         facts
     }
 }
@@ -186,11 +187,11 @@ fn distinct(cpus: &[usize]) -> usize {
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
     let (threads, cpus) = (on.len(), distinct(on));
     if threads > cpus {
-        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus });
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus }.into());
     }
     let capacity = machine.cpu_capacity();
     if capacity < threads.min(cpus) as f64 {
-        facts.warnings.push(Warning::CpuQuota { cpus: capacity });
+        facts.warnings.push(Warning::CpuQuota { cpus: capacity }.into());
     }
 }
 
@@ -199,12 +200,7 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
 fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
     if let Answers::CacheAndMemory(_) = level {
         let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);
-        let text = format!(
-            "all arrays together are less than the size with which each is {TIMES_LAST_LEVEL} × the last-level caches \
-             ({}): caches answered in part; give a --size of {} for memory alone",
-            format_size(working_set::last_level(machine, cpus)),
-            format_size(each.next_multiple_of(HUGE_PAGE)),
-        );
-        facts.warnings.push(Warning::Other { code: "fits-in-cache".to_owned(), text });
+        let (cache, size) = (working_set::last_level(machine, cpus), each.next_multiple_of(HUGE_PAGE));
+        facts.warnings.push(MemoryWarning::ArraysInCache { cache, size }.into());
     }
 }

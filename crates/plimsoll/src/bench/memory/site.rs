@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 
 use plimsoll_metal::numa::{nodes_of, on_node};
-use serde_json::Value as Json;
 
+use super::fact::MEMORY_NODES;
+use super::warning::MemoryWarning;
 use super::{HUGE_PAGE, human, in_pool, pages_for, pages_of, reserve, reserved_page};
 use crate::bench::places;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::sample::{CannotMeasure, Facts};
-use crate::warning::Warning;
 
 const NODE: &str = "node";
 
@@ -127,7 +127,7 @@ pub(super) fn node(case: &Case) -> Option<usize> {
 pub(super) fn note<'a>(facts: &mut Facts, case: &Case, memory: impl Iterator<Item = &'a [u8]>) {
     let Some(wanted) = node(case) else { return };
     let found = lies(memory);
-    facts.achieved.insert("memory_nodes".to_owned(), Json::from(found.keys().copied().collect::<Vec<_>>()));
+    facts.achieved.set(&MEMORY_NODES, found.keys().copied().collect::<Vec<_>>());
     note_elsewhere(facts, wanted, &found);
 }
 
@@ -144,11 +144,7 @@ pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize
 pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<usize, usize>) {
     let elsewhere: usize = found.iter().filter(|(node, _)| **node != wanted).map(|(_, pages)| pages).sum();
     if elsewhere > 0 {
-        let text = format!(
-            "{elsewhere} of the pages asked about do not lie on node {wanted}: its figures are not its own; see numactl \
-             --hardware"
-        );
-        facts.warnings.push(Warning::Other { code: "pages-elsewhere".to_owned(), text });
+        facts.warnings.push(MemoryWarning::PagesElsewhere { pages: elsewhere, node: wanted }.into());
     }
 }
 

@@ -1,3 +1,5 @@
+use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
+use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
 use crate::bench::{Benchmark, Candidate, Keep, Options, Prepared};
 use crate::case::Value;
@@ -93,7 +95,7 @@ fn several_chases_are_cases_of_their_own() {
     }
     let mut prepared = prepared(&Latency, &found[3].case, &machine).unwrap();
     let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
-    let loads = sample.conditions.more["loads_per_second"];
+    let loads = sample.conditions.more.get(&LOADS_PER_SECOND).unwrap();
     assert!((loads * sample.values["latency"] - 10.0).abs() < 1e-6);
     prepared.verify().unwrap();
 }
@@ -244,9 +246,9 @@ fn every_operation_is_measured_and_verified() {
         assert!(sample.values["program"] > 0.0 && sample.values["program"] <= sample.values["bus"], "{op}");
         prepared.verify().unwrap();
         let facts = prepared.facts();
-        assert!(facts.achieved["variant"].is_string());
-        assert!(facts.achieved["level"].is_string());
-        let size = facts.achieved["size"].as_u64().unwrap();
+        assert!(facts.achieved.get(&VARIANT).is_some());
+        assert!(facts.achieved.get(&LEVEL).is_some());
+        let size = facts.achieved.get(&SIZE).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
 }
@@ -299,7 +301,7 @@ fn a_shared_array_has_every_threads_part_in_it() {
         let sample = prepared.sample(Amount::Work(30 * MIB)).unwrap();
         assert!(sample.values["program"] > 0.0, "{op}");
         prepared.verify().unwrap();
-        let size = prepared.facts().achieved["size"].as_u64().unwrap();
+        let size = prepared.facts().achieved.get(&SIZE).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
     let group = list("layout", ["private", "shared"]).with("op", vec![Value::Word("read".to_owned())]);
@@ -339,7 +341,7 @@ fn a_named_variant_is_the_one_that_runs() {
     let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", MIB);
     let portable = case.clone().with_word("variant", "portable");
     let prepared_portable = prepared(&Bandwidth, &portable, &machine).unwrap();
-    assert_eq!(prepared_portable.facts().achieved["variant"], "portable");
+    assert_eq!(prepared_portable.facts().achieved.get(&VARIANT).as_deref(), Some("portable"));
     let unknown = prepared(&Bandwidth, &case.with_word("variant", "magic"), &machine).err().unwrap();
     assert_eq!(unknown.cause, Cause::NotHere);
 }
@@ -352,11 +354,11 @@ fn a_chase_is_measured_and_verified() {
         let mut prepared = prepared(&Latency, &case, &machine).unwrap();
         let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
         assert!(sample.values["latency"] > 0.0 && sample.work.unwrap() > 0);
-        let cycles = sample.conditions.more.get("cycles");
+        let cycles = sample.conditions.more.get(&CYCLES);
         assert_eq!(cycles.is_some(), sample.conditions.clock_hz.is_some());
         prepared.verify().unwrap();
         let facts = prepared.facts();
-        assert!(facts.achieved["touched_bytes"].as_u64().unwrap() <= size);
+        assert!(facts.achieved.get(&TOUCHED_BYTES).unwrap() <= size);
     }
 }
 
@@ -377,7 +379,7 @@ fn pages_other_than_asked_for_are_told() {
         let mut facts = Facts::default();
         note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
         let codes: Vec<_> = facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
-        (facts.achieved.get("pages").and_then(Json::as_str).map(str::to_owned), codes)
+        (facts.achieved.get(&PAGES), codes)
     };
     assert_eq!(told(Pages::Thp, 4 * MIB, 4 * MIB), (Some("thp".to_owned()), vec![]));
     assert_eq!(told(Pages::Small, 4 * MIB, 0), (Some("4k".to_owned()), vec![]));
@@ -467,7 +469,7 @@ fn memory_of_a_node_is_taken_from_it() {
             facts.warnings
         );
         // Empty where the kernel does not tell.
-        assert!(facts.achieved["memory_nodes"].as_array().unwrap().iter().all(|node| node == 0), "{case}");
+        assert!(facts.achieved.get(&MEMORY_NODES).unwrap().iter().all(|node| *node == 0), "{case}");
         let nowhere = prepared(benchmark, &case.clone().with_count("node", 999), &machine);
         assert!(nowhere.err().unwrap().reason.contains("NUMA node 999"), "{case}");
     }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use super::fact::MESSAGES;
+use super::warning::NetworkWarning;
 use crate::bench::fixed::{Scaling, scaling};
 use crate::case::Case;
 use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size};
 use crate::sample::{self, CannotMeasure, Facts};
 use crate::traffic::{CUT, nanos};
-use crate::warning::Warning;
 use crate::wire::{self, MAX_MESSAGES, Welcome};
 
 /// The keys that fix an amount.
@@ -104,15 +105,10 @@ impl Fixed {
 
     /// Says how many were moved, and warns where these are not all.
     pub(super) fn note(&self, facts: &mut Facts) {
-        facts.achieved.insert("messages".to_owned(), self.moved.into());
+        facts.achieved.set(&MESSAGES, self.moved);
         if self.moved < self.messages {
-            let text = format!(
-                "{} of {} messages were moved in the {} s that a sample may take; give a smaller --volume or --count",
-                self.moved,
-                self.messages,
-                CUT.as_secs()
-            );
-            facts.warnings.push(Warning::Other { code: "volume-cut".to_owned(), text });
+            let (moved, wanted, seconds) = (self.moved, self.messages, CUT.as_secs());
+            facts.warnings.push(NetworkWarning::VolumeCut { moved, wanted, seconds }.into());
         }
     }
 }
@@ -188,7 +184,7 @@ mod tests {
         let told = |fixed: &Fixed| {
             let mut facts = Facts::default();
             fixed.note(&mut facts);
-            (facts.achieved["messages"].as_u64(), facts.warnings)
+            (facts.achieved.get(&MESSAGES), facts.warnings)
         };
         fixed.moved(28);
         assert_eq!(told(&fixed), (Some(28), Vec::new()));

@@ -1,13 +1,13 @@
 //! What holds a path to a rate besides its link: the server's cap, a shaper or a policer of either end's kernel. It is named
 //! where a figure reaches it. What an end says and a figure has passed is not believed.
 
+use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use super::setup;
+use super::warning::{Holder, Kernel, NetworkWarning};
 use crate::case::{Case, Value};
-use crate::quantity::{Quantity, Unit};
-use crate::sample::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use crate::sample::Numbers;
 use crate::serve::Caps;
 use crate::stats::median;
-use crate::warning::Warning;
 use crate::wire::{Direction, Shaping, Welcome};
 
 /// A figure reaches a bound of packets from this share of it on: headers take up to a tenth of full ones.
@@ -44,9 +44,7 @@ struct Bound {
     came: f64,
     /// The share of it from which on a figure reaches it.
     reached: f64,
-    code: &'static str,
-    what: String,
-    remedy: String,
+    holder: Holder,
 }
 
 impl Held {
@@ -121,7 +119,7 @@ impl Held {
     }
 
     /// As conditions of a sample.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = (String, f64)> {
+    pub(super) fn conditions(&self) -> Numbers {
         let into = |shaping: &Shaping| shaping.into.map(|rate| rate as f64);
         let known = [
             (SHAPED, self.out(&self.near)),
@@ -130,7 +128,7 @@ impl Held {
             (FAR_POLICED, into(&self.far)),
             (SERVER_CAP, self.cap()),
         ];
-        known.into_iter().filter_map(|(name, rate)| Some((name.to_owned(), rate?)))
+        known.into_iter().collect()
     }
 
     /// The bounds of each direction that bytes take.
@@ -148,48 +146,25 @@ impl Held {
         let dev = &self.interface;
         let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
         let here = |near: bool| match near {
-            true => ("this machine's kernel", dev.clone()),
-            false => ("the server's kernel", "its interface".to_owned()),
+            true => Kernel::Ours { interface: dev.clone() },
+            false => Kernel::Servers,
         };
         let mut bounds = Vec::new();
         if let Some(rate) = self.out(sender) {
-            let (whose, device) = here(up);
-            bounds.push(Bound {
-                rate,
-                came,
-                reached: PACKETS,
-                code: "shaped",
-                what: format!("{whose} shapes what leaves {device} to {}", bits(rate)),
-                remedy: "see `tc qdisc` and `tc class` there".to_owned(),
-            });
+            bounds.push(Bound { rate, came, reached: PACKETS, holder: Holder::Shaper(here(up)) });
         }
         if let Some(rate) = receiver.into.map(|rate| rate as f64) {
-            let (whose, device) = here(!up);
-            bounds.push(Bound {
-                rate,
-                came,
-                reached: PACKETS,
-                code: "policed",
-                what: format!("a policer of {whose} on {device} drops traffic above {}", bits(rate)),
-                remedy: "see `tc filter` there".to_owned(),
-            });
+            bounds.push(Bound { rate, came, reached: PACKETS, holder: Holder::Policer(here(!up)) });
         }
         if let Some(rate) = self.cap() {
-            bounds.push(Bound {
-                rate,
-                came,
-                reached: PAYLOAD,
-                code: "server-cap",
-                what: format!("the server allows {} in each direction", bits(rate)),
-                remedy: "start it with a higher --max-rate".to_owned(),
-            });
+            bounds.push(Bound { rate, came, reached: PAYLOAD, holder: Holder::ServerCap });
         }
         bounds
     }
 
     /// What the reader must know: the bound that the figure reaches, and those that it has passed.
-    pub(super) fn warnings(&self) -> Vec<Warning> {
-        let mut found: Vec<Warning> = Vec::new();
+    pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
+        let mut found: Vec<NetworkWarning> = Vec::new();
         for way in self.bounds() {
             let believed = way.iter().filter(|bound| bound.came <= REFUTED * bound.rate);
             let tightest = believed.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
@@ -202,16 +177,15 @@ impl Held {
         found
     }
 
-    fn warning(&self, bound: &Bound, tightest: f64) -> Option<Warning> {
-        let Bound { rate, came, reached, code, what, remedy } = bound;
+    fn warning(&self, bound: &Bound, tightest: f64) -> Option<NetworkWarning> {
+        let Bound { rate, came, reached, holder } = bound;
         let own = self.asked.is_some_and(|asked| asked <= *rate);
+        let held = |refuted_by| NetworkWarning::Held { holder: holder.clone(), rate: *rate, refuted_by };
         if *came > REFUTED * rate {
-            let text = format!("{what}, but {} arrived: it is no limit of this figure", bits(*came));
-            return Some(Warning::Other { code: format!("{code}-refuted"), text });
+            return Some(held(Some(*came)));
         }
         let is_reached = *came >= reached * rate && *rate <= tightest && !own;
-        let text = format!("{what}: the figure shows this limit, not the link; {remedy}");
-        is_reached.then(|| Warning::Other { code: (*code).to_owned(), text })
+        is_reached.then(|| held(None))
     }
 }
 
@@ -220,13 +194,10 @@ fn middle(values: &[f64]) -> f64 {
     median(values.to_vec()).unwrap_or(0.0)
 }
 
-fn bits(rate: f64) -> Quantity {
-    Quantity { value: rate, unit: Unit::BitPerSecond }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::warning::Warn;
     use crate::wire::Hex128;
 
     fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
@@ -241,15 +212,11 @@ mod tests {
         held.warnings().iter().map(|warning| warning.code().to_owned()).collect()
     }
 
-    fn condition(held: &Held, name: &str) -> Option<f64> {
-        held.conditions().find(|(own, _)| own == name).map(|(_, rate)| rate)
-    }
-
     #[test]
     fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
         let server = welcome(50_000_000, Shaping::default());
         let mut held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&server));
-        assert_eq!((codes(&held), condition(&held, SERVER_CAP)), (vec![], Some(50e6)));
+        assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
         // A link of nine tenths of the cap is a link.
         held.came(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
@@ -267,7 +234,7 @@ mod tests {
         // What a server allows that was told nothing is no bound of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
         let held = Held::of(&case("up"), "eth0", Shaping::default(), Some(&usual));
-        assert_eq!(condition(&held, SERVER_CAP), None);
+        assert_eq!(held.conditions().get(&SERVER_CAP), None);
     }
 
     #[test]
@@ -298,7 +265,7 @@ mod tests {
         assert_eq!(with("down", &[100.0]), Vec::<String>::new());
         assert_eq!(with("both", &[89.0, 190.0]), ["policed", "shaped"]);
         let held = Held::of(&case("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
-        assert_eq!(condition(&held, SHAPED), Some(80.0), "two connections of 40");
+        assert_eq!(held.conditions().get(&SHAPED), Some(80.0), "two connections of 40");
     }
 
     #[test]

@@ -4,10 +4,15 @@
 //! it is the kernel and memory that are measured, not a link.
 
 mod amount;
+pub mod condition;
+pub(crate) mod fact;
+mod findings;
 mod held;
 mod iperf3;
 mod latency;
+mod limit;
 mod near_end;
+mod part;
 mod path;
 mod process;
 mod server;
@@ -16,6 +21,7 @@ mod sustained;
 mod tcp;
 mod told;
 mod udp;
+mod warning;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,29 +29,49 @@ use std::path::PathBuf;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use latency::{Latency, RoundTrips};
 pub use near_end::{FarEnd, Place};
+pub use part::PART;
 pub use server::Address;
 pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
+use warning::NetworkWarning;
 
-use crate::bench::metric::Form;
-use crate::bench::{Better, Metric, place};
+use crate::bench::place;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::metric::{Better, Form, Metric};
 use crate::plan::Group;
 use crate::program::Own;
 use crate::quantity::{Unit, format_size};
 use crate::sample::{CannotMeasure, Facts, Offer};
 use crate::traffic::{Cpus, Fnv};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
 
+/// Name of the metric of the bits that arrived in a second.
+pub const GOODPUT: &str = "goodput";
+/// Name of the metric of the messages or datagrams that arrived in a second.
+pub const MESSAGES: &str = "messages";
+/// Name of the metric of the CPU time for each byte.
+pub const CPU: &str = "cpu";
+/// Name of the metric of how much the time on the way varies.
+pub const JITTER: &str = "jitter";
+/// Name of the metric of the time of a round trip.
+pub const RTT: &str = "rtt";
+/// Name of the metric of round trips a second.
+pub const RATE: &str = "rate";
+/// Name of the metric of the load that was on the path.
+pub const LOAD: &str = "load";
+
 /// The share that did not arrive.
-const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower).said_as("loss", Form::ShareAboveZero);
+const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
+    .about("share of what was sent that did not arrive")
+    .said_as("loss", Form::ShareAboveZero);
 
 /// This very program, also when its file has been replaced since it started.
 fn own_program() -> Result<PathBuf, CannotMeasure> {
@@ -132,30 +158,22 @@ impl Placement {
     /// What lies between the ends, and the CPUs used.
     fn facts(&self, link: &str, far: SocketAddr) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.insert("link".to_owned(), link.into());
-        facts.achieved.insert("far_end".to_owned(), far.to_string().into());
-        facts.achieved.insert("near_end_cpus".to_owned(), self.near.0.clone().into());
-        facts.achieved.insert("far_end_cpus".to_owned(), self.far.0.clone().into());
+        facts.achieved.set(&LINK, link);
+        facts.achieved.set(&FAR_END, far.to_string());
+        facts.achieved.set(&NEAR_END_CPUS, self.near.0.clone());
+        facts.achieved.set(&FAR_END_CPUS, self.far.0.clone());
         if let ([near], [far]) = (self.near.0.as_slice(), self.far.0.as_slice())
             && near == far
         {
-            facts.warnings.push(Warning::Other {
-                code: "ends-share-cpu".to_owned(),
-                text: format!(
-                    "both ends run on CPU {near}, in turn; allow this process a second CPU to measure more"
-                ),
-            });
+            facts.warnings.push(NetworkWarning::EndsShareCpu { cpu: *near }.into());
         }
         facts
     }
 }
 
 /// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
-fn foreign_datagrams(count: u64) -> Option<Warning> {
-    let text = format!(
-        "{count} foreign datagrams arrived at the ports of the measurement; they are excluded from the figure"
-    );
-    (count > 0).then(|| Warning::Other { code: "foreign-datagrams".to_owned(), text })
+fn foreign_datagrams(count: u64) -> Option<Note> {
+    (count > 0).then(|| NetworkWarning::ForeignDatagrams { count }.into())
 }
 
 #[cfg(test)]

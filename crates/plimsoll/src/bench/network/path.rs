@@ -1,11 +1,11 @@
 //! What lies between the two ends, as far as limits need it.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use super::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
 use crate::machine::{Machine, Root};
-use crate::sample::SHAPED;
+use crate::sample::Numbers;
 use crate::traffic::{route, shaper};
 use crate::wire::Shaping;
 
@@ -69,17 +69,17 @@ impl Path {
     }
 
     /// As conditions of a sample.
-    pub(super) fn conditions(&self) -> BTreeMap<String, f64> {
+    pub(super) fn conditions(&self) -> Numbers {
         let known = [
-            ("path_loopback", Some(f64::from(u8::from(self.loopback)))),
-            ("path_ipv6", Some(f64::from(u8::from(self.ipv6)))),
-            ("path_line", Some(f64::from(u8::from(self.line)))),
-            ("path_speed", self.speed.map(|bits| bits as f64)),
-            ("path_mtu", self.mtu.map(|bytes| bytes as f64)),
-            ("path_copy", self.copy),
+            (PATH_LOOPBACK, Some(f64::from(u8::from(self.loopback)))),
+            (PATH_IPV6, Some(f64::from(u8::from(self.ipv6)))),
+            (PATH_LINE, Some(f64::from(u8::from(self.line)))),
+            (PATH_SPEED, self.speed.map(|bits| bits as f64)),
+            (PATH_MTU, self.mtu.map(|bytes| bytes as f64)),
+            (PATH_COPY, self.copy),
             (SHAPED, self.shaping.out.map(|bits| bits as f64)),
         ];
-        known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        known.into_iter().collect()
     }
 }
 
@@ -108,8 +108,8 @@ mod tests {
     fn the_way_within_this_machine_has_a_copy_rate_and_no_speed() {
         let path = Path::to(IpAddr::V4(Ipv4Addr::LOCALHOST), None).with_copy_rate();
         let conditions = path.conditions();
-        assert_eq!((path.name().as_str(), conditions["path_loopback"]), ("loopback", 1.0));
-        assert!(conditions["path_copy"] > 1e8);
-        assert!(!conditions.contains_key("path_speed"));
+        assert_eq!((path.name().as_str(), conditions.get(&PATH_LOOPBACK)), ("loopback", Some(1.0)));
+        assert!(conditions.get(&PATH_COPY).unwrap() > 1e8);
+        assert_eq!(conditions.get(&PATH_SPEED), None);
     }
 }

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::quantity::{Quantity, Unit, significant};
-use crate::sample::{BASE_RATE, CannotMeasure, Facts};
+use super::condition::BASE_RATE;
+use super::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
+use super::warning::NetworkWarning;
+use crate::sample::{CannotMeasure, Facts, Numbers};
 use crate::stats::{self, Bucket, Stretch};
 use crate::traffic::nanos;
-use crate::warning::Warning;
 use crate::wire::{Course, Direction};
 
 /// A pause that lets tokens into a bucket.
@@ -145,10 +146,10 @@ impl Watch {
     }
 
     /// The base rates together, as a condition of a sample, where every direction has one.
-    pub(super) fn condition(&self) -> Option<(String, f64)> {
+    pub(super) fn condition(&self) -> Numbers {
         let ways = if self.direction == Direction::Both { 2 } else { 1 };
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
-        (found.len() == ways).then(|| (BASE_RATE.to_owned(), found.iter().sum()))
+        (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
     }
 
     /// The lowest base rate of the directions, in bit/s.
@@ -164,30 +165,13 @@ impl Watch {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
-            let bits = |value| Quantity { value, unit: Unit::BitPerSecond };
-            let bytes = Quantity { value: held / 8.0, unit: Unit::Byte };
-            facts.warnings.push(Warning::Other {
-                code: "token-bucket".to_owned(),
-                text: format!(
-                    "token bucket on the path ({word}): burst of {} for {} s ({bytes} above the base rate), then {}; the figure is the base rate",
-                    bits(burst),
-                    significant(until, 2),
-                    bits(base),
-                ),
-            });
-            let told = serde_json::json!({
-                "burst_rate": burst, "base_rate": base, "burst_bytes": held / 8.0, "until_s": until,
-            });
-            facts.achieved.insert(format!("token_bucket_{word}"), told);
+            facts.warnings.push(NetworkWarning::TokenBucket { way: word, burst, base, held, until }.into());
+            let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
+            let (burst_rate, base_rate, burst_bytes, until_s) = (burst, base, held / 8.0, until);
+            facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });
         }
         if self.spoilt > 0 {
-            facts.warnings.push(Warning::Other {
-                code: "burst-in-sample".to_owned(),
-                text: format!(
-                    "the token bucket's burst lasts through {} of the samples: they show more than the base rate; give a longer --sample-time",
-                    self.spoilt
-                ),
-            });
+            facts.warnings.push(NetworkWarning::BurstInSample { samples: self.spoilt }.into());
         }
     }
 }
@@ -262,7 +246,7 @@ mod tests {
     fn a_step_that_a_pause_undoes_is_a_bucket_and_is_named() {
         let (watch, found) = watched(course(100.0, 10.0, 2.5));
         assert!(found);
-        let rate = watch.condition().unwrap().1;
+        let rate = watch.condition().get(&BASE_RATE).unwrap();
         assert!((rate / 80e6 - 1.0).abs() < 0.01, "{rate}");
         let mut facts = Facts::default();
         watch.tell(&mut facts);
@@ -278,7 +262,7 @@ mod tests {
     #[test]
     fn a_step_that_stays_is_none_and_is_not_asked_for_for_ever() {
         let (mut watch, found) = watched(course(10.1, 10.0, 0.0));
-        assert!(!found && watch.condition().is_none());
+        assert!(!found && watch.condition() == Numbers::default());
         for _ in 0..2 {
             watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
             let _ = watch.look(u64::MAX, |_| Ok(vec![course(10.1, 10.0, 0.0)]));
@@ -303,7 +287,7 @@ mod tests {
         watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
         let mut after = vec![course(10.1, 10.0, 0.0), course(100.0, 10.0, 2.5)];
         assert!(!watch.look(u64::MAX, |_| Ok(vec![after.pop().unwrap()])));
-        assert!(after.is_empty() && watch.condition().is_none());
+        assert!(after.is_empty() && watch.condition() == Numbers::default());
     }
 
     #[test]

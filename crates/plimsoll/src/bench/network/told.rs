@@ -1,40 +1,40 @@
 //! What both ends tell beside the figures: processor time, the fullest CPU, TCP's own account, drops.
 
-use std::collections::BTreeMap;
-
-use crate::sample::Point;
+use super::condition::{
+    COPIED_ALTHOUGH_LENT, END_CPU, END_CPU_PER_BYTE, END_CPU_PER_MESSAGE, END_FULLEST_CPU,
+    END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, END_TCP_RETRANSMITS, TCP_BUFFER_LIMITED, TCP_CWND,
+    TCP_MSS, TCP_RECEIVER_LIMITED, TCP_RETRANSMITS, TCP_RTT, TCP_TIMESTAMPS,
+};
+use crate::sample::{Condition, Numbers, Point};
 use crate::traffic::tcp::Outcome;
 use crate::wire::{Look, Report, Sent, Tcp};
 
-/// The conditions of one transfer, by name; shares are between 0 and 1, times in seconds.
-pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> BTreeMap<String, f64> {
+/// The conditions of one transfer.
+pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> Numbers {
     let here = &outcome.here;
-    let mut more = BTreeMap::new();
-    let mut put = |name: &str, value: f64| {
-        if value.is_finite() {
-            more.insert(name.to_owned(), value);
-        }
-    };
+    let mut more = Numbers::default();
     for (end, report) in [("near", here), ("far", there)] {
+        let mut put = |row: &Condition, value: f64| {
+            if value.is_finite() {
+                more.set_of(row, end, value);
+            }
+        };
         let cpu = report.sent.as_ref().map_or(0, |s| s.cpu_nanos)
             + report.received.as_ref().map_or(0, |r| r.cpu_nanos);
         let bytes =
             report.sent.as_ref().map_or(0, |s| s.bytes) + report.received.as_ref().map_or(0, |r| r.bytes);
         let account = &report.account;
-        put(&format!("{end}_cpu"), busy(work, report));
-        put(&format!("{end}_cpu_per_byte"), cpu as f64 * 1e-9 / bytes as f64);
-        put(&format!("{end}_cpu_per_message"), cpu as f64 * 1e-9 * f64::from(work.message) / bytes as f64);
-        put(&format!("{end}_fullest_cpu"), f64::from(account.fullest_cpu));
-        put(&format!("{end}_fullest_cpu_busy"), f64::from(account.fullest_busy) * 1e-6);
-        put(&format!("{end}_nic_drops"), account.nic_drops as f64);
-        put(&format!("{end}_nic_errors"), account.nic_errors as f64);
-        put(&format!("{end}_tcp_retransmits"), account.tcp_retransmits as f64);
+        put(&END_CPU, busy(work, report));
+        put(&END_CPU_PER_BYTE, cpu as f64 * 1e-9 / bytes as f64);
+        put(&END_CPU_PER_MESSAGE, cpu as f64 * 1e-9 * f64::from(work.message) / bytes as f64);
+        put(&END_FULLEST_CPU, f64::from(account.fullest_cpu));
+        put(&END_FULLEST_CPU_BUSY, f64::from(account.fullest_busy) * 1e-6);
+        put(&END_NIC_DROPS, account.nic_drops as f64);
+        put(&END_NIC_ERRORS, account.nic_errors as f64);
+        put(&END_TCP_RETRANSMITS, account.tcp_retransmits as f64);
     }
-    if let Some(sent) = here.sent.as_ref().or(there.sent.as_ref()) {
-        for (name, value) in of_sender(sent) {
-            put(name, value);
-        }
-    }
+    let sender = here.sent.as_ref().or(there.sent.as_ref()).map(of_sender);
+    more.add(sender.into_iter().flatten().filter(|(_, value)| value.is_finite()).collect());
     more
 }
 
@@ -49,17 +49,17 @@ fn busy(work: &Tcp, report: &Report) -> f64 {
 }
 
 /// What TCP says of the sending side (`TCP_INFO`).
-fn of_sender(sent: &Sent) -> Vec<(&'static str, f64)> {
+fn of_sender(sent: &Sent) -> [(Condition, f64); 8] {
     let busy = sent.busy_nanos as f64;
-    vec![
-        ("tcp_rtt", sent.rtt_nanos as f64 * 1e-9),
-        ("tcp_cwnd", sent.cwnd_bytes as f64),
-        ("tcp_retransmits", sent.retransmits as f64),
-        ("tcp_mss", f64::from(sent.mss)),
-        ("tcp_timestamps", f64::from(u8::from(sent.timestamps))),
-        ("tcp_receiver_limited", sent.receiver_limited_nanos as f64 / busy),
-        ("tcp_buffer_limited", sent.buffer_limited_nanos as f64 / busy),
-        ("copied_although_lent", sent.copied as f64 / sent.bytes as f64),
+    [
+        (TCP_RTT, sent.rtt_nanos as f64 * 1e-9),
+        (TCP_CWND, sent.cwnd_bytes as f64),
+        (TCP_RETRANSMITS, sent.retransmits as f64),
+        (TCP_MSS, f64::from(sent.mss)),
+        (TCP_TIMESTAMPS, f64::from(u8::from(sent.timestamps))),
+        (TCP_RECEIVER_LIMITED, sent.receiver_limited_nanos as f64 / busy),
+        (TCP_BUFFER_LIMITED, sent.buffer_limited_nanos as f64 / busy),
+        (COPIED_ALTHOUGH_LENT, sent.copied as f64 / sent.bytes as f64),
     ]
 }
 

@@ -2,7 +2,7 @@
 //! results of others, written as a document and read again.
 
 use super::*;
-use crate::bench::cpu::kind_clock;
+use crate::evaluate::Maker;
 use crate::fixture;
 use crate::limit::Evidence;
 use crate::limit::user::UserLimits;
@@ -10,12 +10,11 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::fixture::Fixture;
 use crate::machine::{Machine, Root};
-use crate::measurement::Maker;
 use crate::sample::{Facts, Outcome, Sample};
 
 /// A sample of `value` under these conditions.
 fn sample(at: usize, metric: &str, value: f64, clock: f64, more: &[(&str, f64)]) -> Sample {
-    let more = more.iter().map(|(kind, clock)| (kind_clock(kind), *clock)).collect();
+    let more = more.iter().map(|(kind, clock)| (format!("clock_hz_{kind}"), *clock)).collect();
     Sample {
         at: at as f64,
         elapsed: 3600.0,

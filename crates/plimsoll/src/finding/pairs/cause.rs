@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{PairPath, Part};
+use crate::bench::network::condition::{
+    END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, PATH_SPEED, SHAPED,
+};
 use crate::limit::median;
 use crate::measurement::Flow;
 use crate::quantity::{Quantity, Unit, percent};
-use crate::sample::SHAPED;
+use crate::sample::Condition;
 
 /// What is told where nothing of this explains it.
 pub(super) const UNKNOWN: &str = "cause unknown";
@@ -36,16 +39,15 @@ impl Known {
     pub(super) fn of(paths: &[PairPath]) -> Self {
         let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
         for path in paths {
-            let get = |name: &str| path.conditions.get(name).copied();
             let own = nodes.entry(path.from).or_default();
-            own.shaped = own.shaped.or(get(SHAPED));
-            own.speed = own.speed.or(get("path_speed"));
+            own.shaped = own.shaped.or(path.conditions.get(&SHAPED));
+            own.speed = own.speed.or(path.conditions.get(&PATH_SPEED));
             for (number, end) in [(path.from, "near"), (path.to, "far")] {
-                let of = |what: &str| get(&format!("{end}_{what}"));
+                let of = |row: &Condition| path.conditions.get_of(row, end);
                 let node = nodes.entry(number).or_default();
-                node.errors += of("nic_errors").unwrap_or_default();
-                node.drops += of("nic_drops").unwrap_or_default();
-                node.busy.extend(of("fullest_cpu_busy"));
+                node.errors += of(&END_NIC_ERRORS).unwrap_or_default();
+                node.drops += of(&END_NIC_DROPS).unwrap_or_default();
+                node.busy.extend(of(&END_FULLEST_CPU_BUSY));
             }
         }
         Self(nodes)

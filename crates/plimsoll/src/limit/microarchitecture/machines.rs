@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::table::{Microarchitecture, table};
 use super::{Core, Identity};
-use crate::bench::place;
 use crate::machine::cpu::CoreKind;
 use crate::machine::cpuid::{Answers, Leaf, with_features};
 use crate::machine::fixture::Fixture;
 use crate::machine::{Cpu, CpuSet, Cpuid, Machine};
+use crate::place::place;
 
 const FILE: &str = include_str!("../../../tests/fixtures/machines/processors.toml");
 

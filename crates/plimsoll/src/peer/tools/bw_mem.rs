@@ -3,7 +3,9 @@
 //! It answers on standard error: the size in 10⁶ bytes, and 10⁶ bytes a second of all processes together. A copied byte
 //! counts once there and twice here. Its `rd` and `wr` touch a quarter of the words, so those that touch all are taken.
 
-use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -104,7 +106,7 @@ impl Peer for BwMem {
         // Each process goes over its area once at least; it prints no time.
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
         let mut reading = Reading::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
-        reading.achieved.insert("size".to_owned(), (size * 1e6).to_string());
+        reading.tell(&fact::SIZE, size * 1e6);
         let wanted = bytes(case).unwrap_or(0) as f64;
         // It prints the size with two digits behind the point, or three figures below that.
         if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {

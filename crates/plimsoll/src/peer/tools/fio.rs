@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -299,7 +299,7 @@ impl Peer for Fio {
         let in_flight = depth as f64 * case.threads() as f64;
         let mut reading = Reading::of(value, job.account(metric, in_flight))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
-        reading.achieved.insert("depth".to_owned(), format!("{reached:.0} % at {}", level(depth)));
+        reading.tell(&fact::DEPTH, format!("{reached:.0} % at {}", level(depth)));
         // An engine of one transfer at a time has no depth: ours says so too.
         if reached < 90.0 && case.word("engine") != Some("psync") {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));

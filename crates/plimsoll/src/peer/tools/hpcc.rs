@@ -4,10 +4,13 @@
 //! It runs all of its parts, and HPL last; so one reading takes a minute. Its arrays of STREAM follow from the order of
 //! its matrix: a third of each process's part of the matrix. One answer serves all operations of STREAM.
 
-use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
 use super::{hpl, number_after, stream};
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::sample::Fact;
 
 /// The tool.
 pub(super) struct Hpcc;
@@ -109,7 +112,7 @@ impl Peer for Hpcc {
         &TOOL
     }
 
-    fn aside(&self, stderr: &str) -> Vec<(&'static str, String)> {
+    fn aside(&self, stderr: &str) -> Vec<(Fact<String>, String)> {
         hpl::core_type(stderr)
     }
 
@@ -187,9 +190,9 @@ impl Peer for Hpcc {
             }
         };
         let count = summary(text, "CommWorldProcs=")?;
-        reading.achieved.insert("part".to_owned(), format!("{} {op}", part.name()));
-        reading.achieved.insert("elements".to_owned(), used.to_string());
-        reading.achieved.insert("processes".to_owned(), count.to_string());
+        reading.tell(&fact::PART, format!("{} {op}", part.name()));
+        reading.tell(&fact::ELEMENTS, used);
+        reading.tell(&fact::PROCESSES, count);
         if (count - case.threads() as f64).abs() > 0.5 {
             return Err(format!("it had {count} processes where {} were asked", case.threads()));
         }
@@ -222,7 +225,10 @@ mod tests {
         let text = golden::body(TWO);
         let reading = Hpcc.parse(&case, &text).unwrap();
         assert_eq!(reading.differs, Vec::<String>::new());
-        assert_eq!((&*reading.achieved["part"], &*reading.achieved["processes"]), ("StarSTREAM Copy", "2"));
+        assert_eq!(
+            (reading.achieved.get(&fact::PART).as_deref(), reading.achieved.get(&fact::PROCESSES).as_deref()),
+            (Some("StarSTREAM Copy"), Some("2"))
+        );
         assert_eq!((Hpcc.part(&case), processes(&case)), (Some("STREAM"), 2));
         let one = case.clone().with_count("threads", 1);
         assert!(Hpcc.parse(&one, &text).is_err(), "two processes are not one");

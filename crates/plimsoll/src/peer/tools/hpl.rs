@@ -3,8 +3,10 @@
 //! One process with as many BLAS threads as the case has (P × Q = 1 × 1): no message passing stands between it and
 //! ours. `cpu.hpl` has a process a machine. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
 
-use super::super::{Account, Ask, Match, Pairing, Reading, Seconds};
+use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
+use crate::bench::cpu::operations;
 use crate::case::Case;
+use crate::sample::Fact;
 
 /// The benchmarks that solve the same system.
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
@@ -25,11 +27,6 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
         seconds,
         pairs: PAIRS,
     })
-}
-
-/// Operations that HPL counts for a system of this order.
-pub(super) fn operations(n: f64) -> f64 {
-    (2.0 / 3.0 * n + 1.5) * n * n
 }
 
 /// Seconds that factorising takes at the least rate that a core of the last twenty years has.
@@ -105,9 +102,9 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
 }
 
 /// The core type that OpenBLAS took, as it says on standard error.
-pub(super) fn core_type(stderr: &str) -> Vec<(&'static str, String)> {
+pub(super) fn core_type(stderr: &str) -> Vec<(Fact<String>, String)> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
-    core.map(|core| ("blas_core", crate::text::shown_within(core.trim(), 40))).into_iter().collect()
+    core.map(|core| (fact::BLAS_CORE, crate::text::shown_within(core.trim(), 40))).into_iter().collect()
 }
 
 /// Reads the one result, and that its residual passed.
@@ -135,10 +132,13 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
     let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
     let account = Account::of(operations(number(1, "N")?), seconds);
     let mut reading = Reading::of(number(6, "Gflops")? * 1e9, account)?;
-    reading.achieved.extend(residual.map(|residual| ("residual".to_owned(), residual.to_owned())));
-    for (at, key) in [(1, "n"), (2, "nb"), (3, "p"), (4, "q")] {
+    if let Some(residual) = residual {
+        reading.tell(&fact::RESIDUAL, residual);
+    }
+    for (at, row) in [(1, fact::N), (2, fact::NB), (3, fact::P), (4, fact::Q)] {
+        let key = row.name;
         let used = number(at, key)? as u64;
-        reading.achieved.insert(key.to_owned(), used.to_string());
+        reading.tell(&row, used);
         if let Some(wanted) = case.number(key).filter(|wanted| *wanted != used) {
             reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
         }
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn the_core_type_is_read() {
-        assert_eq!(core_type("x\nCore: SkylakeX\n"), [("blas_core", "SkylakeX".to_owned())]);
+        let told = core_type("x\nCore: SkylakeX\n");
+        assert_eq!((told[0].0.name, told[0].1.as_str()), ("blas_core", "SkylakeX"));
         assert!(core_type("").is_empty());
     }
 }

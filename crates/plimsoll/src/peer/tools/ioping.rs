@@ -4,7 +4,7 @@
 //! a second, least, mean, greatest and deviation in ns, then the same of the whole run. It only ever reads here: writes
 //! would overwrite the file.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -88,7 +88,7 @@ impl Peer for Ioping {
         let account = Account::of(requests, Seconds::of(time * 1e-9));
         let mut reading = Reading::of(row[MEAN] * 1e-9, account)?;
         let block = bytes * time * 1e-9 / requests;
-        reading.achieved.insert("block".to_owned(), block.round().to_string());
+        reading.tell(&fact::BLOCK, block.round());
         if let Some(wanted) = case.number("block")
             && (block / wanted as f64 - 1.0).abs() > 0.01
         {

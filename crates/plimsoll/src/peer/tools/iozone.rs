@@ -6,7 +6,9 @@
 //! that is read. It makes two passes over the file in some tests: one is paired with our case, whose blocks are there
 //! already, and the other is a figure of its own. For several threads its throughput mode is used, a process and a file each, of which it prints the sum.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool, fact,
+};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -298,8 +300,8 @@ impl Peer for Iozone {
         let mut reading = read(&figure)?;
         let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
         reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
-        reading.achieved.insert("size".to_owned(), (figure.file_kib.saturating_mul(KIB)).to_string());
-        reading.achieved.insert("block".to_owned(), (record * KIB).to_string());
+        reading.tell(&fact::SIZE, figure.file_kib.saturating_mul(KIB));
+        reading.tell(&fact::BLOCK, record * KIB);
         if test.cache == "direct" && !text.contains("O_DIRECT feature enabled") {
             reading.differs.push("it went through the page cache".to_owned());
         }

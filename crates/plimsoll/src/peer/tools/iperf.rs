@@ -4,7 +4,7 @@
 //! back what arrived.
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::{Call, only, rate, two_ends, words};
 use crate::case::Case;
@@ -111,7 +111,7 @@ impl Peer for Iperf {
         };
         let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
         let mut reading = Reading::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
-        reading.achieved.insert("streams".to_owned(), count.to_string());
+        reading.tell(&fact::STREAMS, count);
         if count != streams {
             reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
         }

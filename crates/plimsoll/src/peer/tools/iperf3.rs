@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::{Call, only, rate, two_ends, whole_seconds, words};
 use crate::case::{Case, Value};
@@ -114,10 +114,13 @@ impl Peer for Iperf3 {
         let bits = (there.bytes + back.bytes) * 8.0;
         let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
         let mut reading = Reading::of(there.bits_per_second + back.bits_per_second, account)?;
-        let asked =
-            [("message", report.start.test_start.blksize), ("streams", report.start.test_start.num_streams)];
-        for (key, used) in asked {
-            reading.achieved.insert(key.to_owned(), used.to_string());
+        let asked = [
+            (fact::MESSAGE, report.start.test_start.blksize),
+            (fact::STREAMS, report.start.test_start.num_streams),
+        ];
+        for (row, used) in asked {
+            let key = row.name;
+            reading.tell(&row, used);
             let wanted = case.number(key).unwrap_or(used);
             if used != wanted {
                 reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));

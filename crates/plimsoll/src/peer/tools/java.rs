@@ -3,7 +3,9 @@
 //! The figures are what a program gets whose code is compiled while it runs and whose calls go through its library. It is
 //! taken only where it is named. Its start takes longer than a loop, so one call runs the loops of several cases. A runtime without a compiler (a JRE alone) cannot run a source file, and says so.
 
-use super::super::{Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
 use super::only;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -174,8 +176,10 @@ impl Peer for Java {
         let block = if metric == "throughput" { case.number("block").unwrap_or(1) as f64 } else { 1.0 };
         let (work, seconds) = (number("work")? * block, number("seconds")?);
         let mut reading = Reading::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
-        for key in ["threads", "runtime", "size", "message", "block"] {
-            reading.achieved.extend(word(key).map(|value| (key.to_owned(), value.to_owned())));
+        for row in [fact::THREADS, fact::RUNTIME, fact::SIZE, fact::MESSAGE, fact::BLOCK] {
+            if let Some(value) = word(row.name) {
+                reading.tell(&row, value);
+            }
         }
         let threads = case.number("streams").unwrap_or(case.threads() as u64) as f64;
         if (number("threads")? - threads).abs() > 0.5 {

@@ -5,7 +5,9 @@
 //! It spends 100 ms on each size whatever it is told, so a reading takes seconds. Its pages are those that malloc gets:
 //! huge ones only where the C library is told to ask for them.
 
-use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
 use super::bw_mem::{DIRECTORIES, environment};
 use super::last_level_bytes;
 use super::words;
@@ -115,7 +117,7 @@ impl Peer for LatMemRd {
         // It walks over the area once at least, and prints no time.
         let places = bytes / stride(bytes as u64) as f64;
         let mut reading = Reading::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
-        reading.achieved.insert("size".to_owned(), bytes.round().to_string());
+        reading.tell(&fact::SIZE, bytes.round());
         if near(bytes) > 0.01 {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
         }

@@ -3,7 +3,9 @@
 //! Its size is the sum over all streams and threads, in bytes of 1000 where it says kB; rates are per 10⁶. It counts
 //! what the program moves, as our `program` does, and pins its threads itself.
 
-use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
 use super::{last_level_bytes, number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -147,13 +149,13 @@ impl Peer for LikwidBench {
         let mut reading = Reading::of(figure, Account::of(number_after(text, work)?, seconds))?;
         let threads = case.threads();
         if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
-            reading.achieved.insert("threads".to_owned(), used.to_string());
+            reading.tell(&fact::THREADS, used);
             if used != threads {
                 reading.differs.push(format!("it used {used} threads where {threads} were asked"));
             }
         }
         if let (Ok(bytes), Some(asked)) = (number_after(text, "Size (Byte):"), case.number("size")) {
-            reading.achieved.insert("size".to_owned(), bytes.to_string());
+            reading.tell(&fact::SIZE, bytes);
             let wanted = asked as f64 * threads as f64;
             if (bytes / wanted - 1.0).abs() > 0.01 {
                 reading.differs.push(format!("it worked on {bytes} bytes where {wanted} were asked"));
@@ -197,7 +199,7 @@ mod tests {
     fn recorded_output_is_read() {
         let peak = LikwidBench.parse(&peak(), &golden::body(PEAK)).unwrap();
         assert_eq!(peak.value, 54_247.48e6);
-        assert_eq!((peak.achieved["threads"].as_str(), peak.differs.len()), ("2", 0));
+        assert_eq!((peak.achieved.get(&fact::THREADS).as_deref(), peak.differs.len()), (Some("2"), 0));
         let copied = LikwidBench.parse(&copy(), &golden::body(COPY)).unwrap();
         assert_eq!((copied.value, copied.differs.len()), (21_319.77e6, 0));
     }

@@ -2,7 +2,7 @@
 //!
 //! It counts each byte once, in MiB; our copy counts it when it is read and when it is written.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::{number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -60,7 +60,7 @@ impl Peer for Mbw {
         let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
         let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
         let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
-        reading.achieved.insert("size".to_owned(), (mib * 2.0 * MIB as f64).to_string());
+        reading.tell(&fact::SIZE, mib * 2.0 * MIB as f64);
         if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its arrays had {mib} MiB"));
         }

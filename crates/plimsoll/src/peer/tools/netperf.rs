@@ -4,7 +4,7 @@
 //! mean that follows from the transactions of a second.
 
 use super::super::{
-    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool,
+    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::{Call, only, two_ends, whole_seconds, words};
 use crate::case::Case;
@@ -130,7 +130,7 @@ impl Peer for Netperf {
         let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
         let mut reading = Reading::of(value(text, figure)? * factor, account)?;
         let used = value(text, key)?;
-        reading.achieved.insert("message".to_owned(), used.to_string());
+        reading.tell(&fact::MESSAGE, used);
         if let Some(wanted) = case.number("message").filter(|wanted| (used - *wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its messages had {used} bytes where {wanted} were asked"));
         }

@@ -3,7 +3,7 @@
 //! No process wakes on the far side, so it is only related to round trips of TCP and UDP, and the same as ours by ICMP.
 //! The statistics of iputils, busybox, GNU inetutils and the BSDs are read: they differ in words, not in order.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -89,7 +89,9 @@ impl Peer for Ping {
         if received < sent {
             reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
         }
-        reading.achieved.extend(payload.map(|bytes| ("message".to_owned(), bytes.to_string())));
+        if let Some(bytes) = payload {
+            reading.tell(&fact::MESSAGE, bytes);
+        }
         let wanted = case.number("message");
         if let Some((used, wanted)) = payload.zip(wanted).filter(|(used, wanted)| used != wanted) {
             reading.differs.push(format!("its messages had {used} bytes where ours have {wanted}"));
@@ -173,7 +175,7 @@ mod tests {
             let reading = Ping.parse(&case(56), text).expect(about);
             assert!((reading.value - 58e-6).abs() < 1e-12, "{about}: {reading:?}");
             assert!(reading.differs.is_empty(), "{about}: {reading:?}");
-            assert_eq!(reading.achieved["message"], "56", "{about}");
+            assert_eq!(reading.achieved.get(&fact::MESSAGE).as_deref(), Some("56"), "{about}");
         }
     }
 

@@ -3,7 +3,9 @@
 //! Its size is that of all threads together; it measures each area once for about 1.5 s, and pins nothing, so it is
 //! bound from outside. Rates are in bytes and seconds.
 
-use super::super::{Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+};
 use super::last_level_bytes;
 use super::words;
 use crate::case::Case;
@@ -166,8 +168,8 @@ impl Peer for Pmbw {
         let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
         let mut reading = Reading::of(number(&result, key)? * each, account)?;
         let used = number(&result, "areasize")?;
-        reading.achieved.insert("size".to_owned(), used.to_string());
-        reading.achieved.insert("threads".to_owned(), number(&result, "nthreads")?.to_string());
+        reading.tell(&fact::SIZE, used);
+        reading.tell(&fact::THREADS, number(&result, "nthreads")?);
         if (used / wanted as f64 - 1.0).abs() > 0.01 {
             reading.differs.push(format!("it worked on {used} bytes where {wanted} were asked"));
         }

@@ -4,7 +4,7 @@
 //! of them. So the mean time that it prints is taken, and the rate follows from it; its arrays need not be ours, and what
 //! they were is said.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::number_after;
 use crate::case::Case;
 use crate::machine::Machine;
@@ -144,10 +144,10 @@ impl Peer for Stream {
         if !text.contains("\nSolution Validates") {
             return Err("its solution does not validate".to_owned());
         }
-        reading.achieved.insert("elements".to_owned(), elements.to_string());
+        reading.tell(&fact::ELEMENTS, elements);
         // Built without OpenMP it says nothing of threads.
         let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
-        reading.achieved.insert("threads".to_owned(), threads.to_string());
+        reading.tell(&fact::THREADS, threads);
         if (threads - case.threads() as f64).abs() > 0.5 {
             let thread = if threads > 1.0 { "threads" } else { "thread" };
             reading.differs.push(format!("it used {threads} {thread} where ours has {}", case.threads()));
@@ -183,12 +183,16 @@ mod tests {
         let kernel = kernel(&case("copy", 1)).unwrap();
         let read = |line: &str| Row::of(line, &kernel, 1e6, 1e6).and_then(|row| row.mean());
         let mean = read("Copy:  20000.0  0.001000  0.000800  0.001300\n").unwrap();
-        assert_eq!((mean.value, mean.achieved.len()), (16e6 / 0.001, 0));
+        assert_eq!((mean.value, mean.achieved.is_empty()), (16e6 / 0.001, true));
         for line in
             ["Copy:  20000.0  0.0010  0.0008  0.0013\n", "Copy:  20000.0  0.001400  0.000800  0.001300\n"]
         {
             let best = read(line).unwrap();
-            assert_eq!((best.value, best.achieved["statistic"].as_str()), (20e9, "best"), "{line}");
+            assert_eq!(
+                (best.value, best.achieved.get(&fact::STATISTIC).as_deref()),
+                (20e9, Some("best")),
+                "{line}"
+            );
         }
         let why = read("Copy:  200000.0  0.001000  0.000800  0.001300\n").unwrap_err();
         assert!(why.contains("contradicts its own run time"), "{why}");

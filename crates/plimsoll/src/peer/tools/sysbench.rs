@@ -3,7 +3,7 @@
 //! An event tests every number from 3 to 10000 with the divisors from 2 to its root, one integer remainder each; the
 //! count of those is computed here. Remainders of integers beside our quotients: only related.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::{number_after, word_after, words};
 use crate::case::Case;
 use crate::machine::Machine;
@@ -70,12 +70,13 @@ impl Peer for Sysbench {
         let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
         let total = number_after(text, "total number of events:")? * remainders() as f64;
         let mut reading = Reading::of(events * remainders() as f64, Account::of(total, seconds))?;
-        for (key, label, wanted) in [
-            ("threads", "Number of threads:", case.threads() as u64),
-            ("largest", "Prime numbers limit:", LARGEST),
+        for (row, label, wanted) in [
+            (fact::THREADS, "Number of threads:", case.threads() as u64),
+            (fact::LARGEST, "Prime numbers limit:", LARGEST),
         ] {
             let used = number_after(text, label)?;
-            reading.achieved.insert(key.to_owned(), used.to_string());
+            let key = row.name;
+            reading.tell(&row, used);
             if (used - wanted as f64).abs() > 0.5 {
                 reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
             }

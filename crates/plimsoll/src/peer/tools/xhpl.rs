@@ -4,6 +4,7 @@ use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading, Tool};
 use super::hpl;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::sample::Fact;
 
 /// The tool.
 pub(super) struct Xhpl;
@@ -26,7 +27,7 @@ impl Peer for Xhpl {
         &TOOL
     }
 
-    fn aside(&self, stderr: &str) -> Vec<(&'static str, String)> {
+    fn aside(&self, stderr: &str) -> Vec<(Fact<String>, String)> {
         hpl::core_type(stderr)
     }
 

@@ -4,8 +4,9 @@
 //! Both are offered to it, because builds differ in which they heed. It counts 2/3·N³ + 2·N² operations, where HPL and
 //! ours count 2/3·N³ + 3/2·N²: the figure is brought to ours.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool};
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::hpl;
+use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -95,10 +96,10 @@ impl Peer for Xlinpack {
         let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
         let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
         let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
-        let mut reading = Reading::of(rate * 1e9 * factor(n), Account::of(hpl::operations(n), seconds))?;
-        reading.achieved.insert("n".to_owned(), n.to_string());
+        let mut reading = Reading::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
+        reading.tell(&fact::N, n);
         if let Ok(threads) = super::number_after(text, "Number of threads:") {
-            reading.achieved.insert("threads".to_owned(), threads.to_string());
+            reading.tell(&fact::THREADS, threads);
             if (threads - case.threads() as f64).abs() > 0.5 {
                 reading.differs.push(format!("it used {threads} threads"));
             }

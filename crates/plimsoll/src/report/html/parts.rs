@@ -10,7 +10,6 @@ use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
 use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
-use crate::sample::WAITED;
 use crate::stats::Verdict;
 use crate::store::Counts;
 use crate::warning::CAUSES;
@@ -69,7 +68,7 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
         [
             ("stolen by the host", c.steal),
             ("throttled by a quota", c.throttled),
-            ("waiting for a CPU", c.more.get(WAITED).copied()),
+            ("waiting for a CPU", c.waited),
             ("excluded", c.set_aside),
         ]
         .into_iter()
@@ -243,12 +242,8 @@ pub(super) fn conditions(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
     let mut said: Vec<String> = Vec::new();
     said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
-    let shares = [
-        ("steal", c.steal),
-        ("excluded", c.set_aside),
-        ("throttled", c.throttled),
-        ("waited", c.more.get(WAITED).copied()),
-    ];
+    let shares =
+        [("steal", c.steal), ("excluded", c.set_aside), ("throttled", c.throttled), ("waited", c.waited)];
     said.extend(
         shares
             .into_iter()

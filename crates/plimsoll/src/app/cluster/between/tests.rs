@@ -72,14 +72,14 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     let cells: Vec<_> = made.samples[0].matrix.iter().map(|c| (c.row, c.column, c.value)).collect();
     assert_eq!(cells, [(0, 1, 100.0), (0, 2, 50.0)]);
     // The interfaces differ in their speed, so it is nothing that a limit could rest on.
-    assert_eq!(made.samples[0].conditions.more, BTreeMap::from([("path_loopback".to_owned(), 0.0)]));
+    assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into());
     let told = made.facts.warnings[0].to_string();
     assert_eq!(told, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
     assert_eq!(at_once(case(), &all).unwrap().ended, Some(End::Cannot(lost)));
     let sum = at_once(case(), &all[..2]).unwrap();
     assert_eq!(sum.values("goodput")[0], 150.0);
     let more = [("path_loopback".to_owned(), 0.0), ("pairs".to_owned(), 2.0)];
-    assert_eq!(sum.samples[0].conditions.more, BTreeMap::from(more));
+    assert_eq!(sum.samples[0].conditions.more, more.into());
     assert_eq!(each(case(), &[], &roster()), None);
     let trips = "network.latency/protocol=tcp/message=1/streams=1".parse().unwrap();
     assert_eq!(at_once(trips, &all[..2]), None);

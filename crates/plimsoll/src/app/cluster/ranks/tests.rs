@@ -1,5 +1,6 @@
 use super::*;
 use crate::bench::Candidate;
+use crate::bench::mpi::Number;
 use crate::machine::fixture;
 use crate::machine::network::NicKind;
 use crate::peer::Against;
@@ -35,17 +36,6 @@ fn pairs_have_the_point_to_point_cases_and_all_have_the_rest() {
     assert_eq!(how, [(Some(SAMPLES), ONE_DIRECTION), (Some(2), 0.01)]);
 }
 
-#[test]
-fn a_case_is_an_exercise_of_its_size() {
-    let of = |case: &str| what(&case.parse().unwrap());
-    assert_eq!(of("mpi.latency/message=4M"), Some(What::Trips { bytes: 4 << 20 }));
-    assert_eq!(of("mpi.bandwidth/message=1"), Some(What::Windows { bytes: 1 }));
-    assert_eq!(of("mpi.allreduce/type=f64/message=1K"), Some(What::Sums { number: Number::F64, count: 128 }));
-    assert_eq!(of("mpi.allreduce/type=f32/message=1K"), Some(What::Sums { number: Number::F32, count: 256 }));
-    assert_eq!(of("mpi.barrier"), Some(What::Barriers));
-    assert_eq!(of("network.tcp/message=1"), None);
-}
-
 const DEV: &str = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame \
     compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    lo:    5000  1 0 0 0 0 0 0    5000  1 0 0 0 0 0 0\n  \
     eth0: 7 1 0 0 0 0 0 0 900000 1 0 0 0 0 0 0\n";
@@ -78,12 +68,17 @@ fn the_interface_that_carried_the_bytes_is_the_way() {
         Way::between(&counters(7, 5), &counters(17, 5 + eth0), payload, &machine(kind))
     };
     let line = way(1_000_000, 1e6, NicKind::Physical).conditions().more;
-    assert_eq!((line["path_kernel"], line["path_speed"], line["path_mtu"]), (1.0, 1e10, 9000.0));
+    let of = |row| line.get(row);
+    let expected = (Some(1.0), Some(1e10), Some(9000.0));
+    assert_eq!((of(&PATH_KERNEL), of(&PATH_SPEED), of(&PATH_MTU)), expected);
     let software = way(1_000_000, 1e6, NicKind::Virtual);
     assert_eq!((software.interface.as_deref(), software.speed), (Some("eth0"), None));
     let passed = way(1000, 1e6, NicKind::Physical);
-    assert_eq!((passed.interface.clone(), passed.conditions().more["path_kernel"]), (None, 0.0));
-    assert!(way(1000, 0.0, NicKind::Physical).conditions().more.is_empty(), "what sums send is not known");
+    assert_eq!((passed.interface.clone(), passed.conditions().more.get(&PATH_KERNEL)), (None, Some(0.0)));
+    assert!(
+        way(1000, 0.0, NicKind::Physical).conditions() == Conditions::default(),
+        "what sums send is not known"
+    );
 }
 
 /// Open MPI sends a long message over all interfaces.

@@ -1,12 +1,13 @@
 use std::path::Path;
 
+use super::super::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
 use super::*;
 use crate::bench::disk::file::Filled;
 use crate::bench::{Keep, Options};
 use crate::machine::Root;
 use crate::machine::storage::{FileSystem, Storage};
 use crate::sample::{Amount, Cause, Sample};
-use crate::warning::Warning;
+use crate::warning::Note;
 
 fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::live());
@@ -259,14 +260,14 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
             assert!(prepared.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
             assert_eq!(prepared.verify(), Ok(()), "{case}");
             let facts = prepared.facts();
-            let used = facts.achieved.get("engine").and_then(|word| word.as_str()).unwrap_or_default();
+            let used = facts.achieved.get(&ENGINE).unwrap_or_default();
             assert!(
-                used == engine || facts.warnings.iter().any(|w| matches!(w, Warning::EngineFellBack { .. })),
+                used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back"),
                 "{case}: {facts:?}"
             );
             assert_eq!(sample.values.contains_key("submit"), used == "io_uring");
             if used == "psync" {
-                let told = |w: &Warning| w.code() == "depth-not-reached" && w.to_string().contains("psync");
+                let told = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
                 assert!(facts.warnings.iter().any(told), "{facts:?}");
             }
             assert_eq!(facts.warnings.iter().any(|w| w.code() == "page-cache"), cache == "buffered");
@@ -346,7 +347,7 @@ fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     let case =
         "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=mmap/cache=buffered";
     let (_, facts) = measured(&settled_case(case), Amount::Work(3));
-    let share = facts.achieved["page_cache"].as_f64().expect("a share");
+    let share = facts.achieved.get(&PAGE_CACHE).expect("a share");
     assert!(share > 0.99, "{share}");
     let warning = |case: &str| {
         let (_, facts) = measured(&settled_case(case), Amount::Work(3));
@@ -371,7 +372,7 @@ fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
         );
         let mut prepared = bench.prepare(&settled_case(&id)).ok()?;
         prepared.sample(Amount::Work(3)).expect("sample");
-        prepared.facts().achieved["page_cache"].as_f64()
+        prepared.facts().achieved.get(&PAGE_CACHE)
     };
     assert!(share("buffered").is_some_and(|share| share > 0.99));
     assert!(share("direct").is_none_or(|share| share < 0.01));
@@ -422,8 +423,8 @@ fn a_fixed_amount_is_each_threads_or_all_threads() {
     {
         let (sample, facts) = measured(&settled_case(&format!("{base}/{tail}")), Amount::Seconds(0.001));
         assert!((sample.values["rate"] * sample.elapsed - all).abs() < 1e-6, "{tail}");
-        assert_eq!(facts.achieved["count"].as_f64(), Some(f64::from(asked)), "{tail}");
-        assert_eq!(facts.achieved["volume"].as_f64(), Some(f64::from(asked) * 4096.0), "{tail}");
+        assert_eq!(facts.achieved.get(&COUNT), Some(f64::from(asked)), "{tail}");
+        assert_eq!(facts.achieved.get(&VOLUME), Some(f64::from(asked) * 4096.0), "{tail}");
     }
 }
 
@@ -434,7 +435,7 @@ fn an_open_loop_reports_the_rate_that_it_reached() {
     let (sample, facts) =
         measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), Amount::Seconds(0.05));
     assert_eq!(sample.histograms[0].metric, "latency");
-    assert!(facts.achieved["rate"].as_f64().is_some_and(|rate| rate > 0.0));
+    assert!(facts.achieved.get(&RATE).is_some_and(|rate| rate > 0.0));
     let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), Amount::Seconds(0.01));
     assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }
@@ -449,9 +450,9 @@ fn a_search_ends_where_the_engine_does() {
     let sample = prepared.sample(Amount::Seconds(0.001)).expect("sample");
     assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
     let facts = prepared.facts();
-    assert_eq!(facts.achieved["deepest"].as_u64(), Some(1));
+    assert_eq!(facts.achieved.get(&DEEPEST), Some(Some(1)));
     let told =
-        |w: &Warning| w.code() == "depth-not-reached" && w.to_string().contains("depth 1, not to 8: psync");
+        |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1, not to 8: psync");
     assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);
 
     // Where no depth is typed nothing else is asked for.

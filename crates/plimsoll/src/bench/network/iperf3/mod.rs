@@ -7,7 +7,6 @@
 mod data;
 mod talk;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +16,11 @@ use std::time::{Duration, Instant};
 use data::Moved;
 use talk::{Parameters, Results, State, StreamResults, Talk, TalkError, stream_id};
 
+use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
+use super::fact::FAR_END_PROGRAM;
 use super::path::Path;
 use super::server::Address;
-use super::{Placement, random_bytes};
+use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
 use crate::bench::{Context, Prepared};
 use crate::case::{Case, Value};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
@@ -356,22 +357,21 @@ impl Client {
         }
         let goodput = test.bytes as f64 * 8.0 / test.seconds;
         let loss = if self.datagrams { 1.0 - test.received as f64 / test.sent.max(1) as f64 } else { 0.0 };
-        let mut values = vec![("goodput", goodput), ("messages", goodput / 8.0 / size), ("loss", loss)];
+        let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS.name, loss)];
         // This end's alone: the server's is not told in a way that can be added.
-        values.push(("cpu", test.cpu.as_secs_f64() / (test.bytes.max(1)) as f64));
-        values.extend(test.jitter.map(|jitter| ("jitter", jitter)));
-        let mut more = vec![("near_cpu", test.cpu.as_secs_f64() / test.seconds)];
+        values.push((CPU, test.cpu.as_secs_f64() / (test.bytes.max(1)) as f64));
+        values.extend(test.jitter.map(|jitter| (JITTER, jitter)));
+        let mut more = self.path.conditions();
+        more.set_of(&END_CPU, "near", test.cpu.as_secs_f64() / test.seconds);
         if self.datagrams {
-            more.push(("offered", test.sent as f64 * size * 8.0 / test.seconds));
+            more.set(&OFFERED, test.sent as f64 * size * 8.0 / test.seconds);
         }
-        more.extend(test.retransmits.map(|count| ("tcp_retransmits", count)));
-        let named =
-            |list: Vec<(&str, f64)>| list.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let mut more: BTreeMap<String, f64> = named(more);
-        more.extend(self.path.conditions());
+        if let Some(count) = test.retransmits {
+            more.set(&TCP_RETRANSMITS, count);
+        }
         Ok(Sample {
             elapsed: test.seconds,
-            values: named(values),
+            values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             conditions: Conditions { more, ..Conditions::default() },
             ..Sample::default()
         })
@@ -444,7 +444,7 @@ impl Prepared for Client {
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.server);
-        facts.achieved.insert("far_end_program".to_owned(), "iperf3".into());
+        facts.achieved.set(&FAR_END_PROGRAM, "iperf3");
         facts
     }
 }

@@ -1,24 +1,29 @@
 //! A case of round trips, prepared: the session, the ways that messages take, and one sample of them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::super::amount::{self, Fixed};
+use super::super::condition::{
+    END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
+};
+use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{Placement, foreign_datagrams, message_of, random_bytes};
+use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use super::seats::{self, Seats};
 use crate::bench::Prepared;
 use crate::case::{self, Case};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Histogram, Offer, Sample, WrongAnswer};
+use crate::sample::{
+    Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Sample, WrongAnswer,
+};
 use crate::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Trips, Until, round_trips};
@@ -35,7 +40,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const RAMP: Duration = Duration::from_millis(300);
 
 /// What limits need to know of the path.
-const LINK: &[&str] = &["path_loopback", "path_ipv6", "path_speed", "path_mtu"];
+const LINK: [Condition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
 
 /// The ways that messages take.
 #[derive(Debug)]
@@ -318,32 +323,26 @@ impl RoundTrips {
         let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));
         let message = self.payloads.first().map_or(0, |payload| payload.bytes().len()) as f64;
         let values = [
-            ("rtt", trips.total.as_secs_f64() / returned),
-            ("rate", returned / seconds),
-            ("goodput", 2.0 * 8.0 * message * returned / seconds),
-            ("loss", trips.lost as f64 / trips.sent as f64),
+            (RTT, trips.total.as_secs_f64() / returned),
+            (RATE, returned / seconds),
+            (GOODPUT, 2.0 * 8.0 * message * returned / seconds),
+            (LOSS.name, trips.lost as f64 / trips.sent as f64),
         ];
-        let values = values.into_iter().chain(load.map(|carried| ("load", carried)));
-        let mut more = vec![
-            ("near_cpu", trips.cpu.as_secs_f64() / seconds),
-            ("lost", trips.lost as f64),
-            ("late", trips.late as f64),
-            ("foreign", trips.foreign as f64),
-        ];
-        if let Some(echoed) = echoed {
-            more.push(("far_cpu", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds));
-        }
-        more.push(("message", message));
+        let values = values.into_iter().chain(load.map(|carried| (LOAD, carried)));
         let path = self.path.conditions();
-        more.extend(LINK.iter().filter_map(|name| Some((*name, *path.get(*name)?))));
+        let mut more: Numbers = LINK.iter().map(|row| (*row, path.get(row))).collect();
+        more.set_of(&END_CPU, "near", trips.cpu.as_secs_f64() / seconds);
+        if let Some(echoed) = echoed {
+            more.set_of(&END_CPU, "far", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds);
+        }
+        let counts = [(LOST, trips.lost), (LATE, trips.late), (FOREIGN, trips.foreign)];
+        more.add(counts.into_iter().map(|(row, count)| (row, count as f64)).collect());
+        more.set(&MESSAGE_BYTES, message);
         Ok(Sample {
             elapsed: seconds,
             values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
-            histograms: vec![Histogram { metric: "rtt".to_owned(), buckets: trips.times.buckets() }],
-            conditions: Conditions {
-                more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                ..Conditions::default()
-            },
+            histograms: vec![Histogram { metric: RTT.to_owned(), buckets: trips.times.buckets() }],
+            conditions: Conditions { more, ..Conditions::default() },
             ..Sample::default()
         })
     }
@@ -444,12 +443,10 @@ impl Prepared for RoundTrips {
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.address);
         facts.warnings.extend(foreign_datagrams(self.foreign));
-        if let Some(seated) = self.seated {
-            facts.achieved.insert("placement".to_owned(), seated.into());
-        }
+        facts.achieved.set_some(&PLACEMENT, self.seated);
         if !self.tried.is_empty() {
-            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), (*time).into()));
-            facts.achieved.insert("placements".to_owned(), Value::Object(tried.collect()));
+            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), *time));
+            facts.achieved.set(&PLACEMENTS, tried.collect::<BTreeMap<_, _>>());
         }
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);

@@ -4,6 +4,7 @@
 //! The receiver decides what was lost, with the sender's own final count. Goodput is the payload that arrived, each
 //! datagram once, over the longer of the sender's and the receiver's time, so that a loss at the end cannot flatter it.
 
+mod limit;
 mod search;
 
 use std::net::UdpSocket;
@@ -13,26 +14,35 @@ use std::time::{Duration, Instant};
 use search::Trial;
 
 use super::amount::{self, Fixed};
+use super::condition::{
+    DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
+};
+use super::fact::SEGMENTATION;
 use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, directions, with_options};
+use super::setup::{Setup, direction, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
-use super::{LOSS, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::warning::NetworkWarning;
+use super::{
+    CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
+};
+use crate::bench::fixed::{self, Pace};
+use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::{Quantity, Unit};
-use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Point, Sample, WrongAnswer};
+use crate::quantity::Unit;
+use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Point, Sample, WrongAnswer};
 use crate::stats::Trend;
 use crate::traffic::probe::path::{UdpPath, Wait};
 use crate::traffic::probe::payload::Payload;
 use crate::traffic::probe::{Manner, Until, round_trips};
 use crate::traffic::udp::Outcome;
 use crate::traffic::{Lost, nanos};
-use crate::warning::Warning;
+use crate::warning::Note;
 use crate::wire::{
     self, Course, Direction, MAX_DATAGRAM, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
 };
@@ -63,8 +73,13 @@ impl Benchmark for Udp {
         "throughput and loss of UDP datagrams, as received"
     }
 
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A link of 10 Gbit/s.
+        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
+    }
+
     fn words(&self) -> &'static [Say] {
-        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams")]
+        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams"), Say::Rates(Unit::BitPerSecond)]
     }
 
     fn common(&self) -> Option<&'static str> {
@@ -75,18 +90,34 @@ impl Benchmark for Udp {
         &["message", "streams", "direction", "server", "rate", "search", "bind", "volume", "count", "scaling"]
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let mut metrics = vec![
-            Metric::new("goodput", Unit::BitPerSecond, Better::Higher),
-            Metric::new("messages", Unit::PerSecond, Better::Higher),
-            LOSS,
-            Metric::new("cpu", Unit::Second, Better::Lower),
-        ];
-        // Smaller datagrams have no room for the time at which they were sent.
-        if case.number("message").is_none_or(|bytes| bytes >= 16) {
-            metrics.push(Metric::new("jitter", Unit::Second, Better::Lower).said("jitter", ""));
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("datagrams per second that the receiver got"),
+                LOSS,
+                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of both ends for a byte"),
+                Metric::new(JITTER, Unit::Second, Better::Lower)
+                    .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
+                    .said("jitter", ""),
+            ]
         }
-        metrics
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        // Smaller datagrams have no room for the time at which they were sent.
+        let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
+        self.all_metrics().iter().filter(|metric| timed || metric.name != JITTER).copied().collect()
+    }
+
+    /// What came of the rates that a search tried.
+    fn curves(&self) -> &'static [Curve] {
+        &[
+            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
+            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
+        ]
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -98,21 +129,14 @@ impl Benchmark for Udp {
         if group.asked("search") && (group.asked("volume") || group.asked("count")) {
             return Err("search: each trial lasts for a time; leave --volume and --count out".to_owned());
         }
-        let mut cases = Vec::new();
-        for message in sizes {
-            for streams in super::setup::streams(group, STREAMS)? {
-                for way in directions(group)? {
-                    let case = Case::of(self.name())
-                        .with_size("message", message)
-                        .with_count("streams", streams)
-                        .with_word("direction", &way);
-                    cases.push(case);
-                }
-            }
-        }
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -228,7 +252,7 @@ impl Datagrams {
             judge(&mut sample, rates.iter().sum(), bits);
         }
         let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
-        sample.conditions.more.extend(self.path.conditions());
+        sample.conditions.more.add(self.path.conditions());
         let spoilt = shows && self.watch.is_spoilt(&all);
         Ok((sample, trial, came, spoilt))
     }
@@ -264,7 +288,8 @@ impl Datagrams {
         }
         self.watch.judged(spoilt);
         self.held.came(&came);
-        sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+        sample.conditions.more.add(self.held.conditions());
+        sample.conditions.more.add(self.watch.condition());
         Ok(sample)
     }
 
@@ -302,7 +327,8 @@ impl Datagrams {
                 let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
                 self.held.came(&vec![trial.goodput / ways as f64; ways]);
                 let mut sample = Sample { curve, ..sample.clone() };
-                sample.conditions.more.extend(self.held.conditions().chain(self.watch.condition()));
+                sample.conditions.more.add(self.held.conditions());
+                sample.conditions.more.add(self.watch.condition());
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
@@ -310,20 +336,6 @@ impl Datagrams {
                 found.too_much()
             ))),
         }
-    }
-}
-
-/// The last search ended before all was known.
-fn not_converged((low, high): (f64, f64)) -> Warning {
-    let bits = |value| Quantity { value, unit: Unit::BitPerSecond };
-    let from = if low > 0.0 {
-        format!("between {} and {}", bits(low), bits(high))
-    } else {
-        format!("below {}", bits(high))
-    };
-    Warning::Other {
-        code: "search-not-converged".to_owned(),
-        text: format!("not converged: the lossless rate is {from}; give a longer --sample-time"),
     }
 }
 
@@ -456,34 +468,32 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
-    let mut values = vec![("goodput", goodput), ("messages", goodput / bits), ("loss", loss)];
+    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS.name, loss)];
     if received > 0.0 {
-        values.push(("cpu", cpu / (received * f64::from(work.datagram))));
+        values.push((CPU, cpu / (received * f64::from(work.datagram))));
     }
     let jitters: Vec<f64> =
         ways.iter().filter_map(|w| Some(w.received.jitter_nanos? as f64 * 1e-9)).collect();
     if !jitters.is_empty() {
-        values.push(("jitter", jitters.iter().sum::<f64>() / jitters.len() as f64));
+        values.push((JITTER, jitters.iter().sum::<f64>() / jitters.len() as f64));
     }
-    let mut more = vec![
-        ("offered", offered),
-        ("duplicates", total(|w| w.received.duplicates)),
-        ("reordered", total(|w| w.received.reordered)),
-        ("too_late", total(|w| w.received.stale)),
-        ("foreign", total(|w| w.received.foreign)),
-        ("dropped_at_receiver", total(|w| w.received.dropped.unwrap_or_default())),
-        ("near_fullest_cpu_busy", f64::from(done.here.account.fullest_busy) * 1e-6),
+    let more = [
+        (OFFERED, offered),
+        (DUPLICATES, total(|w| w.received.duplicates)),
+        (REORDERED, total(|w| w.received.reordered)),
+        (TOO_LATE, total(|w| w.received.stale)),
+        (FOREIGN, total(|w| w.received.foreign)),
+        (DROPPED_AT_RECEIVER, total(|w| w.received.dropped.unwrap_or_default())),
     ];
-    if let Some(there) = &done.there {
-        more.push(("far_fullest_cpu_busy", f64::from(there.account.fullest_busy) * 1e-6));
+    let mut more: Numbers = more.into_iter().collect();
+    for (end, report) in [("near", Some(&done.here)), ("far", done.there.as_ref())] {
+        let Some(report) = report else { continue };
+        more.set_of(&END_FULLEST_CPU_BUSY, end, f64::from(report.account.fullest_busy) * 1e-6);
     }
     let sample = Sample {
         elapsed: ways.iter().map(Way::spent).fold(0.0, f64::max),
         values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        conditions: Conditions {
-            more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            ..Conditions::default()
-        },
+        conditions: Conditions { more, ..Conditions::default() },
         ..Sample::default()
     };
     let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
@@ -519,15 +529,14 @@ impl Prepared for Datagrams {
 
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
-        facts
-            .achieved
-            .insert("segmentation".to_owned(), if self.segmented { "kernel" } else { "none" }.into());
+        facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
         facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        facts.warnings.extend(self.held.warnings());
-        facts.warnings.extend(self.open.map(not_converged));
+        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
+        let open = self.open.map(|(low, high)| NetworkWarning::SearchNotConverged { low, high });
+        facts.warnings.extend(open.map(Note::from));
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.tell(&mut facts);
         facts

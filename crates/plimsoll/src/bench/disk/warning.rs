@@ -1,0 +1,279 @@
+//! What is to be known beside the figure of a disk case: of the file or device that it works on, and of its transfers.
+
+use std::fmt;
+
+use super::engine::Kind;
+use super::human;
+use super::load::Flush;
+use crate::quantity::{Quantity, Unit, format_size, percent_below, significant};
+use crate::warning::Warn;
+
+/// Of the file or device that a case works on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileWarning {
+    /// The file could not be as large as planned.
+    Small {
+        /// Bytes of the file.
+        bytes: u64,
+        /// Why.
+        why: String,
+    },
+    /// The file had a name for a moment.
+    Named {
+        /// What it is on.
+        file_system: String,
+    },
+    /// Incompressible data takes less space than it has bytes.
+    SpaceSaved {
+        /// Bytes of data.
+        bytes: u64,
+        /// Bytes of space.
+        taken: u64,
+        /// What it is on.
+        file_system: String,
+    },
+    /// A device was read that nobody wrote.
+    ContentsUnknown {
+        /// Its name.
+        device: String,
+    },
+    /// Other users of a device could not be looked for everywhere.
+    UsersUnknown {
+        /// Where not, in one line.
+        why: String,
+    },
+    /// Not all was overwritten before the first round.
+    PreconditionCut {
+        /// Bytes that were.
+        written: u64,
+        /// Bytes that there are.
+        bytes: u64,
+    },
+    /// What is steady is a part of its device.
+    PartOfDevice {
+        /// Bytes of the file.
+        bytes: u64,
+        /// Bytes of the device.
+        device: u64,
+    },
+    /// A loop device's file is answered from a cache.
+    CachedBelow {
+        /// The disk below.
+        below: String,
+        /// Share of the bytes that it moved.
+        share: f64,
+        /// The loop device.
+        above: String,
+    },
+    /// Transfers went through the page cache.
+    PageCache {
+        /// Whether there is a way past it.
+        avoidable: bool,
+    },
+    /// A reference tool had no file of its own.
+    SharedWithTool {
+        /// Why not.
+        why: String,
+    },
+}
+
+impl Warn for FileWarning {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Small { .. } => "small-file",
+            Self::Named { .. } => "named-file",
+            Self::SpaceSaved { .. } => "space-saved",
+            Self::ContentsUnknown { .. } => "contents-unknown",
+            Self::UsersUnknown { .. } => "device-users-unknown",
+            Self::PreconditionCut { .. } => "precondition-cut",
+            Self::PartOfDevice { .. } => "part-of-device",
+            Self::CachedBelow { .. } => "cached-below",
+            Self::PageCache { .. } => "page-cache",
+            Self::SharedWithTool { .. } => "tool-shares-file",
+        }
+    }
+}
+
+impl fmt::Display for FileWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Small { bytes, why } => {
+                let bytes = format_size(*bytes);
+                write!(f, "the test file is {bytes}: {why}; choose another --dir to use a larger one")
+            }
+            Self::Named { file_system } => write!(
+                f,
+                "{file_system} has no O_TMPFILE: the test file was made in a private directory and unlinked at once; a kill \
+                 in that moment leaves an empty plimsoll-* behind, which the next run removes"
+            ),
+            Self::SpaceSaved { bytes, taken, file_system } => write!(
+                f,
+                "{} of test data takes {} on {file_system}: the file system does not put on the device what it is given",
+                human(*bytes),
+                human(*taken)
+            ),
+            Self::ContentsUnknown { device } => write!(
+                f,
+                "nobody knows what is on {device}: parts never written, or trimmed, may be answered without touching the medium"
+            ),
+            Self::UsersUnknown { why } => f.write_str(why),
+            Self::PreconditionCut { written, bytes } => write!(
+                f,
+                "{} of {} were overwritten before the first round, in the time that there was; name the --size to take the \
+                 time, or give more --budget",
+                human(*written),
+                human(*bytes)
+            ),
+            Self::PartOfDevice { bytes, device } => write!(
+                f,
+                "steady is this file of {}: the device has {}, and shows its own steady state when most of it was written; \
+                 give a larger --size, or --target",
+                human(*bytes),
+                human(*device)
+            ),
+            Self::CachedBelow { below, share, above } => write!(
+                f,
+                "{below} moved only {:.1} % of what went through {above}: the file behind it is cached by the file system \
+                 below, so the figure is memory's as much as the disk's; name a --dir on the disk itself",
+                share * 100.0
+            ),
+            Self::PageCache { avoidable } => {
+                f.write_str("the page cache was used: the figure is the memory's as much as the device's")?;
+                f.write_str(if *avoidable { "; --cache direct measures the device" } else { "" })
+            }
+            Self::SharedWithTool { why } => write!(
+                f,
+                "no room for a separate test file for the reference tool ({why}): it writes to the case's file, which is \
+                 filled again after each of its samples"
+            ),
+        }
+    }
+}
+
+/// Of the transfers of a case: engine, depth, rate, latency target, amount.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum TransferWarning {
+    /// An engine was asked for and another one did the work.
+    EngineFellBack { wanted: Kind, used: Kind, why: String },
+    /// Buffers were not registered with the kernel; why.
+    NotRegistered { why: String },
+    /// Fewer transfers were in flight than asked for, of each thread.
+    DepthNotReached { wanted: u64, got: f64 },
+    /// The same, because each sync empties the queue.
+    EmptiedBySyncs { wanted: u64, got: f64, flush: Flush },
+    /// The same, because the engine does one at a time; whether another one does more.
+    OneAtATime { wanted: u64, engine: Kind, deeper: bool },
+    /// A search went less deep than asked for, because the engine does one transfer at a time.
+    SearchedLess { most: u64, asked: u64, engine: &'static str },
+    /// Less was done than offered, in transfers a second.
+    RateNotHeld { offered: f64, done: f64 },
+    /// What the samples say of a latency target and the search for it.
+    Target { target: String, within: f64, missed: Missed },
+    /// Samples of a fixed amount were cut after so many seconds, with so many bytes done.
+    VolumeCut { seconds: f64, done: f64, wanted: f64 },
+}
+
+/// How a latency target was missed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Missed {
+    /// By the search alone: the samples at depth 1 hold it.
+    InTheSearch,
+    /// By every queue.
+    Everywhere,
+    /// By the samples at this depth.
+    InTheSamples(u64),
+}
+
+impl Warn for TransferWarning {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::EngineFellBack { .. } => "engine-fell-back",
+            Self::NotRegistered { .. } => "buffers-not-registered",
+            Self::DepthNotReached { .. }
+            | Self::EmptiedBySyncs { .. }
+            | Self::OneAtATime { .. }
+            | Self::SearchedLess { .. } => "depth-not-reached",
+            Self::RateNotHeld { .. } => "rate-not-held",
+            Self::Target { missed: Missed::InTheSearch, .. } => "latency-search-disturbed",
+            Self::Target { missed: Missed::Everywhere, .. } => "latency-target-missed",
+            Self::Target { missed: Missed::InTheSamples(_), .. } => "latency-target-not-held",
+            Self::VolumeCut { .. } => "volume-cut",
+        }
+    }
+}
+
+impl fmt::Display for TransferWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EngineFellBack { wanted, used, why } => {
+                write!(f, "{} was asked for, {} did the work: {why}", wanted.word(), used.word())
+            }
+            Self::NotRegistered { why } => f.write_str(why),
+            Self::DepthNotReached { wanted, got } => write!(
+                f,
+                "queue depth {got:.1} was reached where {wanted} was asked; the device or one CPU is the limit"
+            ),
+            Self::EmptiedBySyncs { wanted, got, flush } => write!(
+                f,
+                "queue depth {got:.1} was reached where {wanted} was asked: each sync waits for what is under way, and \
+                 nothing else begins before it is done; {}",
+                match flush {
+                    Flush::Every(_) => "sync after more writes to have fewer of them",
+                    Flush::AtEnd | Flush::Never => "take a longer --sample-time to have fewer of them",
+                }
+            ),
+            Self::OneAtATime { wanted, engine, deeper } => write!(
+                f,
+                "one transfer was in flight where {wanted} were asked: {} does one transfer at a time{}",
+                engine.word(),
+                if *deeper { "; io_uring does more" } else { "" }
+            ),
+            Self::SearchedLess { most, asked, engine } => write!(
+                f,
+                "the search went to depth {most}, not to {asked}: {engine} does one transfer at a time; io_uring does more"
+            ),
+            Self::RateNotHeld { offered, done } => write!(
+                f,
+                "{} transfers a second were offered and {} done: what could not begin in time waits, and its \
+                 latency grows as long as the run lasts; give a lower --rate or a higher --depth",
+                rate(*offered),
+                rate(*done)
+            ),
+            Self::Target { target, within, missed } => missed.told(f, target, &percent_below(*within)),
+            Self::VolumeCut { seconds, done, wanted } => write!(
+                f,
+                "samples were cut after {} s: {} of {} were done; give a smaller --volume or --count",
+                significant(*seconds, 2),
+                Quantity::new(done.round(), Unit::Byte),
+                Quantity::new(wanted.round(), Unit::Byte)
+            ),
+        }
+    }
+}
+
+impl Missed {
+    /// `got` is the share of the samples' transfers within the bound.
+    fn told(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
+        match self {
+            Self::InTheSearch => write!(
+                f,
+                "the search was disturbed: at depth 1 it did not hold {target}, as the samples do; nothing deeper \
+                 was tried, so the deepest queue is not known; measure again, or take a longer --sample-time"
+            ),
+            Self::Everywhere => write!(
+                f,
+                "no queue holds {target}: at depth 1 {got} stay within it; the figures are those of depth 1"
+            ),
+            Self::InTheSamples(depth) => write!(
+                f,
+                "{target} held in the search at depth {depth}, not in the samples there: {got} of their transfers \
+                 stayed within it; take a longer --sample-time or a wider target"
+            ),
+        }
+    }
+}
+
+/// Transfers a second, with a decimal where they are few.
+fn rate(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
+}

@@ -1,0 +1,86 @@
+//! What is to be known beside the figure of a memory case.
+
+use std::fmt;
+
+use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL};
+use crate::quantity::{Quantity, Unit, format_size};
+use crate::warning::Warn;
+
+/// A remark on a memory case. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum MemoryWarning {
+    /// Pages asked for and pages given differ.
+    PagesDiffer { wanted: &'static str, got: String },
+    /// The size of the last-level caches is not known.
+    CachesUnknown,
+    /// The lines touched may have been answered in part by the last-level cache; a size beyond it.
+    LinesInCache { touched: u64, cache: u64, size: u64 },
+    /// The same of arrays.
+    ArraysInCache { cache: u64, size: u64 },
+    /// The node of a CPU has no memory.
+    NodeWithoutMemory { node: usize, cpu: usize },
+    /// So many pages do not lie on the node that is measured.
+    PagesElsewhere { pages: usize, node: usize },
+    /// Not all was moved in the time of a sample.
+    VolumeCut { moved: f64, wanted: f64, seconds: u64 },
+}
+
+impl Warn for MemoryWarning {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::PagesDiffer { .. } => "pages-differ",
+            Self::CachesUnknown => "caches-unknown",
+            Self::LinesInCache { .. } | Self::ArraysInCache { .. } => "fits-in-cache",
+            Self::NodeWithoutMemory { .. } => "node-without-memory",
+            Self::PagesElsewhere { .. } => "pages-elsewhere",
+            Self::VolumeCut { .. } => "volume-cut",
+        }
+    }
+}
+
+impl fmt::Display for MemoryWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PagesDiffer { wanted, got } => write!(
+                f,
+                "{wanted} pages were asked for, the kernel gave {got}; see /sys/kernel/mm/transparent_hugepage/enabled"
+            ),
+            Self::CachesUnknown => write!(
+                f,
+                "the size of the last-level caches is unknown, {} was assumed; give a --size well above them",
+                format_size(ASSUMED_LAST_LEVEL)
+            ),
+            Self::LinesInCache { touched, cache, size } => write!(
+                f,
+                "the {} of lines touched are less than {TIMES_LAST_LEVEL} × the last-level cache ({}): it may have answered \
+                 in part; give a --size of {} for memory alone",
+                format_size(*touched),
+                format_size(*cache),
+                format_size(*size)
+            ),
+            Self::ArraysInCache { cache, size } => write!(
+                f,
+                "all arrays together are less than the size with which each is {TIMES_LAST_LEVEL} × the last-level caches \
+                 ({}): caches answered in part; give a --size of {} for memory alone",
+                format_size(*cache),
+                format_size(*size)
+            ),
+            Self::NodeWithoutMemory { node, cpu } => write!(
+                f,
+                "node {node}, to which CPU {cpu} belongs, has no memory: that of another node was measured"
+            ),
+            Self::PagesElsewhere { pages, node } => write!(
+                f,
+                "{pages} of the pages asked about do not lie on node {node}: its figures are not its own; see numactl \
+                 --hardware"
+            ),
+            Self::VolumeCut { moved, wanted, seconds } => write!(
+                f,
+                "{} of {} were moved in the {seconds} s that a sample may take; give a smaller --volume or --count, or larger \
+                 blocks",
+                Quantity::new(*moved, Unit::Byte),
+                Quantity::new(*wanted, Unit::Byte)
+            ),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! That a case ran past the end of its budget.
+
+use std::fmt;
+
+use crate::quantity::{Quantity, Unit};
+use crate::warning::Warn;
+
+/// A case that ended after its budget did. Times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Overrun {
+    /// What the case took.
+    pub(super) took: f64,
+    /// The budget.
+    pub(super) budget: f64,
+    /// How long after its end.
+    pub(super) past: f64,
+    /// Whose it is.
+    pub(super) of: &'static str,
+    /// Whether the number of samples was fixed.
+    pub(super) is_fixed: bool,
+}
+
+impl Warn for Overrun {
+    fn code(&self) -> &'static str {
+        "budget-exceeded"
+    }
+}
+
+impl fmt::Display for Overrun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [took, budget, past] =
+            [self.took, self.budget, self.past].map(|s| Quantity::new(s, Unit::Second).human(2));
+        let why = match self.is_fixed {
+            true => "a fixed number of samples is completed; take fewer --samples, or give it more room",
+            false => {
+                "set-up and a sample that has begun are completed, and each sample of a search is a whole search; take shorter \
+                 samples with --sample-time, or give it more room"
+            }
+        };
+        let of = self.of;
+        write!(f, "budget exceeded: the case took {took} and ended {past} after {of} ({budget}): {why}")
+    }
+}
