@@ -1,6 +1,6 @@
 //! A measurement: a case with its metrics, samples, summaries, limits, conditions and warnings.
 //!
-//! These types are the stored run document (`schema/run.v1.json`): names and units are a contract. Everything
+//! These types are the stored run document (`schema/run.v2.json`): names and units are a contract. Everything
 //! here is a pure function of the raw [`Outcome`], the machine and the run's evidence, so a stored run can be
 //! summarised again by a newer version.
 
@@ -9,6 +9,7 @@ mod like;
 mod matrix;
 mod peers;
 mod rating;
+mod stored;
 
 pub use like::converted;
 pub use matrix::{Alike, Flow, Matrix, Measured};
@@ -75,8 +76,6 @@ pub struct Measurement {
     pub reason: Option<String>,
     /// Metrics, the headline first.
     pub metrics: Vec<MetricResult>,
-    /// Parameters as asked for.
-    pub requested: BTreeMap<String, serde_json::Value>,
     /// Parameters as they were.
     pub achieved: Achieved,
     /// Conditions over all samples.
@@ -90,6 +89,7 @@ pub struct Measurement {
 
 /// One metric of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "stored::Stored")]
 pub struct MetricResult {
     /// Name.
     pub name: String,
@@ -117,8 +117,8 @@ pub struct MetricResult {
     pub curve: Option<Vec<sample::Point>>,
     /// The tightest known limit, or the unknown one with its reason; null where none has a meaning.
     pub limit: Option<Limit>,
-    /// All limits, tightest first.
-    pub limits: Vec<Limit>,
+    /// The limits that it is not held to: looser, unknown or refuted; tightest first.
+    pub other_limits: Vec<Limit>,
     /// Median of the samples' own shares of their limit; 1 is best.
     pub of_limit: Option<f64>,
     /// Reference tools beside it.
@@ -140,7 +140,7 @@ impl MetricResult {
             matrix: None,
             curve: None,
             limit: None,
-            limits: Vec::new(),
+            other_limits: Vec::new(),
             of_limit: None,
             peers: Vec::new(),
         }
@@ -152,7 +152,8 @@ impl MetricResult {
 pub struct Point {
     /// Seconds since the run began.
     pub t: f64,
-    /// Value in the metric's unit.
+    /// Value in the metric's unit: that of the sample in the same place, which alone is stored.
+    #[serde(skip)]
     pub value: f64,
     /// Core clock held, Hz.
     pub clock_hz: Option<f64>,
@@ -210,7 +211,7 @@ impl Maker<'_> {
                 if let Excluded::Mostly(share) = excluded {
                     made.warnings.push(Warning::MostlyExcluded { share }.into());
                 }
-                let refuted = made.metrics.iter().flat_map(|metric| &metric.limits);
+                let refuted = made.metrics.iter().flat_map(|metric| &metric.other_limits);
                 let refuted: Vec<Note> = refuted
                     .filter_map(|limit| limit.refuted.clone())
                     .map(|why| Doubt::Refuted { why }.into())
@@ -241,7 +242,6 @@ impl Maker<'_> {
             headline.matrix = Matrix::of(&outcome.samples);
             headline.curve = curve::of(&outcome.samples);
         }
-        let params = outcome.case.params().iter();
         Measurement {
             case: outcome.case.clone(),
             node: self.node.to_owned(),
@@ -249,9 +249,6 @@ impl Maker<'_> {
             status: Status::Ok,
             reason: None,
             metrics,
-            requested: params
-                .filter_map(|(name, v)| Some(((*name).to_owned(), serde_json::to_value(v).ok()?)))
-                .collect(),
             achieved: outcome.facts.achieved.clone(),
             conditions: over_all(&outcome.samples),
             warnings: outcome.facts.warnings.clone(),
@@ -283,6 +280,7 @@ impl Maker<'_> {
             rating::refute(&mut limits, metric.name, &values);
         }
         let chosen = rating::chosen(&outcome.case, &limits, &values);
+        limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
         let peers =
@@ -293,7 +291,7 @@ impl Maker<'_> {
             percentiles,
             histogram,
             limit: chosen,
-            limits,
+            other_limits: limits,
             peers,
             ..MetricResult::of(metric.name, metric.unit, metric.better, &proved, seed)
         })

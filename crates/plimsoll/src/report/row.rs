@@ -109,7 +109,8 @@ impl Figures {
 }
 
 fn chosen(measurement: &Measurement) -> String {
-    let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
+    let best =
+        measurement.case.params().iter().filter(|(name, _)| measurement.case.word(name) == Some("best"));
     let chosen: Vec<&str> =
         best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name)).collect();
     // A cache is named; what is measured by default, memory, is not.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use crate::document::{Run, RunStatus};
+use crate::document::{Kept, Run, RunStatus};
 use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
@@ -358,8 +358,8 @@ impl Store {
         serde_json::to_string(&run.header()).map_err(|e| self.failed(&unwritable(e)))
     }
 
-    fn parsed<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|e| StoreError::document(&self.file, &e))
+    fn parsed<T: Kept>(&self, text: &str) -> Result<T, StoreError> {
+        T::from_text(text).map_err(|e| StoreError::document(&self.file, &e))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
