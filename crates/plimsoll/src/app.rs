@@ -321,6 +321,7 @@ impl Seat {
             maker,
             budget: plan.budget,
             beside_s: 0.0,
+            few_pairs: plan.scale < 1.0,
         }
         .run(&self.document.id, &left, before);
         self.document.clock_steps.extend(clock.steps(&node));

@@ -276,8 +276,8 @@ impl Maker<'_> {
         });
         limits.extend(self.user_limits.of(&outcome.case, metric));
         limit::tightest_first(&mut limits);
-        if outcome.ended.is_none() && clock_was_undisturbed(&outcome.samples) {
-            rating::refute(&mut limits, metric.name, &values);
+        if outcome.ended.is_none() {
+            rating::refute(&mut limits, metric.name, &values, least_that_refutes(&outcome.samples));
         }
         let chosen = rating::chosen(&outcome.case, &limits, &values);
         limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
@@ -388,9 +388,13 @@ fn all_but_excluded(excluded: Excluded) -> Option<String> {
 /// Share of the probes that a busy sibling may disturb: beside one the clock reads some per cent low.
 const MOST_SHARED: f64 = 0.05;
 
-/// Whether the clock was precise enough to refute a limit by.
-fn clock_was_undisturbed(samples: &[Sample]) -> bool {
-    over_time(samples, |conditions| conditions.vector_units_shared).is_none_or(|share| share <= MOST_SHARED)
+/// Share of a limit that no disturbed probe explains: beside a busy sibling a clock reads a fifth low at most.
+const PAST_ALL_PROBES: f64 = 1.5;
+
+/// The share of its limit from which a figure refutes it: more where the clock was not precise.
+fn least_that_refutes(samples: &[Sample]) -> f64 {
+    let shared = over_time(samples, |conditions| conditions.vector_units_shared);
+    if shared.is_none_or(|share| share <= MOST_SHARED) { TOLERANCE } else { PAST_ALL_PROBES }
 }
 
 /// What a figure above its limit says of the limit.

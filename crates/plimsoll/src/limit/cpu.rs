@@ -27,10 +27,21 @@ pub fn peak(question: &Question<'_>) -> Vec<Limit> {
     match derived(question) {
         Ok(limit) => {
             let credits = credits(question, &limit);
-            std::iter::once(limit).chain(credits).collect()
+            std::iter::once(limit).chain(each_a_core(question)).chain(credits).collect()
         }
         Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
     }
+}
+
+/// The limit of CPUs that were measured to share a core, if each had one: the host of a guest may run them elsewhere by now.
+fn each_a_core(question: &Question<'_>) -> Option<Limit> {
+    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    if question.machine.cpu.hidden_among(&cpus).is_empty() {
+        return None;
+    }
+    let mut machine = question.machine.clone();
+    machine.cpu.hidden_siblings.clear();
+    derived(&Question { machine: &machine, ..*question }).ok()
 }
 
 /// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
@@ -76,8 +87,13 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
     };
-    let fact = fact(&units, kernel) + &cores;
-    Ok(share.mark(core.mark(limit)).resting_on(fact))
+    let limit = share.mark(core.mark(limit));
+    Ok(match &share.together {
+        Some(cpus) => {
+            limit.resting_on_a_place(format!("one core for CPUs {cpus}, as measured before the run,"))
+        }
+        None => limit.resting_on(fact(&units, kernel) + &cores),
+    })
 }
 
 /// The limit on cores of several kinds: the sum over them, each at its own clock.
@@ -223,8 +239,8 @@ struct Share {
     is_quota: bool,
     name: &'static str,
     from: String,
-    /// Why fewer cores are counted than the kernel shows.
-    hidden: Option<String>,
+    /// CPUs that are counted as one core, although the kernel shows one for each.
+    together: Option<String>,
     /// How many times this much there can be for a short time.
     burst: Option<f64>,
 }
@@ -234,9 +250,7 @@ impl Share {
     fn of(question: &Question<'_>, cpus: &CpuSet) -> Self {
         let hidden = question.machine.cpu.hidden_among(cpus);
         let named: Vec<String> = hidden.iter().map(ToString::to_string).collect();
-        let hidden = (!named.is_empty()).then(|| {
-            format!("CPUs {} share a core as measured, which the hypervisor hides", named.join("; "))
-        });
+        let together = (!named.is_empty()).then(|| named.join("; "));
         let cores = question.machine.cpu.cores_of(cpus).unwrap_or(cpus.len()) as f64;
         match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
             Some(quota) => Self {
@@ -244,19 +258,20 @@ impl Share {
                 is_quota: true,
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
-                hidden: None,
+                together: None,
                 burst: Some(cores / quota.cpus()),
             },
             None => {
                 let from = format!("of CPUs {cpus}");
-                Self { cpus: cores, is_quota: false, name: "cores", from, hidden, burst: None }
+                Self { cpus: cores, is_quota: false, name: "cores", from, together, burst: None }
             }
         }
     }
 
     /// A limit that rests on it: one of cores that were measured to be shared says so.
     fn mark(&self, limit: Limit) -> Limit {
-        let Some(why) = &self.hidden else { return limit };
+        let Some(cpus) = &self.together else { return limit };
+        let why = format!("CPUs {cpus} share a core as measured, which the hypervisor hides");
         let reason = limit.reason.as_ref().map_or_else(|| why.clone(), |reason| format!("{reason}; {why}"));
         Limit { source: Source::Inferred, reason: Some(reason), ..limit }
     }
@@ -619,6 +634,15 @@ mod tests {
         assert_eq!((both.value, both.source), (Some(48.0e9), Source::Inferred));
         let why = both.reason.unwrap_or_default();
         assert_eq!(why, "CPUs 0-1 share a core as measured, which the hypervisor hides");
+        let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
+        let samples = samples(&[Some(3.0e9)]);
+        let evidence = Evidence::default();
+        let question = Question { machine: &guest, case: &id, metric: "rate", samples: &samples, evidence };
+        let both = peak(&question);
+        assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
+        let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
+        assert!(facts[0].changes && facts[0].text.contains("one core for CPUs 0-1"), "{facts:?}");
+        assert!(!facts[1].changes && facts[1].text.contains("per cycle"), "{facts:?}");
     }
 
     #[test]

@@ -141,7 +141,7 @@ mod tests {
     fn machines_together_have_the_sum_of_their_limits() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
         let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
-        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into();
+        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect();
         let known =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let of = |samples: &[Sample], metric| {

@@ -126,6 +126,8 @@ pub struct Fact {
     pub text: String,
     /// What else explains such a figure, and what to do, as what follows "or".
     pub otherwise: &'static str,
+    /// Whether it can change while a case runs: one sample past the limit refutes it then.
+    pub changes: bool,
 }
 
 impl Limit {
@@ -175,12 +177,18 @@ impl Limit {
     /// The same limit, which rests on this fact of a table.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
-        Self { fact: Some(Fact { text: fact.into(), otherwise }), ..self }
+        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: false }), ..self }
     }
 
     /// The same limit, which rests on this fact; `otherwise` says what else explains a figure past it, and what to do.
     pub fn resting_on_or(self, fact: impl Into<String>, otherwise: &'static str) -> Self {
-        Self { fact: Some(Fact { text: fact.into(), otherwise }), ..self }
+        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: false }), ..self }
+    }
+
+    /// The same limit, which rests on where the host runs the CPUs of a guest: this fact may hold for a part of a run only.
+    pub fn resting_on_a_place(self, fact: impl Into<String>) -> Self {
+        let otherwise = "the host has moved these CPUs to cores of their own since";
+        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: true }), ..self }
     }
 
     /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.

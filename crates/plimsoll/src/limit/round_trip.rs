@@ -4,7 +4,7 @@
 //! An echo is itself a round trip with all that lies between the machines, so nothing there need be known. What it does
 //! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
 
-use super::{Input, Kind, Limit, Question, Source, median};
+use super::{Input, Kind, Limit, Question, Source};
 use crate::bench::network::condition::PATH_SPEED;
 use crate::case::Case;
 use crate::sample::Outcome;

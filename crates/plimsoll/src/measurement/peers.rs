@@ -45,7 +45,7 @@ pub struct PeerResult {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
     /// Parameters that it says it used, and the library that decides its figure.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Achieved::is_empty")]
     pub achieved: Achieved,
     /// How far the definitions agree.
     #[serde(rename = "match")]

@@ -10,8 +10,6 @@ mod machines;
 
 pub mod tables;
 
-use std::collections::BTreeMap;
-
 use crate::case::{Case, Value};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};

@@ -17,7 +17,6 @@ use crate::limit::Evidence;
 use crate::measurement::{Maker, Measurement};
 use crate::peer::Companion;
 use crate::plan::Sampling;
-use crate::quantity::{Quantity, Unit};
 use crate::resolve::Planned;
 use crate::sample::{
     Amount, Beside, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample, WrongAnswer,
@@ -128,6 +127,8 @@ pub struct Harness<'a> {
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,
+    /// Whether reference tools give no more pairs than an interval needs, as in a plan that is scaled down.
+    pub few_pairs: bool,
 }
 
 /// What became of a run.
@@ -300,6 +301,9 @@ impl Harness<'_> {
         offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
         let beside = self.station.beside(planned, &offer);
         let mut companions = Companions::new(beside, seed, room.beside);
+        if self.few_pairs {
+            companions.keep_few();
+        }
         companions.seconds = self.clock.now() - looking;
         let ending = loop {
             let named = headline.map(|m| m.name);

@@ -26,6 +26,8 @@ struct Script {
     tools: Vec<f64>,
     /// How many times the time that is asked for a sample takes.
     stretch: f64,
+    /// Whether tools give the least number of pairs.
+    few_pairs: bool,
 }
 
 impl Script {
@@ -40,6 +42,7 @@ impl Script {
             set_up: Vec::new(),
             tools: Vec::new(),
             stretch: 1.0,
+            few_pairs: false,
         }
     }
 }
@@ -196,6 +199,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
             repeat: 0,
         })
         .collect();
+    let few_pairs = script.few_pairs;
     let ran = Harness {
         pace: &mut Alone,
         station: &mut Mock { script, log: Rc::clone(&log) },
@@ -204,6 +208,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         maker,
         budget,
         beside_s: 0.0,
+        few_pairs,
     }
     .run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
@@ -261,16 +266,16 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
         (made.achieved.get(&ENDED_BY), text.map(|w| w.text.clone()).unwrap_or_default())
     };
     for (script, samples, budget, by, helps, idle) in [
-        (Script::steady(), None, None, "precision", "", "--"),
-        (Script::steady(), Some(3), Some(60.0), "samples", "--samples 5", "--budget"),
-        (wild.clone(), None, Some(60.0), "sample-cap", "--samples", "--budget"),
-        (wild.clone(), None, Some(1.0), "budget", "--budget", "--samples"),
+        (Script::steady(), None, None, EndedBy::Precision, "", "--"),
+        (Script::steady(), Some(3), Some(60.0), EndedBy::Samples, "--samples 5", "--budget"),
+        (wild.clone(), None, Some(60.0), EndedBy::SampleCap, "--samples", "--budget"),
+        (wild.clone(), None, Some(1.0), EndedBy::Budget, "--budget", "--samples"),
         // Its first sample outlasts twice the budget.
-        (wild.clone(), None, Some(0.05), "budget", "--budget", "--samples"),
+        (wild.clone(), None, Some(0.05), EndedBy::Budget, "--budget", "--samples"),
     ] {
         let (reason, text) = ended(script, samples, budget);
-        assert_eq!(reason, by, "{text}");
-        assert!(text.contains(helps) && !text.contains(idle), "{by}: {text}");
+        assert_eq!(reason, Some(by), "{text}");
+        assert!(text.contains(helps) && !text.contains(idle), "{by:?}: {text}");
     }
     assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
 }
@@ -432,6 +437,16 @@ fn events_tell_the_whole_story_in_order() {
         .map(|e| serde_json::to_value(e).unwrap()["event"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(kinds, ["started", "preparing", "sampled", "sampled", "measured"]);
+}
+
+#[test]
+fn tools_of_a_scaled_plan_give_three_pairs_and_no_row_is_warned_of_it() {
+    let script = Script { tools: vec![1.0, 1.0], few_pairs: true, ..Script::steady() };
+    let finished = run_with(script, Some(20), None, 2);
+    let peers = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.peers);
+    assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(peers().flat_map(|peer| &peer.warnings).count(), 0);
+    assert!(finished.ran.outcomes.iter().all(|outcome| outcome.samples.len() == 20));
 }
 
 #[test]

@@ -185,6 +185,7 @@ impl Ranks {
             maker: prepared.maker(""),
             budget: None,
             beside_s: 0.0,
+            few_pairs: prepared.plan.scale < 1.0,
         }
         .run("", planned, Vec::new())
     }

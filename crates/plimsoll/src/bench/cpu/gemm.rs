@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(cases.len(), 2);
         assert!(cases[1].to_string().ends_with(&format!("/place={last}/threads=1")), "{}", cases[1]);
         let running = Running::<f64>::new(Isa::Portable, &cases[1], &machine).unwrap();
-        assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![last]));
+        assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
         let error = MatrixProduct.cases(&machine, &words("place", &["8191"])).unwrap_err();
         assert!(error.starts_with("place: CPU 8191"), "{error}");
     }

@@ -52,8 +52,8 @@ impl fmt::Display for CpuWarning {
             ),
             Self::HiddenSiblings(cores) => write!(
                 f,
-                "CPUs {} share a core, which the hypervisor hides: work took twice as long on each while the other worked; the \
-                 limit counts the core once",
+                "CPUs {} shared a core before the run, which the hypervisor hides: work took twice as long on each while the \
+                 other worked; the limit counts the core once, unless the figure shows that they have left it",
                 named(cores)
             ),
             Self::AboveMaximum { clock_hz, maximum_hz } => write!(

@@ -73,6 +73,7 @@ mod tests {
 
     use super::*;
     use crate::bench::disk::load::{Arrivals, Schedule};
+    use crate::warning::Warn;
 
     fn sample(transfers: u64, thread_seconds: f64) -> Reached {
         Reached {

@@ -268,7 +268,10 @@ mod tests {
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
         let told = witness.testify(READ);
         assert_eq!(told.invalid, None);
-        assert_eq!(told.warnings.iter().map(Warn::code).collect::<Vec<_>>(), ["cached-below"]);
+        assert_eq!(
+            told.warnings.iter().map(crate::warning::Warn::code).collect::<Vec<_>>(),
+            ["cached-below"]
+        );
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
         assert!(witness.testify(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
         Ok(())

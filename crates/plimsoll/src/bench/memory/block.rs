@@ -297,6 +297,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
 
 #[cfg(test)]
 mod tests {
+    use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
     use crate::bench::{Keep, Options};
     use crate::case::Key;

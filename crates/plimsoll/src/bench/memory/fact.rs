@@ -37,7 +37,7 @@ pub(super) const CPU_NODES: Fact<Vec<usize>> = Fact::new("cpu_nodes", "NUMA node
 /// The kernel of a load.
 pub(super) const LOAD_VARIANT: Fact<String> = Fact::new("load_variant", "the kernel of the load");
 /// Bytes of a load.
-pub(super) const LOAD_BYTES: Fact<usize> =
+pub(super) const LOAD_BYTES: Fact<u64> =
     Fact::new("load_bytes", "bytes that each thread of the load goes over");
 /// Where a load ran.
 pub(super) const LOAD_CPUS: Fact<Vec<usize>> = Fact::new("load_cpus", "the CPU of each thread of the load");

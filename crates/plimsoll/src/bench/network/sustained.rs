@@ -149,7 +149,7 @@ impl Watch {
     pub(super) fn condition(&self) -> Numbers {
         let ways = if self.direction == Direction::Both { 2 } else { 1 };
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
-        (found.len() == ways).then(|| (BASE_RATE, found.iter().sum())).into_iter().collect()
+        (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
     }
 
     /// The lowest base rate of the directions, in bit/s.

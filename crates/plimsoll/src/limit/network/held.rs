@@ -87,15 +87,16 @@ fn inferred(question: &Question<'_>) -> Option<Limit> {
 mod tests {
     use super::super::{tcp, udp};
     use super::*;
+    use crate::bench::network::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
     use crate::limit::{Evidence, tightest_first};
     use crate::machine::{Machine, Root};
-    use crate::sample::{Conditions, Sample};
+    use crate::sample::{Condition, Conditions, Sample};
 
     /// The tightest limit of a case whose samples carried so much under these conditions.
-    fn limit(direction: &str, goodput: f64, conditions: &[(&str, f64)]) -> Limit {
+    fn limit(direction: &str, goodput: f64, conditions: &[(Condition, f64)]) -> Limit {
         let case = Case::of("network.tcp").with_size("message", 1 << 17).with_word("direction", direction);
-        let usual = [("path_loopback", 0.0), ("tcp_mss", 1448.0), ("tcp_timestamps", 1.0)];
-        let more = usual.iter().chain(conditions).map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let usual = [(PATH_LOOPBACK, 0.0), (TCP_MSS, 1448.0), (TCP_TIMESTAMPS, 1.0)];
+        let more = usual.iter().chain(conditions).copied().collect();
         let values = [("goodput".to_owned(), goodput)].into();
         let conditions = Conditions { more, ..Conditions::default() };
         let samples = [Sample { values, conditions, ..Sample::default() }];
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_cap_below_the_link_is_the_limit_in_each_direction() {
-        let gigabit = ("path_speed", 1e9);
+        let gigabit = (PATH_SPEED, 1e9);
         let found = limit("up", 49e6, &[gigabit, (SERVER_CAP, 50e6)]);
         assert_eq!((found.value, found.source), (Some(50e6), Source::Documented));
         assert_eq!(limit("both", 99e6, &[(SERVER_CAP, 50e6)]).value, Some(100e6));
@@ -147,8 +148,7 @@ mod tests {
     #[test]
     fn of_datagrams_the_shaper_counts_each_frame_with_its_header() {
         let case = Case::of("network.udp").with_size("message", 1400);
-        let more = [("path_loopback", 0.0), ("path_mtu", 1500.0), (SHAPED, 100e6)];
-        let more = more.map(|(name, value)| (name.to_owned(), value)).into();
+        let more = [(PATH_LOOPBACK, 0.0), (PATH_MTU, 1500.0), (SHAPED, 100e6)].into_iter().collect();
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());

@@ -106,7 +106,7 @@ impl Peer for BwMem {
         // Each process goes over its area once at least; it prints no time.
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
         let mut reading = Reading::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
-        reading.tell(&fact::SIZE, (size * 1e6));
+        reading.tell(&fact::SIZE, size * 1e6);
         let wanted = bytes(case).unwrap_or(0) as f64;
         // It prints the size with two digits behind the point, or three figures below that.
         if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {

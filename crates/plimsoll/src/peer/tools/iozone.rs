@@ -300,8 +300,8 @@ impl Peer for Iozone {
         let mut reading = read(&figure)?;
         let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
         reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
-        reading.tell(&fact::SIZE, (figure.file_kib.saturating_mul(KIB)));
-        reading.tell(&fact::BLOCK, (record * KIB));
+        reading.tell(&fact::SIZE, figure.file_kib.saturating_mul(KIB));
+        reading.tell(&fact::BLOCK, record * KIB);
         if test.cache == "direct" && !text.contains("O_DIRECT feature enabled") {
             reading.differs.push("it went through the page cache".to_owned());
         }

@@ -60,7 +60,7 @@ impl Peer for Mbw {
         let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
         let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
         let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
-        reading.tell(&fact::SIZE, (mib * 2.0 * MIB as f64));
+        reading.tell(&fact::SIZE, mib * 2.0 * MIB as f64);
         if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its arrays had {mib} MiB"));
         }

@@ -130,8 +130,8 @@ pub(crate) struct Tally {
     pub(crate) foreign: u64,
     /// Jitter in nanoseconds, the mean over the streams, where datagrams carry their time and two came.
     pub(crate) jitter: Option<f64>,
-    /// Nanoseconds from the first arrival to the last, the longest of the streams.
-    pub(crate) span: u64,
+    /// The first and the last arrival of all streams, in nanoseconds.
+    pub(crate) arrivals: Option<(u64, u64)>,
     /// Streams in this tally.
     pub(crate) streams: u32,
 }
@@ -265,18 +265,27 @@ impl Account {
             stale: self.stale,
             foreign: self.foreign,
             jitter: self.jitter.nanos,
-            span: self.span.map_or(0, |(first, last)| last.saturating_sub(first)),
+            arrivals: self.span,
             streams: 1,
         })
     }
 }
 
 impl Tally {
+    /// Nanoseconds from the first arrival of any stream to the last of all.
+    pub(crate) fn span(&self) -> u64 {
+        self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+
     /// Several streams as one.
     pub(crate) fn and(self, other: Tally) -> Tally {
         let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
         let jitter = match (self.jitter, other.jitter) {
             (Some(a), Some(b)) => Some((a * streams + b * others) / (streams + others)),
+            (one, None) | (None, one) => one,
+        };
+        let arrivals = match (self.arrivals, other.arrivals) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
             (one, None) | (None, one) => one,
         };
         Tally {
@@ -287,7 +296,7 @@ impl Tally {
             stale: self.stale.saturating_add(other.stale),
             foreign: self.foreign.saturating_add(other.foreign),
             jitter,
-            span: self.span.max(other.span),
+            arrivals,
             streams: self.streams + other.streams,
         }
     }

@@ -53,10 +53,12 @@ pub(crate) struct Shape {
 }
 
 /// What the sender did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sent {
     /// Datagrams that the kernel took.
     pub(crate) datagrams: u64,
+    /// When it began.
+    pub(crate) began: Instant,
     /// Wall time of sending.
     pub(crate) elapsed: Duration,
     /// CPU time of this thread meanwhile.
@@ -130,7 +132,7 @@ pub(crate) fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &Atomi
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu);
-    Ok(Sent { datagrams: sent, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
+    Ok(Sent { datagrams: sent, began: started, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
 }
 
 impl Shape {
@@ -223,8 +225,15 @@ fn is_unsplittable(error: &io::Error) -> bool {
     [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
 }
 
+/// Time from when the first of these streams began to when the last one ended: on few CPUs they send one after another.
+pub(crate) fn together(streams: &[Sent]) -> Duration {
+    let first = streams.iter().map(|sent| sent.began).min();
+    let last = streams.iter().map(|sent| sent.began + sent.elapsed).max();
+    first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
+}
+
 /// Receives into `account` until the sender has ended, as `sent` tells (all ones before), and what it sent is here or
-/// will not come, or `stop` is set.
+/// will not come, or `stop` is set. Arrivals are counted from `origin`, the same for all streams of a transfer.
 ///
 /// # Errors
 /// The socket's, except that nobody listens at the other end (the control connection tells that better).
@@ -233,13 +242,14 @@ pub(crate) fn receive(
     mut account: Account,
     size: usize,
     sent: &AtomicU64,
+    origin: Instant,
     stop: &AtomicBool,
 ) -> io::Result<Received> {
     let offload = enable_receive_offload(socket).is_ok();
     let mut batch = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
     socket.set_read_timeout(Some(LOOK))?;
     let dropped_before = dropped_at_socket(socket).ok();
-    let (started, cpu) = (Instant::now(), thread_cpu());
+    let cpu = thread_cpu();
     let mut patience = Patience::default();
     while !stop.load(Ordering::Relaxed) {
         let arrived = match batch.receive(socket) {
@@ -247,7 +257,7 @@ pub(crate) fn receive(
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => false,
             Err(e) => return Err(e),
         };
-        let now = started.elapsed();
+        let now = origin.elapsed();
         for datagram in batch.datagrams() {
             account.arrive(datagram, nanos(now));
         }
@@ -320,7 +330,8 @@ mod tests {
         let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let account = Account::new(shape.size, TAG);
-            let receiver = scope.spawn(|| receive(&b, account, shape.size, &ending, &stop).unwrap());
+            let receiver =
+                scope.spawn(|| receive(&b, account, shape.size, &ending, Instant::now(), &stop).unwrap());
             let sent = send(&a, shape, &[0xa5; 64], &stop).unwrap();
             ending.store(sent.datagrams, Ordering::Release);
             (sent, receiver.join().unwrap())
@@ -360,11 +371,26 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_sent_one_after_another_took_the_time_of_all() {
+        let first = Instant::now();
+        let of = |after, elapsed| Sent {
+            datagrams: 10,
+            began: first + Duration::from_micros(after),
+            elapsed: Duration::from_micros(elapsed),
+            cpu: Duration::ZERO,
+            segmented: false,
+        };
+        assert_eq!(together(&[of(30, 10), of(0, 10), of(15, 12)]), Duration::from_micros(40));
+        assert_eq!(together(&[of(0, 10), of(0, 12)]), Duration::from_micros(12));
+        assert_eq!(together(&[]), Duration::ZERO);
+    }
+
+    #[test]
     fn a_receiver_of_nothing_ends_soon_after_the_sender() {
         let (_a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
         ending.store(1000, Ordering::Release);
-        let received = receive(&b, Account::new(100, TAG), 100, &ending, &stop).unwrap();
+        let received = receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         assert_eq!(received.account.conclude(1000).unwrap().received, 0);
     }
 
@@ -372,7 +398,7 @@ mod tests {
     fn both_loops_end_when_they_are_told_to() {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(true));
-        receive(&b, Account::new(100, TAG), 100, &ending, &stop).unwrap();
+        receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         let sent = send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);
     }

@@ -12,7 +12,7 @@ pub(crate) mod ports;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use account::{Account, Layout, Tally};
 use flow::{Received, Sent, Shape, Until};
@@ -178,10 +178,10 @@ impl<'env> Run<'env> {
 
     fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, Received>, Lost> {
         let shared = self.shared;
-        let (size, tag) = (self.work.datagram as usize, self.work.tag);
+        let (size, tag, origin) = (self.work.datagram as usize, self.work.tag, Instant::now());
         let works = self.means.sockets.iter().zip(&shared.totals).map(|(socket, total)| {
             let account = Account::new(size, tag);
-            move || flow::receive(socket, account, size, total, &shared.stop)
+            move || flow::receive(socket, account, size, total, origin, &shared.stop)
         });
         // In both directions at once, those who receive stand behind those who send.
         let first = if self.sends() { self.means.sockets.len() } else { 0 };
@@ -209,7 +209,7 @@ impl<'env> Run<'env> {
 fn sent(streams: &[Sent]) -> UdpSent {
     UdpSent {
         datagrams: streams.iter().map(|s| s.datagrams).sum(),
-        nanos: nanos(streams.iter().map(|s| s.elapsed).max().unwrap_or_default()),
+        nanos: nanos(flow::together(streams)),
         cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
         segmented: streams.iter().any(|s| s.segmented),
     }
@@ -234,7 +234,7 @@ fn received(streams: Vec<Received>, totals: &[u64]) -> Result<UdpReceived, Lost>
         stale: all.stale,
         foreign: all.foreign,
         jitter_nanos: all.jitter.map(|jitter| jitter as u64),
-        span_nanos: all.span,
+        span_nanos: all.span(),
         dropped,
         cpu_nanos: nanos(cpu),
         course,

@@ -274,7 +274,7 @@ impl Client {
             };
             joined(sockets.iter().enumerate().map(spawn).collect())
         })?;
-        let elapsed = done.iter().map(|d| d.elapsed).max().unwrap_or_default();
+        let elapsed = flow::together(&done);
         let mine: Vec<_> = done.iter().map(|d| (d.datagrams * size as u64, d.datagrams)).collect();
         let theirs = finish(talk, &mine, elapsed)?;
         let (bytes, sent) = (total(&theirs, |s| s.bytes), done.iter().map(|d| d.datagrams).sum::<u64>());
@@ -296,13 +296,15 @@ impl Client {
     fn datagrams_down(&self, talk: Talk, sockets: &[UdpSocket], time: Duration) -> Result<Test, TalkError> {
         let size = self.message.len();
         let stop = AtomicBool::new(false);
+        let origin = Instant::now();
         let totals: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::new(UNKNOWN)).collect();
         let (done, theirs) = std::thread::scope(|scope| {
             let spawn = |(number, (socket, total))| {
                 let (stop, cpus) = (&stop, &self.placement.near);
                 scope.spawn(move || {
                     let _pinned = cpus.pin(number);
-                    flow::receive(socket, Account::with_layout(Layout::Iperf3, size, 0), size, total, stop)
+                    let account = Account::with_layout(Layout::Iperf3, size, 0);
+                    flow::receive(socket, account, size, total, origin, stop)
                 })
             };
             let threads: Vec<_> = sockets.iter().zip(&totals).enumerate().map(spawn).collect();
@@ -328,7 +330,7 @@ impl Client {
         let seconds = theirs.streams.iter().map(|s| s.end_time - s.start_time);
         Ok(Test {
             bytes: all.received * size as u64,
-            seconds: seconds.fold(all.span as f64 * 1e-9, f64::max),
+            seconds: seconds.fold(all.span() as f64 * 1e-9, f64::max),
             sent: all.sent,
             received: all.received,
             jitter: all.jitter.map(|nanos| nanos * 1e-9),

@@ -94,10 +94,22 @@ proptest! {
         }).collect();
         let forward = tallies.iter().copied().reduce(Tally::and).unwrap();
         let backward = tallies.iter().rev().copied().reduce(Tally::and).unwrap();
-        prop_assert_eq!((forward.sent, forward.received, forward.span), (backward.sent, backward.received, backward.span));
+        prop_assert_eq!((forward.sent, forward.received, forward.span()), (backward.sent, backward.received, backward.span()));
         prop_assert_eq!(forward.lost(), counts.iter().map(|(_, lost)| lost).sum::<u64>());
         prop_assert_eq!(forward.streams as usize, counts.len());
     }
+}
+
+#[test]
+fn streams_that_arrive_one_after_another_span_the_time_of_all() {
+    let at = |begin: u64| {
+        let mut account = Account::new(16, TAG);
+        (0..3).for_each(|number| account.arrive(&datagram(16, TAG, number, 0), begin + number * 10));
+        account.conclude(3).unwrap()
+    };
+    assert_eq!(at(0).and(at(1000)).span(), 1020);
+    assert_eq!(Tally::default().and(at(500)).span(), 20);
+    assert_eq!(Tally::default().span(), 0);
 }
 
 #[test]
