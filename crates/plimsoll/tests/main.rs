@@ -9,6 +9,7 @@ mod cpu;
 mod datagrams;
 mod differential;
 mod disk;
+mod earlier;
 mod faults;
 mod fuzz;
 mod history;

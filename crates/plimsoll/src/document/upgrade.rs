@@ -114,3 +114,56 @@ fn is_same(one: &Value, other: &Value) -> bool {
 fn objects(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
     list.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A document as the last version with schema 1 wrote it.
+    const EARLIER: &str = include_str!("../../tests/fixtures/runs/earlier.json");
+
+    #[test]
+    fn a_document_of_schema_1_is_read_as_todays_and_stays_so() {
+        let run = Run::parse(EARLIER).unwrap();
+        assert_eq!((run.schema.as_str(), &run.nodes[0].machine), (SCHEMA, &None));
+        let text = serde_json::to_string(&run).unwrap();
+        assert_eq!(Run::parse(&text).unwrap(), run);
+        let mut document = serde_json::from_str(&text).unwrap();
+        assert_eq!(Run::upgrade(&mut document), Ok(false));
+        assert_eq!(document, serde_json::from_str::<Value>(&text).unwrap());
+    }
+
+    #[test]
+    fn nothing_is_lost_on_the_way() {
+        let before: Value = serde_json::from_str(EARLIER).unwrap();
+        let after = serde_json::to_value(Run::parse(EARLIER).unwrap()).unwrap();
+        let metrics = |document: &Value| -> Vec<Value> {
+            let measurements = document["measurements"].as_array().unwrap().iter();
+            measurements.flat_map(|m| m["metrics"].as_array().unwrap().clone()).collect()
+        };
+        for (before, after) in metrics(&before).iter().zip(metrics(&after)) {
+            let limits = before["limits"].as_array().unwrap();
+            let others = after["other_limits"].as_array().unwrap();
+            let held = usize::from(limits.iter().any(|limit| is_same(limit, &after["limit"])));
+            assert_eq!(others.len() + held, limits.len());
+            assert!(others.iter().all(|other| limits.contains(other)));
+            let values: Vec<&Value> =
+                before["series"].as_array().unwrap().iter().map(|p| &p["value"]).collect();
+            assert!(
+                values.is_empty()
+                    || values == after["samples"].as_array().unwrap().iter().collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_none_of_its_limits_is_refused() {
+        let mut document: Value = serde_json::from_str(EARLIER).unwrap();
+        let metrics = document["measurements"][0]["metrics"].as_array_mut().unwrap();
+        metrics[0]["limit"] = json!({ "value": 1.0, "kind": "ceiling", "formula": "x", "inputs": [], "source": "user", "reason": null });
+        let error = Run::parse(&document.to_string()).unwrap_err();
+        assert!(error.contains("its limit, 1.0, is none of its limits") && !error.contains('\n'), "{error}");
+    }
+}

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, params};
-use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 mod copy;
