@@ -333,7 +333,7 @@ fn a_journal_is_not_rolled_back_into_what_is_left_as_it_is() {
 #[test]
 fn what_a_later_plimsoll_wrote_is_not_given_up() {
     let later = "UPDATE run SET header = json_set(header, '$.version', '99.0.0');";
-    let schema = "UPDATE run SET header = json_set(header, '$.schema', 'plimsoll.run/2');";
+    let schema = "UPDATE run SET header = json_set(header, '$.schema', 'plimsoll.run/9');";
     let of_run = "UPDATE run SET header = json_set(header, '$.status', 'later');";
     let of_measurement = "UPDATE measurement SET document = json_set(document, '$.status', 'later');";
     for (says, unknown) in [(later, of_run), (later, of_measurement), (schema, of_run)] {
