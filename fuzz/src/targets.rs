@@ -5,9 +5,9 @@
 //! refused, with bounded memory, and what is read must mean the same when it is written again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
-use plimsoll::wire::frame::{FrameError, Inbox, MAX, seal};
-use plimsoll::wire::handshake::{HandshakeError, Initiator, LENGTH, respond};
-use plimsoll::wire::{Key, Message};
+use plimsoll_server::wire::frame::{FrameError, Inbox, MAX, seal};
+use plimsoll_server::wire::handshake::{HandshakeError, Initiator, LENGTH, respond};
+use plimsoll_server::wire::{Key, Message};
 
 /// The first bytes of a stranger to the far end, and of a stranger to the near end.
 ///

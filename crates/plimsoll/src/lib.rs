@@ -6,7 +6,6 @@
 
 pub mod app;
 pub mod bench;
-pub mod case;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -18,29 +17,20 @@ pub mod finding;
 #[cfg(test)]
 mod fixture;
 pub mod label;
-pub mod leftover;
 pub mod limit;
-pub mod links;
 pub mod measurement;
 pub mod output;
 pub mod peer;
-pub mod plan;
-pub mod program;
 pub mod published;
-pub mod random;
 pub mod report;
 pub mod resolve;
 pub mod run;
-pub mod sample;
-pub mod serve;
 pub mod store;
-pub mod traffic;
-pub mod trust;
-pub mod wall;
-pub mod warning;
-pub mod wire;
 pub mod worker;
 
 pub use plimsoll_machine as machine;
+pub use plimsoll_model::{case, plan, sample, warning};
+pub use plimsoll_server::{serve, traffic, wire};
 pub use plimsoll_stats as stats;
+pub use plimsoll_system::{leftover, links, program, random, trust, wall};
 pub use plimsoll_units::{quantity, text};

@@ -11,7 +11,6 @@ mod differential;
 mod disk;
 mod earlier;
 mod faults;
-mod fuzz;
 mod history;
 mod html;
 mod iperf3;

@@ -202,7 +202,7 @@ impl Channel {
 ///
 /// # Errors
 /// What [`Gone`] tells apart; at the end of the connection `UnexpectedEof`, at the deadline `TimedOut`.
-pub(crate) fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
+pub fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = Channel::left(deadline);
         if left.is_zero() {

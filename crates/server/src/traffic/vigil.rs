@@ -35,7 +35,7 @@ pub struct Vigil<'a> {
 
 impl<'a> Vigil<'a> {
     /// Begins a watch that ends after `longest` at the latest.
-    pub(crate) fn new(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
+    pub fn new(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
         let now = Instant::now();
         Vigil {
             channel,
@@ -50,18 +50,18 @@ impl<'a> Vigil<'a> {
     }
 
     /// A watch that says nothing and bears silence to its end: this end only answers what comes.
-    pub(crate) fn quiet(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
+    pub fn quiet(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
         let vigil = Vigil::new(channel, shared, longest);
         Vigil { patience: longest, quiet: true, ..vigil }
     }
 
     /// Bears silence for longer: this end sends nothing that would go to nobody.
-    pub(crate) const fn bear(&mut self, silence: Duration) {
+    pub const fn bear(&mut self, silence: Duration) {
         self.patience = silence;
     }
 
     /// The other end was heard of by other means: it has taken or given bytes.
-    pub(crate) fn heard(&mut self) {
+    pub fn heard(&mut self) {
         self.heard = Instant::now();
     }
 
@@ -69,7 +69,7 @@ impl<'a> Vigil<'a> {
     ///
     /// # Errors
     /// The connection failed.
-    pub(crate) fn send(&mut self, message: &Message) -> Result<(), WireError> {
+    pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
         self.channel.send(message)
     }
 
@@ -77,7 +77,7 @@ impl<'a> Vigil<'a> {
     ///
     /// # Errors
     /// The other end is silent or gone, or says something else.
-    pub(crate) fn begin(&mut self, end: End) -> Result<(), Lost> {
+    pub fn begin(&mut self, end: End) -> Result<(), Lost> {
         if end == End::Near {
             return Ok(self.send(&Message::Go)?);
         }
@@ -95,7 +95,7 @@ impl<'a> Vigil<'a> {
     ///
     /// # Errors
     /// The other end is silent or gone, or the time is over.
-    pub(crate) fn next(&mut self) -> Result<Seen, Lost> {
+    pub fn next(&mut self) -> Result<Seen, Lost> {
         if let Some(seen) = self.message()? {
             return Ok(seen);
         }

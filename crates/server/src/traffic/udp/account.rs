@@ -13,7 +13,7 @@ const WORDS: u64 = WINDOW / 64;
 
 /// What a datagram carries at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// Nothing: shorter than 8 bytes.
     Bare,
     /// Tag and number.
@@ -26,7 +26,7 @@ pub(crate) enum Layout {
 
 impl Layout {
     /// That of datagrams of `size` bytes.
-    pub(crate) const fn of(size: usize) -> Self {
+    pub const fn of(size: usize) -> Self {
         match size {
             0..8 => Layout::Bare,
             8..16 => Layout::Numbered,
@@ -36,7 +36,7 @@ impl Layout {
 
     /// Writes it to the beginning of `datagram`. `sent` is in nanoseconds of the sender's clock. The number is cut to
     /// 32 bits; the receiver knows the rest.
-    pub(crate) fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
+    pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
         match self {
             Layout::Bare => return,
             Layout::Iperf3 => {
@@ -95,7 +95,7 @@ impl Jitter {
 
 /// The account of one stream, while it is being received.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub struct Account {
     layout: Layout,
     size: usize,
     tag: u32,
@@ -115,25 +115,25 @@ pub(crate) struct Account {
 
 /// What the account came to. Counts are of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Sent, as the sender said.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// Received, each counted once.
-    pub(crate) received: u64,
+    pub received: u64,
     /// Received again.
-    pub(crate) duplicates: u64,
+    pub duplicates: u64,
     /// Received after one with a higher number (RFC 4737 §3).
-    pub(crate) reordered: u64,
+    pub reordered: u64,
     /// Received too long after their turn to be told from duplicates; lost, as far as `received` goes.
-    pub(crate) stale: u64,
+    pub stale: u64,
     /// Of another size or transfer, and not counted.
-    pub(crate) foreign: u64,
+    pub foreign: u64,
     /// Jitter in nanoseconds, the mean over the streams, where datagrams carry their time and two came.
-    pub(crate) jitter: Option<f64>,
+    pub jitter: Option<f64>,
     /// The first and the last arrival of all streams, in nanoseconds.
-    pub(crate) arrivals: Option<(u64, u64)>,
+    pub arrivals: Option<(u64, u64)>,
     /// Streams in this tally.
-    pub(crate) streams: u32,
+    pub streams: u32,
 }
 
 /// The sender says that it sent fewer datagrams than its numbers show.
@@ -141,19 +141,19 @@ pub(crate) struct Tally {
 #[error(
     "the sender says that it sent {said} datagrams, and number {seen} arrived; both ends must be of one build"
 )]
-pub(crate) struct Impossible {
+pub struct Impossible {
     said: u64,
     seen: u64,
 }
 
 impl Account {
     /// An empty account of datagrams of `size` bytes that carry `tag`.
-    pub(crate) fn new(size: usize, tag: u32) -> Self {
+    pub fn new(size: usize, tag: u32) -> Self {
         Account::with_layout(Layout::of(size), size, tag)
     }
 
     /// The same for datagrams that begin in another way; `size` must have room for it.
-    pub(crate) fn with_layout(layout: Layout, size: usize, tag: u32) -> Self {
+    pub fn with_layout(layout: Layout, size: usize, tag: u32) -> Self {
         let words = if layout == Layout::Bare { 0 } else { WORDS as usize };
         Account {
             layout,
@@ -173,7 +173,7 @@ impl Account {
     }
 
     /// Enters one datagram that arrived at `now`, in nanoseconds of the receiver's clock.
-    pub(crate) fn arrive(&mut self, datagram: &[u8], now: u64) {
+    pub fn arrive(&mut self, datagram: &[u8], now: u64) {
         if datagram.len() != self.size {
             self.foreign += 1;
             return;
@@ -238,12 +238,12 @@ impl Account {
     }
 
     /// When they arrived.
-    pub(crate) fn course(&self) -> &Recorder {
+    pub fn course(&self) -> &Recorder {
         &self.course
     }
 
     /// Datagrams received so far, each counted once.
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.unique
     }
 
@@ -251,7 +251,7 @@ impl Account {
     ///
     /// # Errors
     /// [`Impossible`]: a number arrived that the sender does not own to.
-    pub(crate) fn conclude(self, sent: u64) -> Result<Tally, Impossible> {
+    pub fn conclude(self, sent: u64) -> Result<Tally, Impossible> {
         if self.next > sent {
             return Err(Impossible { said: sent, seen: self.next - 1 });
         }
@@ -273,12 +273,12 @@ impl Account {
 
 impl Tally {
     /// Nanoseconds from the first arrival of any stream to the last of all.
-    pub(crate) fn span(&self) -> u64 {
+    pub fn span(&self) -> u64 {
         self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 
     /// Several streams as one.
-    pub(crate) fn and(self, other: Tally) -> Tally {
+    pub fn and(self, other: Tally) -> Tally {
         let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
         let jitter = match (self.jitter, other.jitter) {
             (Some(a), Some(b)) => Some((a * streams + b * others) / (streams + others)),

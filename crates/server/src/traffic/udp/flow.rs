@@ -26,11 +26,11 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 /// Send buffer asked for: several bursts.
 const SEND_BUFFER: usize = 4 << 20;
 /// While the sender has not said how many datagrams it sent.
-pub(crate) const UNKNOWN: u64 = u64::MAX;
+pub const UNKNOWN: u64 = u64::MAX;
 
 /// When a stream has sent enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub enum Until {
     /// After so many datagrams.
     Datagrams(u64),
     /// After this time.
@@ -39,47 +39,47 @@ pub(crate) enum Until {
 
 /// What one stream sends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Bytes of a datagram.
-    pub(crate) size: usize,
+    pub size: usize,
     /// How fast; `None` as fast as it can.
-    pub(crate) pace: Option<Pace>,
+    pub pace: Option<Pace>,
     /// How each begins.
-    pub(crate) layout: Layout,
+    pub layout: Layout,
     /// Told to the receiver beforehand.
-    pub(crate) tag: u32,
+    pub tag: u32,
     /// When it ends.
-    pub(crate) until: Until,
+    pub until: Until,
 }
 
 /// What the sender did.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sent {
+pub struct Sent {
     /// Datagrams that the kernel took.
-    pub(crate) datagrams: u64,
+    pub datagrams: u64,
     /// When it began.
-    pub(crate) began: Instant,
+    pub began: Instant,
     /// Wall time of sending.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
     /// CPU time of this thread meanwhile.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Whether the kernel split the datagrams.
-    pub(crate) segmented: bool,
+    pub segmented: bool,
 }
 
 /// What a receiver brings back.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub struct Received {
     /// To be concluded with the sender's count.
-    pub(crate) account: Account,
+    pub account: Account,
     /// CPU time of this thread.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Datagrams for which this socket had no room, where the kernel tells.
-    pub(crate) dropped: Option<u64>,
+    pub dropped: Option<u64>,
 }
 
 /// A socket on `local` with buffers as large as this process may have. Port 0 gives one that is free.
-pub(crate) fn open(local: SocketAddr) -> io::Result<UdpSocket> {
+pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
     // Beyond `net.core.rmem_max` only with CAP_NET_ADMIN; without it, as much as that.
     sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
@@ -111,7 +111,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
 ///
 /// # Errors
 /// The socket's: `ConnectionRefused` when nobody listens at the other end any more.
-pub(crate) fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
+pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
     socket.set_write_timeout(Some(LOOK))?;
     let mut sender = Sender::new(socket, shape, filler)?;
     let (started, cpu) = (Instant::now(), thread_cpu());
@@ -226,7 +226,7 @@ fn is_unsplittable(error: &io::Error) -> bool {
 }
 
 /// Time from when the first of these streams began to when the last one ended: on few CPUs they send one after another.
-pub(crate) fn together(streams: &[Sent]) -> Duration {
+pub fn together(streams: &[Sent]) -> Duration {
     let first = streams.iter().map(|sent| sent.began).min();
     let last = streams.iter().map(|sent| sent.began + sent.elapsed).max();
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
@@ -237,7 +237,7 @@ pub(crate) fn together(streams: &[Sent]) -> Duration {
 ///
 /// # Errors
 /// The socket's, except that nobody listens at the other end (the control connection tells that better).
-pub(crate) fn receive(
+pub fn receive(
     socket: &UdpSocket,
     mut account: Account,
     size: usize,
@@ -294,7 +294,7 @@ impl Patience {
 }
 
 /// Throws away what is still in the socket, such as late datagrams of a transfer before; bounded.
-pub(crate) fn drain(socket: &UdpSocket) -> io::Result<()> {
+pub fn drain(socket: &UdpSocket) -> io::Result<()> {
     /// More than any receive buffer holds.
     const MOST: usize = 1 << 20;
     socket.set_nonblocking(true)?;

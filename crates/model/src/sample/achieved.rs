@@ -87,15 +87,15 @@ impl Achieved {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Achieved {
     /// Tests write what a document could hold.
-    pub(crate) fn put(&mut self, name: &str, value: impl Into<Value>) {
+    pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }
 
     /// The names of what is told.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    pub fn names(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
     }
 }

@@ -4,10 +4,10 @@
 //! to begin; what is lost is decided by the receiver, once the sender has told over the control connection how many
 //! it sent, so that a lost tail counts like any other loss.
 
-pub(crate) mod account;
-pub(crate) mod flow;
-pub(crate) mod pace;
-pub(crate) mod ports;
+pub mod account;
+pub mod flow;
+pub mod pace;
+pub mod ports;
 
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;

@@ -15,7 +15,7 @@ mod message;
 
 use std::time::Duration;
 
-pub(crate) use channel::read_by;
+pub use channel::read_by;
 pub use channel::{Channel, Gone, WireError};
 pub use course::{Course, Shaping};
 pub use datagrams::{Echoed, Ports, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};

@@ -10,7 +10,7 @@ const LONGEST: u64 = 60_000_000_000;
 
 /// What arrives, while it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     width: u64,
     bytes: Vec<u64>,
     /// The shortest transit of each stretch, relative to that of the first datagram.
@@ -26,7 +26,7 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Enters bytes that arrived at `at`, in nanoseconds since the transfer began.
-    pub(crate) fn arrive(&mut self, at: u64, bytes: u64) {
+    pub fn arrive(&mut self, at: u64, bytes: u64) {
         let place = self.place(at);
         if self.bytes.len() <= place {
             self.bytes.resize(place + 1, 0);
@@ -37,7 +37,7 @@ impl Recorder {
     }
 
     /// Enters how long a datagram that arrived at `at` was on the way, by two clocks: only differences mean anything.
-    pub(crate) fn transit(&mut self, at: u64, nanos: u64) {
+    pub fn transit(&mut self, at: u64, nanos: u64) {
         let place = self.place(at);
         let first = *self.first.get_or_insert(nanos);
         let relative = nanos.wrapping_sub(first).cast_signed();
@@ -65,7 +65,7 @@ impl Recorder {
     }
 
     /// Those of several streams that began together, as one. Each stream's delays count from its own shortest.
-    pub(crate) fn together(streams: impl IntoIterator<Item = Self>) -> Course {
+    pub fn together(streams: impl IntoIterator<Item = Self>) -> Course {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST);
         let mut all = Course { width, ..Course::default() };

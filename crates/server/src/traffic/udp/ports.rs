@@ -44,7 +44,7 @@ fn same(one: IpAddr, other: IpAddr) -> bool {
 ///
 /// # Errors
 /// No socket can be had; the control connection failed. `Ok(Err)` says in words why a port was not reached.
-pub(crate) fn admit(channel: &mut Channel, streams: u16) -> Result<Result<Vec<UdpSocket>, String>, Lost> {
+pub fn admit(channel: &mut Channel, streams: u16) -> Result<Result<Vec<UdpSocket>, String>, Lost> {
     let (local, peer) = addresses(channel).map_err(Lost::Here)?;
     let open = |_| {
         let socket = flow::open(at(local, 0))?;
@@ -112,7 +112,7 @@ fn proven(socket: &UdpSocket, peer: IpAddr, proof: &[u8; PROOF]) -> io::Result<b
 ///
 /// # Errors
 /// No socket can be had; the far end refuses or is gone.
-pub(crate) fn join(channel: &mut Channel, ports: &Ports) -> Result<Vec<UdpSocket>, Lost> {
+pub fn join(channel: &mut Channel, ports: &Ports) -> Result<Vec<UdpSocket>, Lost> {
     let (local, peer) = addresses(channel).map_err(Lost::Here)?;
     let open = |port: &u16| {
         let socket = flow::open(at(local, 0))?;
@@ -138,7 +138,7 @@ pub(crate) fn join(channel: &mut Channel, ports: &Ports) -> Result<Vec<UdpSocket
 }
 
 /// Whether an error says that nobody is at the other port, or that the network told so.
-pub(crate) fn is_gone(error: &io::Error) -> bool {
+pub fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable

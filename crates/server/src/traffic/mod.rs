@@ -116,20 +116,24 @@ pub enum Lost {
 
 /// What the threads of one transfer share with the one that watches.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// All threads are to end.
-    pub(crate) stop: AtomicBool,
+    pub stop: AtomicBool,
     /// Threads that have ended sending.
-    pub(crate) senders_done: AtomicUsize,
+    pub senders_done: AtomicUsize,
     /// Threads that have ended receiving.
-    pub(crate) receivers_done: AtomicUsize,
+    pub receivers_done: AtomicUsize,
     /// Bytes that the other end has sent, by stream; all ones while that is not known.
-    pub(crate) totals: Vec<AtomicU64>,
+    pub totals: Vec<AtomicU64>,
     wake: OwnedFd,
 }
 
 impl Shared {
-    pub(crate) fn new(streams: usize) -> io::Result<Self> {
+    /// Of a transfer of so many streams, none of which has begun.
+    ///
+    /// # Errors
+    /// The kernel gives no event descriptor.
+    pub fn new(streams: usize) -> io::Result<Self> {
         Ok(Shared {
             stop: AtomicBool::new(false),
             senders_done: AtomicUsize::new(0),
@@ -140,17 +144,18 @@ impl Shared {
     }
 
     /// Wakes the one that watches.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         // A counter that is full has woken it already.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    pub(crate) const fn waker(&self) -> &OwnedFd {
+    /// What wakes the supervising thread.
+    pub const fn waker(&self) -> &OwnedFd {
         &self.wake
     }
 
     /// What the other end has sent.
-    pub(crate) fn settle(&self, totals: &[u64]) {
+    pub fn settle(&self, totals: &[u64]) {
         for (slot, total) in self.totals.iter().zip(totals) {
             slot.store(*total, Ordering::Release);
         }

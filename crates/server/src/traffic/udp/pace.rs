@@ -8,13 +8,13 @@ const GRAIN: Duration = Duration::from_micros(50);
 
 /// A fixed number of datagrams a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pace {
+pub struct Pace {
     per_second: f64,
 }
 
 /// What an open loop has to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// So many datagrams are due.
     Send(u64),
     /// Nothing is due before this long.
@@ -24,13 +24,13 @@ pub(crate) enum Turn {
 impl Pace {
     /// The pace of one of `streams` that together carry `bits_per_second` in datagrams of `size` bytes. `None` for a
     /// rate that is not above zero.
-    pub(crate) fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
+    pub fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
         let per_second = bits_per_second / (8.0 * size.max(1) as f64 * streams.max(1) as f64);
         (per_second.is_finite() && per_second > 0.0).then_some(Pace { per_second })
     }
 
     /// What is due after `elapsed`, when `sent` have left. The first is due at once.
-    pub(crate) fn turn(self, elapsed: Duration, sent: u64) -> Turn {
+    pub fn turn(self, elapsed: Duration, sent: u64) -> Turn {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
         if due > sent {
@@ -41,7 +41,7 @@ impl Pace {
     }
 
     /// Whether datagrams become due faster than anybody can wait for them, so that they leave in bursts anyway.
-    pub(crate) fn is_bursty(self) -> bool {
+    pub fn is_bursty(self) -> bool {
         self.per_second * GRAIN.as_secs_f64() > 2.0
     }
 }

@@ -233,14 +233,14 @@ impl FromIterator<(Condition, Option<f64>)> for Numbers {
 }
 
 /// Tests write what a document could hold.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl FromIterator<(String, f64)> for Numbers {
     fn from_iter<I: IntoIterator<Item = (String, f64)>>(named: I) -> Self {
         Self(named.into_iter().collect())
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl<const N: usize> From<[(String, f64); N]> for Numbers {
     fn from(named: [(String, f64); N]) -> Self {
         Self(named.into())
