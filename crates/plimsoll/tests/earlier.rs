@@ -91,6 +91,7 @@ fn a_history_of_schema_1_goes_on_and_is_kept_as_it_was() {
     let (of_copy, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "history.db.v3"]), 0);
     assert_eq!(of_copy, list);
     // A damaged one of theirs is repaired.
+    let id = after["id"].as_str().unwrap().to_owned();
     let mut bytes = HISTORY.to_vec();
     bytes[..100].fill(0);
     fs::write(dir.path().join("damaged.db"), &bytes).unwrap();
@@ -99,6 +100,6 @@ fn a_history_of_schema_1_goes_on_and_is_kept_as_it_was() {
     let (out, _) = ended(plimsoll(dir.path()).args(repair), 0);
     assert!(out.contains("2 runs saved"), "{out}");
     let (of_repaired, _) =
-        ended(plimsoll(dir.path()).args(["export", "before-schema-2", "--store", "damaged.db"]), 0);
+        ended(plimsoll(dir.path()).args(["export", id.as_str(), "--store", "damaged.db"]), 0);
     assert_eq!(of_repaired, text);
 }
