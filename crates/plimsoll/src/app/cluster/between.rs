@@ -392,7 +392,7 @@ fn without(all: &[(&Between, &Answer)], roster: &Roster) -> Option<WithoutFigure
             Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
         })
         .collect();
-    (!failed.is_empty()).then(|| WithoutFigure { failed, of: all.len() })
+    (!failed.is_empty()).then_some(WithoutFigure { failed, of: all.len() })
 }
 
 /// That pairs have no figure: each that failed with its reason, of so many.
