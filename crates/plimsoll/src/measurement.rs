@@ -5,12 +5,14 @@
 //! summarised again by a newer version.
 
 mod curve;
+mod doubt;
 mod like;
 mod matrix;
 mod peers;
 mod rating;
 mod stored;
 
+use doubt::Doubt;
 pub use like::converted;
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
@@ -18,7 +20,6 @@ pub use peers::{Availability, Parity, PeerResult};
 pub use crate::warning::Note;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ use crate::machine::Machine;
 use crate::quantity::{Unit, apart, percent};
 use crate::sample::{self, Achieved, Cause, Conditions, End, ExcludedBy, Numbers, Outcome, Sample};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary};
-use crate::warning::{Warn, Warning};
+use crate::warning::Warning;
 
 /// A figure this much past its limit is invalid: beyond it no uncertainty of clock or formula explains it.
 pub const TOLERANCE: f64 = 1.02;
@@ -395,63 +396,6 @@ const PAST_ALL_PROBES: f64 = 1.5;
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
     if shared.is_none_or(|share| share <= MOST_SHARED) { TOLERANCE } else { PAST_ALL_PROBES }
-}
-
-/// What a figure above its limit says of the limit.
-#[derive(Clone, Debug, PartialEq)]
-enum Doubt {
-    /// It is refuted.
-    Refuted {
-        /// Why, in a sentence.
-        why: String,
-    },
-    /// The figure cannot refute it: the clock was not precise enough, or a quota, which counts by periods, had time left over
-    /// from before a sample.
-    Uncertain {
-        /// The metric.
-        metric: String,
-        /// Share of its limit.
-        share: f64,
-        /// Whether the limit is a quota.
-        is_quota: bool,
-    },
-}
-
-impl Doubt {
-    fn of(metric: &MetricResult) -> Option<Self> {
-        let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
-        let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
-        Some(Self::Uncertain { metric: metric.name.clone(), share, is_quota: limit.burst.is_some() })
-    }
-}
-
-impl Warn for Doubt {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Refuted { .. } => "limit-refuted",
-            Self::Uncertain { .. } => "limit-uncertain",
-        }
-    }
-}
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (metric, share, is_quota) = match self {
-            Self::Refuted { why } => return f.write_str(why),
-            Self::Uncertain { metric, share, is_quota } => (metric, share, is_quota),
-        };
-        let why = match is_quota {
-            true => {
-                "a CPU quota holds for the mean over its periods, and a sample of few periods can have more; take longer \
-                 samples (--sample-time)"
-            }
-            false => {
-                "another thread or guest used the same core while the clock was probed, so clock and limit read low; measure on \
-                 an idle core"
-            }
-        };
-        write!(f, "{metric} is {:.1} % of its limit: {why}", share * 100.0)
-    }
 }
 
 /// Why a figure cannot be true, if it is past its limit.
