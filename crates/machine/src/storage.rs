@@ -92,13 +92,6 @@ impl Medium {
     }
 }
 
-impl Storage {
-    /// Whether the path is on this kind of medium.
-    pub fn is_on(&self, medium: Medium) -> bool {
-        self.file_system.as_ref().is_some_and(|fs| fs.medium == medium)
-    }
-}
-
 /// Finds what is behind `path`. On the machine itself links in the path are resolved and the kernel is asked for
 /// the device; in a saved tree the path is taken as it stands and the mount table decides.
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {

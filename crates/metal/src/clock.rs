@@ -83,7 +83,10 @@ impl ProbeWork {
     /// The kind of work that a kernel does.
     #[must_use]
     pub fn of(kernel: &Kernel) -> Self {
-        let light = kernel.op == Op::Add && !kernel.element.is_float();
+        if kernel.is_general() {
+            return Self::SCALAR;
+        }
+        let light = kernel.op == Op::ADD && !kernel.element.is_float();
         // Scalars and 128 bits take no more power than those of the baseline.
         let isa = match kernel.isa {
             Isa::Avx2 if kernel.vector_bits() <= 128 => Isa::Sse2,

@@ -126,11 +126,13 @@ impl SendBatch {
     }
 
     /// How many datagrams it holds.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len() / self.datagram
     }
 
     /// Datagrams of one message: 1 without segmentation.
+    #[inline]
     pub fn per_message(&self) -> usize {
         self.per_message
     }
@@ -139,6 +141,7 @@ impl SendBatch {
     ///
     /// # Panics
     /// `index` is not below [`SendBatch::capacity`].
+    #[inline]
     pub fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
         &mut self.bytes[index * self.datagram..][..self.datagram]
     }
@@ -271,6 +274,7 @@ impl ReceiveBatch {
     }
 
     /// The datagrams of the last call, in the order of their arrival. Empty ones are left out.
+    #[inline]
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let slots = self.bytes.chunks_exact(self.slot).zip(&self.arrived);
         slots.flat_map(|(slot, arrived)| slot[..arrived.bytes].chunks(arrived.segment))

@@ -30,66 +30,12 @@ pub enum Isa {
 }
 
 /// What a processor may have beyond its vector instruction set, and some kernels need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Feature {
-    /// SSE4.1: multiplication of 32-bit integers.
-    Sse41,
-    /// AVX-VNNI: dot products of integers in 256 bits.
-    AvxVnni,
-    /// AVX-512 VNNI: dot products of integers.
-    Avx512Vnni,
-    /// AVX-512 BF16: dot products of bfloat16.
-    Avx512Bf16,
-    /// AVX-512 FP16: arithmetic of binary16.
-    Avx512Fp16,
-    /// AMX-INT8: dot products of tiles of bytes.
-    AmxInt8,
-    /// AMX-BF16: dot products of tiles of bfloat16.
-    AmxBf16,
-    /// FEAT_DotProd: dot products of bytes.
-    DotProd,
-    /// FEAT_FP16: arithmetic of binary16.
-    Fp16,
-    /// FEAT_BF16: dot and matrix products of bfloat16.
-    Bf16,
-    /// FEAT_I8MM: matrix products of bytes.
-    I8mm,
-}
-
-impl Feature {
-    /// Every feature that kernels need.
-    pub const ALL: [Self; 11] = [
-        Self::Sse41,
-        Self::AvxVnni,
-        Self::Avx512Vnni,
-        Self::Avx512Bf16,
-        Self::Avx512Fp16,
-        Self::AmxInt8,
-        Self::AmxBf16,
-        Self::DotProd,
-        Self::Fp16,
-        Self::Bf16,
-        Self::I8mm,
-    ];
-
+#[derive(Debug, Clone, Copy)]
+pub struct Feature {
     /// Its name in /proc/cpuinfo.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sse41 => "sse4_1",
-            Self::AvxVnni => "avx_vnni",
-            Self::Avx512Vnni => "avx512_vnni",
-            Self::Avx512Bf16 => "avx512_bf16",
-            Self::Avx512Fp16 => "avx512_fp16",
-            Self::AmxInt8 => "amx_int8",
-            Self::AmxBf16 => "amx_bf16",
-            Self::DotProd => "asimddp",
-            Self::Fp16 => "asimdhp",
-            Self::Bf16 => "bf16",
-            Self::I8mm => "i8mm",
-        }
-    }
+    pub name: &'static str,
+    /// Whether this processor, and the system beneath it, has it.
+    pub present: fn() -> bool,
 }
 
 /// Why an instruction set cannot be used here.
@@ -187,6 +133,7 @@ impl FromStr for Isa {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{chained, kernels};
 
     #[test]
     fn names_round_trip_and_others_are_refused() {
@@ -236,8 +183,8 @@ mod tests {
         if Isa::Neon.available().is_ok() {
             return;
         }
-        for feature in Feature::ALL {
-            assert_eq!(native::has(feature), flags.contains(&feature.name()), "{feature:?}");
+        for feature in kernels().chain(chained()).filter_map(|kernel| kernel.needs) {
+            assert_eq!((feature.present)(), flags.contains(&feature.name), "{feature:?}");
         }
     }
 

@@ -6,14 +6,18 @@
 
 mod names;
 mod number;
+mod op;
+pub mod rate;
 mod tile;
 mod vectors;
 
 use crate::arch::{native, reference};
 use crate::isa::{Absence, Feature, Isa};
 
-pub use names::{Element, Op, UnknownName};
+pub use names::{Element, UnknownName};
 pub use number::Number;
+pub use op::{Bound, Counted, Op, Operation, rates};
+pub use rate::Rate;
 pub(crate) use tile::Tile;
 pub(crate) use vectors::Vectors;
 
@@ -83,6 +87,8 @@ pub enum Recurrence {
     From,
     /// As `From` for every second accumulator, beginning with the first, and as `Product` for the others.
     FromOrProduct,
+    /// As the row of the operation defines it ([`Operation::step`]).
+    Own,
 }
 
 /// Instructions of one kind in one turn of a kernel's loop. A test compares them with the disassembly.
@@ -155,6 +161,26 @@ impl Kernel {
         self.vector_bits() < LEAST_VECTOR_BITS
     }
 
+    /// Whether its numbers are in general registers: integers that stand alone.
+    #[must_use]
+    pub fn is_general(&self) -> bool {
+        self.is_scalar() && !self.element.is_float()
+    }
+
+    /// Whether what counts are several instructions, as a multiplication and an addition where nothing fuses them.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        let mut counted = self.parts.iter().filter(|part| part.operations > 0).map(|part| part.mnemonic);
+        let first = counted.next();
+        counted.any(|other| Some(other) != first)
+    }
+
+    /// The rate of cores that bounds it; `None` where none has a name.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
+    }
+
     /// The type of its results.
     #[must_use]
     pub fn result(&self) -> Element {
@@ -174,9 +200,9 @@ impl Kernel {
     pub fn available(&self) -> Result<(), Absence> {
         let isa = self.isa.available();
         // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
-        match self.needs.filter(|feature| !native::has(*feature)) {
+        match self.needs.filter(|feature| !(feature.present)()) {
             Some(feature) if !matches!(isa, Err(Absence::Architecture { .. })) => {
-                Err(Absence::Kernel { kernel: self.name, feature: feature.name() })
+                Err(Absence::Kernel { kernel: self.name, feature: feature.name })
             }
             _ => isa,
         }
@@ -195,7 +221,7 @@ impl Kernel {
 
 /// Every kernel built for this architecture, whether or not this processor can run it.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
-    reference::KERNELS.iter().chain(native::kernels().into_iter().flatten())
+    reference::KERNELS.iter().chain(native::kernels().flatten())
 }
 
 /// The kernel of an operation, type and instruction set, if one is written: the first of its [`variants`].

@@ -82,7 +82,7 @@ mod tests {
     fn each_is_timed_alone_and_with_the_other() {
         let set = rustix::thread::sched_getaffinity(None).unwrap();
         let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
-        let kernel = find(Op::Fma, Element::F64, Isa::best()).unwrap().load().unwrap();
+        let kernel = find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap();
         let other = cpus.get(1).copied().unwrap_or(cpus[0]);
         for first in [0, 1] {
             let found = trial([cpus[0], other], first, &kernel).unwrap();

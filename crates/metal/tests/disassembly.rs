@@ -82,6 +82,8 @@ fn instruction(line: &str) -> Option<Instruction> {
     // The shorter of two encodings is marked, where both exist.
     let text = text.trim().trim_start_matches("{vex}").trim_start();
     let (mnemonic, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    // Some versions print the size of its operand.
+    let mnemonic = if mnemonic == "crc32q" { "crc32" } else { mnemonic };
     Some(Instruction { address, mnemonic: mnemonic.to_owned(), operands: operands.trim().to_owned() })
 }
 
@@ -105,7 +107,9 @@ fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
         "bfmmla" => 2 * 4,
         "bfdot" => 2 * 2,
         "pdpwssd" | "dpbf16ps" => 2 * 2,
-        _ if kernel.op == Op::Sqrt && !stem.contains("sqrt") => 0,
+        // Bytes.
+        "crc32" | "crc32cx" => 8,
+        _ if kernel.op == Op::SQRT && !stem.contains("sqrt") => 0,
         _ if ["fmadd", "fnmadd"].iter().any(|fused| stem.starts_with(fused)) => 2,
         "fmla" | "fmls" => 2,
         _ => 1,
@@ -122,6 +126,7 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     // Of the accumulator, and of what is multiplied.
     let (wide, narrow) = (arrangement(kernel.result().bytes()), arrangement(kernel.element.bytes()));
     let (registers, suffixes) = match kernel.isa {
+        _ if kernel.is_general() => ("general", ["", ""]),
         Isa::Avx2 if kernel.vector_bits() <= 128 => ("%xmm", ["", ""]),
         Isa::Neon if kernel.is_scalar() => (if kernel.vector_bits() == 64 { "d" } else { "s" }, ["", ""]),
         Isa::Sse2 => ("%xmm", ["", ""]),
@@ -142,8 +147,9 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
         // The predicate that is true everywhere.
         let vectors = instruction.operands.split(',').map(str::trim).filter(|operand| *operand != "p0/m");
         let mut operands = vectors.enumerate();
-        let right = |(place, name): (usize, &str)| {
-            name.starts_with(registers) && name.ends_with(suffixes[usize::from(place > 0)])
+        let right = |(place, name): (usize, &str)| match registers {
+            "general" => name.trim_start_matches('%').starts_with(['r', 'w', 'x']) && !name.contains("mm"),
+            _ => name.starts_with(registers) && name.ends_with(suffixes[usize::from(place > 0)]),
         };
         assert!(operands.all(right), "{text}");
         *found.entry(mnemonic.to_owned()).or_insert(0) += 1;
@@ -175,7 +181,9 @@ fn destination<'a>(kernel: &Kernel, instruction: &'a Instruction) -> Option<&'a 
         _ => instruction.operands.rsplit(',').next(),
     };
     operand.filter(|operand| {
-        operand.contains("mm") && operand.starts_with('%') || operand.starts_with(['v', 'z', 'd', 's'])
+        kernel.is_general()
+            || operand.contains("mm") && operand.starts_with('%')
+            || operand.starts_with(['v', 'z', 'd', 's'])
     })
 }
 

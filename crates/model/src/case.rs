@@ -43,10 +43,18 @@ pub struct Key {
     pub kind: Kind,
     /// One line for `--help`.
     pub help: &'static str,
+    /// The value that goes without saying, as a case in words has it.
+    pub usual: Option<&'static str>,
 }
 
 const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
-    Key { name, kind, help }
+    Key { name, kind, help, usual: None }
+}
+
+impl Key {
+    const fn usually(self, value: &'static str) -> Self {
+        Self { usual: Some(value), ..self }
+    }
 }
 
 /// Every parameter that a case may have. A new option is one row here.
@@ -55,7 +63,8 @@ pub const KEYS: &[Key] = &[
     key("read-share", Kind::Count, "reads in a hundred transfers of a mixed load"),
     key("type", Kind::Word, "type of number: f64, f32, f16, bf16, i64, i32, i16, i8, all"),
     key("n", Kind::Count, "order of the matrices; without it one that fits memory and --budget"),
-    key("nb", Kind::Count, "columns of a block of the factorisation; rounded up to whole register tiles"),
+    key("nb", Kind::Count, "columns of a block of the factorisation; rounded up to whole register tiles")
+        .usually("192"),
     key("p", Kind::Count, "rows of the grid of processes that solve a system together"),
     key("q", Kind::Count, "columns of that grid"),
     key(
@@ -76,10 +85,13 @@ pub const KEYS: &[Key] = &[
     ),
     key("size", Kind::Size, "memory: bytes per thread over all arrays, or sweep; disk: bytes of the file"),
     key("block", Kind::Sizes, "bytes of one transfer, or a mix by weight: 4K@60+64K@40"),
-    key("variant", Kind::Word, "kernel variant of a memory operation: best, all, or its name"),
-    key("pages", Kind::Word, "page size asked for: 4k, thp, 2m, 1g (the last two from reserved pools)"),
-    key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)"),
-    key("chases", Kind::Count, "chains of dependent loads at once"),
+    key("variant", Kind::Word, "kernel variant of a memory operation: best, all, or its name")
+        .usually("best"),
+    key("pages", Kind::Word, "page size asked for: 4k, thp, 2m, 1g (the last two from reserved pools)")
+        .usually("thp"),
+    key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
+        .usually("private"),
+    key("chases", Kind::Count, "chains of dependent loads at once").usually("1"),
     key(
         "group",
         Kind::Size,
@@ -92,8 +104,9 @@ pub const KEYS: &[Key] = &[
         "waits of the loading threads after each 4 KiB, all in one sweep: 0ns,100ns,1us",
     ),
     key("depth", Kind::Count, "transfers in flight per thread"),
-    key("engine", Kind::Word, "how transfers are asked for: io_uring (also +sqpoll, +iopoll), psync, mmap"),
-    key("cache", Kind::Word, "page cache: direct (bypassed) or buffered"),
+    key("engine", Kind::Word, "how transfers are asked for: io_uring (also +sqpoll, +iopoll), psync, mmap")
+        .usually("io_uring"),
+    key("cache", Kind::Word, "page cache: direct (bypassed) or buffered").usually("direct"),
     key(
         "verify",
         Kind::Switch,
@@ -118,8 +131,10 @@ pub const KEYS: &[Key] = &[
     key("arrivals", Kind::Word, "how those follow one another: poisson, even"),
     key("protocol", Kind::Word, "round trips by: tcp, udp, icmp, or connect (a new TCP connection each)"),
     key("message", Kind::Size, "bytes per message"),
-    key("direction", Kind::Word, "who sends: up (this machine, the client), down (the server), both"),
-    key("streams", Kind::Count, "connections at once, each with a thread of its own on client and server"),
+    key("direction", Kind::Word, "who sends: up (this machine, the client), down (the server), both")
+        .usually("up"),
+    key("streams", Kind::Count, "connections at once, each with a thread of its own on client and server")
+        .usually("1"),
     key(
         "server",
         Kind::Word,
@@ -135,10 +150,11 @@ pub const KEYS: &[Key] = &[
     key("dscp", Kind::Count, "differentiated services code point, 0 to 63"),
     key("bind", Kind::Word, "address of this machine to send from"),
     key("search", Kind::Word, "lossless: find the highest rate of datagrams without loss"),
-    key("mode", Kind::Word, "how both ends wait for a message: block, poll (keeps their CPUs busy)"),
+    key("mode", Kind::Word, "how both ends wait for a message: block, poll (keeps their CPUs busy)")
+        .usually("block"),
     key("timeout", Kind::Time, "a message that is not back by then is lost; 1s where none is named"),
     key("load", Kind::Word, "TCP stream beside the round trips: up, down, both"),
-    key("threads", Kind::Count, "threads at once"),
+    key("threads", Kind::Count, "threads at once").usually("1"),
     key("place", Kind::Word, "which CPUs threads take: spread, compact, or a list such as 0-3"),
     key("work", Kind::Count, "operations of each sample; under strong scaling divided among the threads"),
     key("volume", Kind::Size, "bytes of each sample; under strong scaling divided among the threads"),
@@ -327,6 +343,14 @@ impl Case {
     #[must_use]
     pub fn with_count(self, name: &str, count: u64) -> Self {
         self.with(name, Value::Count(count))
+    }
+
+    /// Each of these cases with each of these values of a parameter: case by case, in the order of the values.
+    #[must_use]
+    pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {
+        let values: Vec<Value> = values.into_iter().collect();
+        let with = |case: Self| values.iter().map(move |value| case.clone().with(name, value.clone()));
+        cases.into_iter().flat_map(with).collect()
     }
 
     /// The benchmark's name, such as `cpu.peak`.

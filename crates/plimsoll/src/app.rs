@@ -6,6 +6,7 @@ mod doctor;
 mod ending;
 mod export;
 mod far_end;
+mod formats;
 mod generate;
 mod history;
 
@@ -28,11 +29,12 @@ use crate::bench::Candidate;
 use crate::cli::{Common, Typed, What};
 use crate::clock::SystemClock;
 use crate::document::{Node, PlanInfo, Run, RunStatus, SCHEMA};
+use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::finding;
 use crate::leftover::Registry;
 use crate::machine::{Machine, Root, saved};
-use crate::measurement::{Maker, Measurement};
+use crate::measurement::Measurement;
 use crate::output::{Begins, OutputError, Outputs, complain};
 use crate::peer::Companions;
 use crate::plan::write;
@@ -49,6 +51,8 @@ use crate::worker::{self, Workers};
 use prepared::Prepared;
 use resume::{Begun, Held};
 use signals::interrupts;
+
+pub use formats::command;
 
 /// Why nothing (more) can be done: one line, and the exit code.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::measurement::Measurement;
+use crate::view;
 use crate::wall::Step;
 
 pub(crate) use upgrade::{Kept, is_known};
@@ -25,6 +26,21 @@ pub enum RunStatus {
     Complete,
     /// Interrupted; what was finished is here.
     Partial,
+}
+
+impl RunStatus {
+    /// The word of the run document and the history.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+        }
+    }
+
+    /// That word read; what is none is partial.
+    pub fn of(word: &str) -> Self {
+        if word == Self::Complete.word() { Self::Complete } else { Self::Partial }
+    }
 }
 
 /// The plan, as far as the document tells it.
@@ -86,6 +102,12 @@ pub struct Finding {
     pub text: String,
     /// The figures it rests on.
     pub evidence: serde_json::Value,
+}
+
+impl From<view::Finding> for Finding {
+    fn from(found: view::Finding) -> Self {
+        Self { code: found.code.to_owned(), text: found.text, evidence: found.evidence }
+    }
 }
 
 /// The whole run.

@@ -1,35 +1,17 @@
-//! A case in human words: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
-//!
-//! What a benchmark's words leave out is added as `name value`, unless it is the usual value, so that two cases of
-//! a run never read alike.
+//! A case in human words, as its benchmark says it: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
 
-use crate::bench::mpi::SUBSYSTEM;
-use crate::bench::{self, Say};
-use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value};
-use crate::quantity::{Quantity, Unit};
+use crate::bench;
+use crate::case::Case;
+use crate::words::{self, Say};
 
-/// Parameters that are not said when they have this value.
-const USUAL: &[(&str, &str)] = &[
-    ("threads", "1"),
-    ("streams", "1"),
-    ("variant", "best"),
-    ("nb", "192"),
-    ("layout", "private"),
-    ("chases", "1"),
-    ("pages", "thp"),
-    ("engine", "io_uring"),
-    ("cache", "direct"),
-    ("mode", "block"),
-    ("direction", "up"),
-];
+/// What its benchmark says of its cases; nothing where this program does not have it.
+fn parts(case: &Case) -> &'static [Say] {
+    bench::find(case.benchmark()).map(|benchmark| benchmark.words()).unwrap_or_default()
+}
 
 /// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.
 pub fn full(case: &Case) -> String {
-    let (subsystem, label) = (case.subsystem(), label(case));
-    match label.starts_with(subsystem) || case.subsystem() == SUBSYSTEM {
-        true => label,
-        false => format!("{subsystem} {label}"),
-    }
+    words::full(parts(case), case)
 }
 
 /// The case of this id in words, as [`full`]; an id that is none, as it is.
@@ -37,125 +19,19 @@ pub fn of_id(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| crate::text::shown(id), |case| full(&case))
 }
 
+/// The parameters that a label says as `name value`: a heading can say them for many labels.
+pub fn named(case: &Case) -> Vec<(&'static str, String)> {
+    words::named(parts(case), case)
+}
+
+/// The parameters that a label adds to what the benchmark's words say.
+pub fn added(case: &Case) -> Vec<&'static str> {
+    words::added(parts(case), case)
+}
+
 /// The case in words.
 pub fn label(case: &Case) -> String {
-    let mut words = Words { case, used: Vec::new(), said: Vec::new() };
-    match bench::find(case.benchmark()).map(|benchmark| benchmark.words()) {
-        Some([]) | None => words.word(case.benchmark()),
-        Some(parts) => parts.iter().fold(&mut words, |words, part| words.part(*part)),
-    };
-    words.between().rest();
-    match words.said.is_empty() {
-        true => case.benchmark().to_owned(),
-        false => words.said.join(" "),
-    }
-}
-
-struct Words<'a> {
-    case: &'a Case,
-    used: Vec<&'static str>,
-    said: Vec<String>,
-}
-
-impl Words<'_> {
-    fn word(&mut self, word: &str) -> &mut Self {
-        self.said.push(word.to_owned());
-        self
-    }
-
-    fn part(&mut self, part: Say) -> &mut Self {
-        match part {
-            Say::Word(word) => self.said.push(word.to_owned()),
-            Say::Value(name) => {
-                let value = self.take(name).filter(|value| !USUAL.contains(&(name, value)));
-                self.said.extend(value);
-            }
-            Say::Named(name) => {
-                let value = self.take(name).map(|value| format!("{name} {value}"));
-                self.said.extend(value);
-            }
-            Say::Instead(name, of) => {
-                let value = self.take(name);
-                let instead = |value: String| {
-                    of.iter().find(|(known, _)| *known == value).map_or(value, |(_, said)| (*said).to_owned())
-                };
-                self.said.extend(value.map(instead));
-            }
-            Say::Case(name, say) => {
-                let said = self.take(name).and_then(|_| say(self.case));
-                self.said.extend(said);
-            }
-            Say::Times => return self.times(),
-        }
-        self
-    }
-
-    /// The number of threads, where there are several.
-    fn times(&mut self) -> &mut Self {
-        let threads = self.take("threads");
-        if let Some(n) = threads.filter(|n| n != "1") {
-            self.said.push(format!("×{n}"));
-        }
-        self
-    }
-
-    /// That it goes from each machine of the run to each other, which MPI does anyway, or from one half of them to the
-    /// other: that comes first, lest what is cut off makes it look like the former.
-    fn between(&mut self) -> &mut Self {
-        match self.case.word("server") {
-            Some(EACH) if self.case.subsystem() == SUBSYSTEM => {}
-            Some(EACH) => self.said.push("between machines".to_owned()),
-            Some(AT_ONCE) => self.said.insert(0, "bisection,".to_owned()),
-            Some(AT_ONCE_BACK) => self.said.insert(0, "bisection back,".to_owned()),
-            _ => return self,
-        }
-        self.used.push("server");
-        self
-    }
-
-    /// What a rate that is asked for counts: bits on a network, transfers on a disk.
-    fn unit_of_rates(&self) -> Unit {
-        match self.case.subsystem() {
-            "network" => Unit::BitPerSecond,
-            _ => Unit::IoPerSecond,
-        }
-    }
-
-    fn rest(&mut self) {
-        for (name, value) in self.case.params() {
-            let text = match value {
-                Value::Rate(rate) => Quantity::new(*rate, self.unit_of_rates()).to_string(),
-                other => human(other),
-            };
-            if !self.used.contains(name) && !is_usual(name, value) {
-                self.said.push(format!("{name} {text}"));
-            }
-        }
-    }
-
-    fn take(&mut self, name: &'static str) -> Option<String> {
-        let value = human(self.case.get(name)?);
-        self.used.push(name);
-        Some(value)
-    }
-}
-
-/// Whether the parameter is not said with this value.
-pub fn is_usual(name: &str, value: &Value) -> bool {
-    USUAL.contains(&(name, human(value).as_str()))
-}
-
-fn human(value: &Value) -> String {
-    match value {
-        Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),
-        Value::Word(word) => word.clone(),
-        // 1e12 and not all its noughts.
-        Value::Count(n) if *n >= 1_000_000 => {
-            let short = format!("{n:e}");
-            if short.len() < n.to_string().len() { short } else { n.to_string() }
-        }
-        other => other.to_string(),
-    }
+    words::label(parts(case), case)
 }
 
 #[cfg(test)]
@@ -225,6 +101,21 @@ mod tests {
         assert_eq!(of("null"), "null");
         assert_eq!(of("cpu.peak"), "cpu.peak");
         assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");
+    }
+
+    #[test]
+    fn what_is_said_with_its_name_can_be_said_in_a_heading() {
+        let of = |id: &str| named(&id.parse().unwrap());
+        let disk = of(
+            "disk.io/op=read/pattern=random/block=1K/depth=1/size=64M/threads=2/engine=psync/cache=direct/count=1000/scaling=strong",
+        );
+        let words: Vec<String> = disk.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(words, ["depth 1", "size 64 MiB", "engine psync", "count 1000", "scaling strong"]);
+        assert_eq!(
+            of("cpu.peak/op=fma/type=f64/isa=avx2/threads=2/work=1000000000"),
+            [("work", "1e9".to_owned())]
+        );
+        assert!(of("memory.bandwidth/op=read/size=64M/variant=best/threads=2").is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod compare;
 pub mod doctor;
 pub mod document;
+pub mod evaluate;
 pub mod event;
 pub mod finding;
 #[cfg(test)]
@@ -19,13 +20,17 @@ mod fixture;
 pub mod label;
 pub mod limit;
 pub mod measurement;
+pub mod metric;
 pub mod output;
 pub mod peer;
+pub mod place;
 pub mod published;
 pub mod report;
 pub mod resolve;
 pub mod run;
 pub mod store;
+pub mod view;
+pub mod words;
 pub mod worker;
 
 pub use plimsoll_machine as machine;

@@ -9,7 +9,7 @@ use plimsoll::{app, cli, text};
 
 fn main() -> ExitCode {
     tell_faults_in_a_line();
-    let typed = match cli::parse(std::env::args_os()) {
+    let typed = match cli::parse(app::command(), std::env::args_os()) {
         Ok(typed) => typed,
         Err(asked) if !asked.use_stderr() => {
             // Help or version; a reader that has gone is no failure.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use plimsoll::report::format::Subject;
 use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch};
@@ -91,7 +92,7 @@ fn what_leaves_the_machine_can_be_redacted() {
     let mut texts: Vec<String> = ["run.json", "run.html", "again.html"]
         .map(|f| fs::read_to_string(dir.path().join(f)).unwrap())
         .to_vec();
-    texts.extend(["json", "csv", "ndjson", "markdown", "openmetrics", "junit"].map(export));
+    texts.extend(Subject::Run.formats().map(|format| export(format.name())));
     for (index, text) in texts.iter().enumerate() {
         // The island and the scripts of the pages are one line each; a short name may be a part of a word of theirs.
         let named =
@@ -130,7 +131,7 @@ fn man_pages_and_completions_are_whole() {
     let dir = scratch();
     ended(plimsoll(dir.path()).args(["generate", "out"]), 0);
     let out = dir.path().join("out");
-    let command = plimsoll::cli::command();
+    let command = plimsoll::app::command();
     let shown: Vec<_> = command.get_subcommands().filter(|c| !c.is_hide_set()).collect();
     assert!(shown.len() > 12, "{}", shown.len());
     let files = ["plimsoll.bash", "_plimsoll", "plimsoll.fish"];

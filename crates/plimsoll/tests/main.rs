@@ -9,6 +9,7 @@ mod cpu;
 mod datagrams;
 mod differential;
 mod disk;
+mod docs;
 mod earlier;
 mod faults;
 mod history;

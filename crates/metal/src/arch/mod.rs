@@ -2,11 +2,17 @@
 //!
 //! Each architecture folder offers the same items, so the rest of the crate names `arch::native` and nothing else.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[macro_use]
+mod general;
+
 pub(crate) mod chain;
 pub(crate) mod reference;
 pub(crate) mod reference_gemm;
 pub(crate) mod reference_lu;
 pub(crate) mod reference_stream;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod steps;
 
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64/mod.rs"]

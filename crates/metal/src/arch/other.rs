@@ -3,15 +3,15 @@
 use crate::arch::chain::{Density, Woven};
 use crate::capability::Loop;
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Feature, Isa};
+use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) fn kernels() -> [&'static [Kernel]; 0] {
-    []
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+    std::iter::empty()
 }
 
 /// Kernels of so many chains: none is written for this architecture.
@@ -64,9 +64,4 @@ pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
 /// Whether this processor has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     Err(Absence::Architecture { isa })
-}
-
-/// Whether this processor has `feature`: none is looked for.
-pub(crate) fn has(_: Feature) -> bool {
-    false
 }

@@ -27,7 +27,7 @@ const fn portable_row(
 ) -> Kernel {
     Kernel {
         name,
-        op: Op::Fma,
+        op: Op::FMA,
         element,
         isa: Isa::Portable,
         needs: None,
@@ -126,6 +126,10 @@ fn advance_integers(kernel: &Kernel, steps: u64, [a, b]: [u64; 2], numbers: &mut
         Recurrence::Product => each_with(b, steps, numbers, product),
         Recurrence::Dot => each_with(a, steps, numbers, dot),
         Recurrence::SignedDot => each_with(a, steps, numbers, signed_dot),
+        Recurrence::Own => match kernel.op.row().step {
+            Some(step) => each_with(a, steps, numbers, step),
+            None => numbers.fill(0),
+        },
         // As above: a row like that would fail its check.
         _ => numbers.fill(0),
     }

@@ -1,27 +1,9 @@
-//! What kernels compute and with what numbers: the names in cases and flags.
+//! With what numbers kernels compute: the names in cases and flags.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a kernel computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Op {
-    /// Multiplication and addition, fused where the instruction set can: 2 operations.
-    Fma,
-    /// Addition: 1 operation.
-    Add,
-    /// Multiplication: 1 operation.
-    Mul,
-    /// Additions and as many multiplications that do not wait for one another: 1 operation each.
-    Mix,
-    /// Products of narrow numbers, summed in wide ones: 2 operations for each product.
-    Dot,
-    /// Division: 1 operation.
-    Div,
-    /// Square root: 1 operation.
-    Sqrt,
-}
+use super::Op;
 
 /// The numbers a kernel computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,25 +34,6 @@ pub struct UnknownName {
     what: &'static str,
     text: String,
     choices: String,
-}
-
-impl Op {
-    /// Every operation that has kernels.
-    pub const ALL: [Self; 7] = [Self::Fma, Self::Add, Self::Mul, Self::Mix, Self::Dot, Self::Div, Self::Sqrt];
-
-    /// Its name in cases and flags.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fma => "fma",
-            Self::Add => "add",
-            Self::Mul => "mul",
-            Self::Mix => "mix",
-            Self::Dot => "dot",
-            Self::Div => "div",
-            Self::Sqrt => "sqrt",
-        }
-    }
 }
 
 impl Element {
@@ -113,32 +76,17 @@ impl Element {
     /// The type that `op` leaves its results in: a dot product sums narrow products in 32 bits.
     #[must_use]
     pub const fn summed_by(self, op: Op) -> Self {
-        match (op, self) {
-            (Op::Dot, Self::Bf16) => Self::F32,
-            (Op::Dot, Self::I8 | Self::I16) => Self::I32,
+        match self {
+            Self::Bf16 if op.row().sums_in_32_bits => Self::F32,
+            Self::I8 | Self::I16 if op.row().sums_in_32_bits => Self::I32,
             _ => self,
         }
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for Op {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|op| op.name() == text);
-        found.ok_or_else(|| unknown("operation", text, &Self::ALL.map(Self::name)))
     }
 }
 
@@ -151,7 +99,7 @@ impl FromStr for Element {
     }
 }
 
-fn unknown(what: &'static str, text: &str, names: &[&str]) -> UnknownName {
+pub(super) fn unknown(what: &'static str, text: &str, names: &[&str]) -> UnknownName {
     let choices = match names {
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
         [] => String::new(),

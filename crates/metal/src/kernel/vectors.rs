@@ -195,6 +195,7 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         | Recurrence::NextSignedDot
         | Recurrence::Dot
         | Recurrence::SignedDot
+        | Recurrence::Own
         | Recurrence::Tile => Constants { a: random(2 * lane as u64), b: random(2 * lane as u64 + 1) },
         // x ← b − x² is chaotic near b = 2, and numbers below b stay there.
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => nearest(addend, 1.8 + 0.15 * part),

@@ -13,7 +13,8 @@ use crate::label;
 use crate::limit::median;
 use crate::measurement::{Measurement, MetricResult, Status};
 use crate::output;
-use crate::report::compare::{Shown, failed, lost, markdown, table};
+use crate::report::compare::{Shown, failed, lost};
+use crate::report::format::{Subject, TwoSides, writer};
 use crate::report::html;
 use crate::report::{Style, Wishes};
 
@@ -22,6 +23,8 @@ use crate::report::{Style, Wishes};
 /// # Errors
 /// A side that is not there, or a requirement that cannot be read.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
+    let write = writer(&typed.format, Subject::Comparison, |format| format.comparison());
+    let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = requirements(&typed.require)?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = History::new(typed.store.as_deref());
@@ -33,12 +36,11 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
     let held = held_of_both(&requirements, [&a, &b], missing);
     let shown = if typed.all { Shown::All } else { Shown::Telling };
-    let text = match typed.format.as_str() {
-        "markdown" => markdown(&comparison, &held, shown, missing),
-        "json" => json(&comparison, &held)?,
-        _ => table(&comparison, &held, shown, &Style::detect(Wishes::default())),
-    };
-    printed(&text)?;
+    let style = &Style::detect(Wishes::default());
+    let sides = TwoSides { comparison: &comparison, held: &held, shown, missing, style };
+    let mut text = Vec::new();
+    write(&sides, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    printed(&String::from_utf8_lossy(&text))?;
     if let Some(target) = target {
         let page =
             html::comparison(&comparison, &held, shown).map_err(|e| Failure::environment(e.to_string()))?;
@@ -138,19 +140,6 @@ pub(super) fn required(
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
     }
     Ok(held)
-}
-
-fn json(comparison: &Comparison, held: &[Holds]) -> Result<String, Failure> {
-    #[derive(serde::Serialize)]
-    struct Document<'a> {
-        schema: &'static str,
-        #[serde(flatten)]
-        comparison: &'a Comparison,
-        requirements: &'a [Holds],
-    }
-    let document = Document { schema: "plimsoll.comparison/1", comparison, requirements: held };
-    let text = serde_json::to_string_pretty(&document);
-    Ok(text.map_err(|e| Failure::environment(e.to_string()))? + "\n")
 }
 
 /// The exit code; what failed, and what could not be decided, is told on stderr.

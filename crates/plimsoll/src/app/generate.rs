@@ -51,7 +51,7 @@ fn name(path: &Path) -> String {
 fn files(directory: &Path) -> io::Result<()> {
     let man = directory.join("man1");
     fs::create_dir_all(&man)?;
-    let command = shown(crate::cli::command());
+    let command = shown(super::command());
     for shell in SHELLS {
         clap_complete::generate_to(shell, &mut command.clone(), "plimsoll", directory)?;
     }

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 
 use super::{Failure, code};
+use crate::bench::cpu::Peak;
 use crate::bench::disk::DirError;
 use crate::bench::disk::raw::{self, RawError, RawTarget};
 use crate::bench::disk::target::Cache;
-use crate::bench::{self, Candidate, Options, disk};
+use crate::bench::{self, Benchmark, Candidate, Options, disk};
 use crate::cli::{Common, What};
 use crate::compare::Requirement;
+use crate::evaluate::Maker;
 use crate::limit::user::UserLimits;
 use crate::machine::{Machine, Root};
-use crate::measurement::Maker;
 use crate::output;
 use crate::plan::Plan;
 use crate::report;
@@ -149,7 +150,7 @@ pub(super) fn listed(prepared: &Prepared) -> String {
 pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
     let What::Subsystem { name, lists } = what else { return String::new() };
     let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
-    let peak = candidates.iter().any(|c| c.case.benchmark() == "cpu.peak");
+    let peak = candidates.iter().any(|c| c.case.benchmark() == Peak.name());
     if name != "cpu" || !peak {
         return String::new();
     }

@@ -7,8 +7,8 @@ use super::{Failure, target, unwritten};
 use crate::cli::Report;
 use crate::document::Run;
 use crate::published::{self, Baseline};
+use crate::report::format::{Replayed, Subject, writer};
 use crate::report::html::{self, Beside};
-use crate::report::published::Format;
 use crate::report::{Style, Wishes, published as tables, terminal};
 
 /// Prints or writes the runs.
@@ -24,7 +24,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
     let Some(target) = target else {
         return match typed.tables {
-            Some(_) => print_tables(&runs, Format::named(&typed.format).unwrap_or(Format::Text)),
+            Some(_) => print_tables(&runs, &typed.format),
             None => print(&runs),
         };
     };
@@ -42,7 +42,9 @@ fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
 }
 
 /// The tables of each report that the runs replay; runs of one plan fill its tables together.
-fn print_tables(runs: &[Run], format: Format) -> Result<ExitCode, Failure> {
+fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
+    let write = writer(format, Subject::Tables, |format| format.tables());
+    let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let mut reports: Vec<(Baseline, Vec<&Run>)> = Vec::new();
     for run in runs {
         let baseline = replayed(run)?;
@@ -53,7 +55,12 @@ fn print_tables(runs: &[Run], format: Format) -> Result<ExitCode, Failure> {
         }
     }
     let style = Style::detect(Wishes::default());
-    tables::print(&reports, format, std::io::stdout(), &style).map_err(lost)?;
+    let written = tables::print(
+        &reports,
+        |reports, out| write(&Replayed { reports, style: &style }, out),
+        std::io::stdout(),
+    );
+    written.map_err(lost)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,6 +12,9 @@ use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Sample, WrongAnswer};
 
+/// Seconds of a call.
+const LATENCY: &str = "latency";
+
 /// The benchmark itself.
 pub struct Null;
 
@@ -32,8 +35,11 @@ impl Benchmark for Null {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a call that does nothing: the harness's own floor")]
+        }
     }
 
     fn cases(&self, _: &Machine, _: &Group) -> Result<Vec<Candidate>, String> {
@@ -75,7 +81,7 @@ impl Prepared for Idle {
             }
         }
         let (elapsed, work) = (begun.elapsed().as_secs_f64(), self.done - before);
-        let values = [("latency".to_owned(), elapsed / work as f64)].into();
+        let values = [(LATENCY.to_owned(), elapsed / work as f64)].into();
         Ok(Sample { elapsed, work: Some(work), values, ..Sample::default() })
     }
 

@@ -31,7 +31,7 @@ pub struct Compare {
     #[arg(long)]
     pub all: bool,
     /// How it is printed
-    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "markdown", "json"])]
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
     /// Also write one HTML file that needs no other
     #[arg(long, value_name = "FILE")]
@@ -75,7 +75,7 @@ pub struct Report {
     #[arg(long, value_name = "WHICH", value_parser = ["published"], conflicts_with = "html")]
     pub tables: Option<String>,
     /// How --tables are written to stdout
-    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "tables", value_parser = ["text", "html", "csv", "markdown"])]
+    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "tables")]
     pub format: String,
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
@@ -92,9 +92,9 @@ pub struct Export {
     #[arg(value_name = "RUN")]
     pub run: String,
     /// What is written
-    #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = ["json", "csv", "ndjson", "markdown", "openmetrics", "junit"])]
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub format: String,
-    /// Rows of csv and ndjson: one for each sample, or one for each reference tool beside a case
+    /// Which rows formats of rows have: one for each sample, or one for each reference tool beside a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
     /// Requirements as after a run, against the last 10 before this one where they need a baseline; in JUnit's document

@@ -431,12 +431,12 @@ fn launched(matches: &ArgMatches) -> Typed {
     }
 }
 
-/// Reads the command line.
+/// Reads the command line; `command` is that of [`command`], with what others have added to its values.
 ///
 /// # Errors
 /// What `clap` found wrong, or help and version to be printed.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
-    let matches = command().try_get_matches_from(arguments)?;
+pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
+    let matches = command.try_get_matches_from(arguments)?;
     match matches.subcommand() {
         None => measure(What::Plan("quick".to_owned()), &matches),
         Some(("run", m)) => {

@@ -83,7 +83,7 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let is_command = first == "run" || SUBSYSTEMS.contains(&first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
-    match super::parse([program].into_iter().chain(lead).chain(words))? {
+    match super::parse(super::command(), [program].into_iter().chain(lead).chain(words))? {
         Typed::Measure { what, common, .. } if what != What::Kept => Ok(PlanWork::Show { what, common }),
         _ => Err(clap::Error::raw(
             clap::error::ErrorKind::InvalidSubcommand,

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::mpi::SUBSYSTEM;
+use crate::bench;
 use crate::case::Case;
 use crate::sample::{Beside, CannotMeasure, Conditions, Facts};
 
@@ -21,14 +21,11 @@ const ROUNDS: usize = 15;
 
 pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 
-/// The benchmark that machines solve together.
-pub const HPL: &str = "cpu.hpl";
-
 /// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
 /// solved together.
 pub fn is_of_all(case: &Case) -> bool {
     let between = matches!(case.word("server"), Some(EACH | AT_ONCE | AT_ONCE_BACK));
-    between || case.subsystem() == SUBSYSTEM || case.benchmark() == HPL
+    between || bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.of_all_machines())
 }
 
 /// Where a machine serves.

@@ -5,70 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// A message there and one back, between two ranks.
-    Trips {
-        /// Bytes of each.
-        bytes: usize,
-    },
-    /// Many messages at once to the other rank, and one back when it has them all.
-    Windows {
-        /// Bytes of each.
-        bytes: usize,
-    },
-    /// A sum over all ranks that each of them gets.
-    Sums {
-        /// Type of number.
-        number: Number,
-        /// How many numbers.
-        count: usize,
-    },
-    /// Each waits for all.
-    Barriers,
-}
-
-impl What {
-    /// Bytes of one of its messages.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Trips { bytes } | Self::Windows { bytes } => bytes,
-            Self::Sums { number, count } => count * number.bytes(),
-            Self::Barriers => 0,
-        }
-    }
-
-    /// The least that is done with messages of so many bytes: a window is trips.
-    pub fn least(self, bytes: usize) -> Self {
-        match self {
-            Self::Trips { .. } | Self::Windows { .. } => Self::Trips { bytes },
-            Self::Sums { number, .. } => Self::Sums { number, count: bytes / number.bytes() },
-            Self::Barriers => self,
-        }
-    }
-}
-
-/// Type of number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Number {
-    /// Double precision.
-    F64,
-    /// Single precision.
-    F32,
-}
-
-impl Number {
-    /// Bytes of one.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::F64 => 8,
-            Self::F32 => 4,
-        }
-    }
-}
+use crate::bench::mpi::What;
 
 /// An exercise of some ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ mod roster;
 mod watch;
 
 pub use between::{Actor, Answer, Between, Figure, Place};
-pub use exercise::{Exercise, Number, Timed, What};
+pub use exercise::{Exercise, Timed};
 pub use fabric::{Fabric, Incoming, Voice};
 pub use follow::{Follow, Part};
 pub use lead::{Ended, Lead, Lost, introduced};

@@ -65,12 +65,15 @@ pub struct Smallest {
     pub noisiest: Option<String>,
 }
 
-/// The floors of the headlines.
+/// The floors of the headlines, and of what else a benchmark has shown.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
-    // disk.io has a headline by block size; all of them count.
-    let headline = |f: &&Floor| bench::find(&f.benchmark).is_some() && HEADLINES.contains(&f.metric.as_str());
+    let shown = |f: &&Floor| {
+        let all = bench::find(&f.benchmark).map(|benchmark| benchmark.all_metrics()).unwrap_or_default();
+        let place = all.iter().position(|metric| metric.name == f.metric);
+        place.is_some_and(|place| place == 0 || all[place].floor)
+    };
     let mut found: Vec<Smallest> = Vec::new();
-    for floor in floors.floors.iter().filter(headline) {
+    for floor in floors.floors.iter().filter(shown) {
         let share = floor.noise.smallest().exp_m1();
         let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
         match (place.map(|place| &mut found[place]), &floor.case) {
@@ -93,9 +96,6 @@ pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     }
     found
 }
-
-/// Metrics that are some case's headline.
-const HEADLINES: &[&str] = &["rate", "program", "latency", "throughput", "goodput", "rtt"];
 
 /// The subsystems, each from its quietest case to its noisiest.
 pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {

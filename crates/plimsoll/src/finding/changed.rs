@@ -8,14 +8,13 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use super::{NOTABLE, finding, headline};
-use crate::bench::Better;
-use crate::document::Finding;
 use crate::label::full;
 use crate::measurement::{Measurement, MetricResult, Point};
+use crate::metric::Better;
 use crate::quantity::format::significant;
 use crate::quantity::percent;
 use crate::stats::{Seed, Segment, Timed, segments};
+use crate::view::{Finding, NOTABLE, RunView, Topic};
 
 /// Samples below which a change and an accident are hard to tell apart.
 const LEAST_SAMPLES: usize = 30;
@@ -28,12 +27,12 @@ const BY_THE_SAME_SHARE: f64 = 0.25;
 
 /// Speaks for each case of at least 30 samples whose headline, or what was delivered of it, rose or fell by 5 % or
 /// more at some moment; about the largest such change.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter_map(changed).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.measurements().iter().filter_map(changed).collect()
 }
 
 fn changed(measurement: &Measurement) -> Option<Finding> {
-    let metric = headline(measurement).filter(|metric| metric.series.len() >= LEAST_SAMPLES)?;
+    let metric = measurement.headline().filter(|metric| metric.series.len() >= LEAST_SAMPLES)?;
     let value = largest(measurement, metric, Watched::Value);
     let delivered = largest(measurement, metric, Watched::Delivered);
     let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
@@ -149,7 +148,7 @@ impl Change {
             "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
             "before": self.before.json(), "after": self.after.json(), "cause": cause.code(),
         });
-        finding("changed", text, evidence)
+        Finding { topic: Topic::Change, code: "changed", text, evidence }
     }
 
     /// The level at which more was done in the same time, and the other.
@@ -280,10 +279,14 @@ impl Cause {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::measured;
     use super::*;
     use crate::measurement::Status;
     use crate::quantity::Unit;
+    use crate::view::testing::measured;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     /// 600 samples, one a second from the 40th second of the run; `slow` says what is else after the first 212.
     fn run(better: Better, slow: impl Fn(&mut Point)) -> Measurement {

@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{NOTABLE, finding, headline, lost};
-use crate::bench::Better;
+use super::finding;
 use crate::bench::network::condition::SHAPED;
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::{Input, median};
 use crate::measurement::{Measurement, MetricResult};
+use crate::metric::Better;
 use crate::quantity::{Quantity, Unit, percent, significant};
+use crate::view::{NOTABLE, lost};
 
 /// Robust standard deviations from which on a figure stands out.
 pub(super) const DEVIATIONS: f64 = 3.5;
@@ -63,7 +64,7 @@ impl Figure<'_> {
 pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), Vec<Figure<'_>>> = BTreeMap::new();
     for measurement in measurements {
-        if let Some(metric) = headline(measurement).filter(|m| m.summary.median > 0.0) {
+        if let Some(metric) = measurement.headline().filter(|m| m.summary.median > 0.0) {
             let key = (measurement.case.id().to_string(), measurement.repeat);
             cases.entry(key).or_default().push(Figure { measurement, metric });
         }
@@ -237,9 +238,9 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<(f64, Finding)> {
 mod tests {
     use std::sync::LazyLock;
 
-    use super::super::testing::peak;
     use super::*;
     use crate::limit::{Kind, Limit, Source};
+    use crate::view::testing::peak;
     use proptest::prelude::*;
 
     /// Summarised once: it takes far longer than the rule.

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::finding;
 use super::outlier::{DEVIATIONS, FLOOR, NORMAL, from_median};
-use super::{finding, headline};
-use crate::bench::Better;
 use crate::document::Finding;
 use crate::label::full;
 use crate::limit::median;
 use crate::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
+use crate::metric::Better;
 use crate::quantity::{Quantity, percent};
 use crate::sample::Numbers;
 use cause::{Known, UNKNOWN};
@@ -104,7 +104,7 @@ struct Judged<'a> {
 /// Speaks for each machine that is worse than the others in one direction, and for each further pair, the furthest first.
 /// `names` are those of the machines, by their numbers in the matrix; `paths` is what is known of its pairs.
 pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> Vec<Finding> {
-    let Some((metric, matrix)) = headline(measurement).and_then(|m| Some((m, m.matrix.as_ref()?))) else {
+    let Some((metric, matrix)) = measurement.headline().and_then(|m| Some((m, m.matrix.as_ref()?))) else {
         return Vec::new();
     };
     let Some(usual) = Usual::of(matrix, metric.better) else { return Vec::new() };
@@ -239,10 +239,10 @@ impl Judged<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::peak;
     use super::*;
     use crate::measurement::Matrix;
     use crate::sample::{Cell, Sample};
+    use crate::view::testing::peak;
     use proptest::prelude::*;
 
     /// All pairs of four machines with these figures, in three samples that differ by this share.

@@ -3,12 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Compared, compared, finding, headline, kind};
-use crate::document::Finding;
 use crate::label::full;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
 use crate::stats::{Coefficient, Load, Samples, Seed, Usl};
+use crate::view::{Compared, Finding, RunView, Topic, kind};
 
 /// A speed-up known worse than this is told with its interval.
 const VAGUE: f64 = 0.05;
@@ -17,8 +16,8 @@ const TOLD: usize = 6;
 
 /// Speaks once for each kind of case that was measured at two thread counts or more: of the most threads that had a
 /// CPU each, if there are such.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    let all = compared(measurements);
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    let all = run.compared();
     let mut found = Vec::new();
     for (index, first) in all.iter().enumerate() {
         let alike = |other: &&Compared<'_>| std::ptr::eq(other.base, first.base);
@@ -34,7 +33,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
     let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
     let last = *with_cpus.last().or(steps.last())?;
     let Compared { base, this, scaling, between: [low, high] } = last;
-    let rate = |m: &Measurement| headline(m).map(|metric| metric.summary.median);
+    let rate = |m: &Measurement| m.headline().map(|metric| metric.summary.median);
     let each = |step: &&Compared<'_>| {
         json!({
             "threads": step.scaling.threads, "rate": rate(step.this), "speed_up": step.scaling.speed_up,
@@ -53,7 +52,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
         "steps": steps.iter().map(each).collect::<Vec<Value>>(),
         "usl": law.map(|law| law.told()),
     });
-    Some(finding("scaling", text, evidence))
+    Some(Finding { topic: Topic::Scaling, code: "scaling", text, evidence })
 }
 
 /// Whether there were more threads than CPUs: such a step says nothing of what a further CPU is worth.
@@ -123,7 +122,7 @@ fn coefficients(usl: &Usl) -> String {
 fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {
-        let rates = Samples::new(headline(m)?.samples.clone()).ok()?;
+        let rates = Samples::new(m.headline()?.samples.clone()).ok()?;
         Some(Load { threads: u32::try_from(m.case.threads()).ok()?, rates })
     };
     let loads: Vec<Load> = measured.filter_map(load).collect();
@@ -133,11 +132,15 @@ fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{measured, peak, warned};
     use super::*;
-    use crate::bench::Better;
     use crate::measurement::Status;
+    use crate::metric::Better;
     use crate::quantity::Unit;
+    use crate::view::testing::{measured, peak, warned};
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn texts(measurements: &[Measurement]) -> Vec<String> {
         find(measurements).into_iter().map(|f| f.text).collect()

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 
-use super::{NOTABLE, finding, headline, lost};
-use crate::document::Finding;
 use crate::label::full;
 use crate::measurement::Measurement;
 use crate::quantity::percent;
+use crate::view::{Finding, NOTABLE, RunView, Topic, lost};
 
 /// Shares of the limit from here on need no explanation.
 const NEAR: f64 = 0.9;
@@ -15,12 +14,12 @@ const EXPLAINS: f64 = 0.5;
 
 /// Speaks for each case that is below 90 % of its limit while at least 5 % of the time, and half of what is
 /// missing, was lost to others.
-pub(super) fn find(measurements: &[Measurement]) -> Vec<Finding> {
-    measurements.iter().filter_map(explained).collect()
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.measurements().iter().filter_map(explained).collect()
 }
 
 fn explained(measurement: &Measurement) -> Option<Finding> {
-    let share = headline(measurement)?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
+    let share = measurement.headline()?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
     let lost = lost(measurement);
     // Interruptions are excluded from such a figure, save what a quota takes.
     let conditions = &measurement.conditions;
@@ -37,13 +36,17 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
     );
     let evidence =
         json!({ "case": measurement.case.id(), "of_limit": share, "lost": lost.share, "to": lost.what });
-    Some(finding("shortfall", text, evidence))
+    Some(Finding { topic: Topic::Limit, code: "shortfall", text, evidence })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::peak;
     use super::*;
+    use crate::view::testing::peak;
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
 
     fn with(of_limit: Option<f64>, steal: Option<f64>) -> Measurement {
         let mut measurement = peak(2, 100.0);

@@ -7,13 +7,16 @@ use std::collections::BTreeSet;
 
 use super::microarchitecture::SocketMemory;
 use super::{Input, Kind, Limit, Source};
-use crate::bench::placed;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::smbios::Module;
+use crate::place::placed;
 
 /// The input that every limit of channels has, and no other.
 pub const CHANNELS: &str = "channels";
+/// What is the matter where a figure is past the limit of memory.
+pub const PASSED_BY: &str =
+    "a cache answered instead of memory, or this machine has more or faster memory than its limit counts";
 /// Where a ceiling comes from, for its inputs.
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
@@ -22,7 +25,7 @@ const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 ///
 /// # Errors
 /// Why none is known.
-pub(super) fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
+pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
     let populated = populated(machine, case);
     match (populated, most(machine, case)) {
         (Ok(populated), most) => Ok([populated].into_iter().chain(most).collect()),
@@ -36,7 +39,7 @@ pub(super) fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, Stri
 }
 
 /// Multiplies a ceiling by what a program's bytes are of those on the bus, say.
-pub(super) fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
+pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
     Limit {
         value: limit.value.map(|value| value * factor),
         formula: format!("{} {formula}", limit.formula),
@@ -64,6 +67,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let formula = "sockets × channels × width × transfers";
     let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
     let limit = Limit { reason: Some("socket maximum: every channel filled".to_owned()), ..limit };
+    let limit = limit.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,
         // Which sockets its memory is on, and how large the host's caches are, only the hypervisor knows.
@@ -122,7 +126,7 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     ];
     let value = mine * bits / 8.0 * speed * 1e6;
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "channels × width × transfers", inputs);
-    Ok(Limit { reason, ..limit })
+    Ok(Limit { reason, ..limit.passed_by(PASSED_BY) })
 }
 
 /// Channels with at least one module; `None` where a module's channel is not told.
@@ -132,7 +136,7 @@ fn count(modules: &[Module]) -> Option<usize> {
 }
 
 /// What a hypervisor means for a limit of the whole socket.
-pub(super) fn in_between(machine: &Machine) -> String {
+fn in_between(machine: &Machine) -> String {
     match (machine.virtualisation.is_virtual, &machine.virtualisation.hypervisor) {
         (Some(true), Some(name)) => format!("; {name} is in between, and others may share the socket"),
         (Some(true), None) => "; a hypervisor is in between, and others may share the socket".to_owned(),

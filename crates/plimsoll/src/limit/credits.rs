@@ -11,7 +11,7 @@ use crate::quantity::{Quantity, Unit, percent};
 pub(super) const LASTS: &str = "lasts";
 
 /// The limit by credits beside `full`, that of CPUs at full speed; none where the machine has no credits.
-pub(super) fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
+pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
     let whole = full.value?;
     let lasts = row.lasts(row.credits);

@@ -9,7 +9,6 @@ mod identify;
 mod memory;
 mod table;
 
-pub use super::work::Work;
 pub use identify::{Core, Identity};
 pub use memory::SocketMemory;
 

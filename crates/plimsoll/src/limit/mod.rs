@@ -1,21 +1,16 @@
-//! Limits: the physical bound of a figure, with formula, inputs and source.
+//! Limits: the physical bound of a figure, with formula, inputs and source; and what is known of chips, devices and
+//! instance types that limits are computed from.
 //!
 //! A limit that is not known is `unknown` with the reason; it is never guessed. Limits are computed when all
-//! cases are done, because one may need what another measured.
+//! cases are done, because one may need what another measured. How a figure is bound its benchmark says
+//! (`limit.rs` in its folder): here no benchmark and no metric is known.
 
-pub mod block;
-mod channels;
-pub mod cpu;
-mod credits;
-pub mod dense;
+pub mod channels;
+pub mod credits;
 pub mod device;
-pub mod disk;
 pub mod formula;
-pub mod memory;
+pub mod frame;
 pub mod microarchitecture;
-pub mod mpi;
-pub mod network;
-pub mod round_trip;
 pub mod user;
 mod work;
 
@@ -111,6 +106,13 @@ pub struct Limit {
     /// without one, such a figure is not to be believed.
     #[serde(skip)]
     pub fact: Option<Fact>,
+    /// What is the matter where a figure is past it, rests on no fact and so cannot be true, as a sentence.
+    #[serde(skip)]
+    pub passed_by: Option<&'static str>,
+    /// Whether it is what somebody promises and no physical bound: a figure past it says something of the promise and not of
+    /// the figure.
+    #[serde(skip)]
+    pub is_promise: bool,
     /// How many times its value a figure can be for a short time, where it holds for the mean over longer ones (a quota).
     #[serde(skip)]
     pub burst: Option<f64>,
@@ -142,6 +144,8 @@ impl Limit {
             reason: Some(reason.into()),
             refuted: None,
             fact: None,
+            passed_by: None,
+            is_promise: false,
             burst: None,
             per_sample: Vec::new(),
         }
@@ -158,13 +162,15 @@ impl Limit {
             reason: None,
             refuted: None,
             fact: None,
+            passed_by: None,
+            is_promise: false,
             burst: None,
             per_sample: Vec::new(),
         }
     }
 
-    /// Of so many, each of which has this one.
-    fn of_pairs(mut self, pairs: f64) -> Self {
+    /// Of so many pairs of machines, each of which has this one.
+    pub(crate) fn of_pairs(mut self, pairs: f64) -> Self {
         if let Some(value) = &mut self.value {
             *value *= pairs;
             self.per_sample.iter_mut().for_each(|value| *value *= pairs);
@@ -189,6 +195,16 @@ impl Limit {
     pub fn resting_on_a_place(self, fact: impl Into<String>) -> Self {
         let otherwise = "the host has moved these CPUs to cores of their own since";
         Self { fact: Some(Fact { text: fact.into(), otherwise, changes: true }), ..self }
+    }
+
+    /// The same limit; a figure past it is not to be believed, because of this.
+    pub fn passed_by(self, why: &'static str) -> Self {
+        Self { passed_by: Some(why), ..self }
+    }
+
+    /// The same limit, which somebody promises.
+    pub fn promised(self) -> Self {
+        Self { is_promise: true, ..self }
     }
 
     /// How near `measured` is to the limit: 1 is best, for ceilings and floors alike.
@@ -223,17 +239,6 @@ pub struct Evidence<'a> {
     pub outcomes: &'a [Outcome],
 }
 
-impl Evidence<'_> {
-    /// The best median of `metric` among the finished cases of `benchmark` that `matches` accepts.
-    pub fn highest(&self, benchmark: &str, metric: &str, matches: impl Fn(&Case) -> bool) -> Option<f64> {
-        self.outcomes
-            .iter()
-            .filter(|o| o.ended.is_none() && o.case.benchmark() == benchmark && matches(&o.case))
-            .filter_map(|o| median(o.values(metric)))
-            .max_by(f64::total_cmp)
-    }
-}
-
 impl Limit {
     /// Whether both are the same limit, whatever is said besides.
     pub(crate) fn is(&self, other: &Self) -> bool {
@@ -261,43 +266,6 @@ impl Question<'_> {
     /// A condition's median over the samples.
     pub(crate) fn condition(&self, row: &Condition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
-    }
-}
-
-/// Gives the limits of one metric of a benchmark's case, tightest first; empty where a limit has no meaning.
-pub type Rule = fn(&Question<'_>) -> Vec<Limit>;
-
-/// Which rule answers for which benchmark. A new one is one line.
-pub const RULES: &[(&str, Rule)] = &[
-    ("cpu.peak", cpu::peak),
-    ("cpu.core-to-core", cpu::core_to_core),
-    ("cpu.gemm", dense::dense),
-    ("cpu.linpack", dense::dense),
-    ("cpu.hpl", dense::machines),
-    ("disk.io", disk::io),
-    ("disk.knee", disk::io),
-    ("disk.fsync", disk::fsync),
-    ("memory.bandwidth", memory::bandwidth),
-    ("memory.latency", memory::latency),
-    ("memory.block", block::block),
-    ("memory.loaded-latency", memory::latency),
-    ("memory.numa", block::numa),
-    ("network.tcp", network::tcp),
-    ("network.udp", network::udp),
-    ("network.latency", round_trip::latency),
-    ("mpi.latency", mpi::time),
-    ("mpi.bandwidth", mpi::bandwidth),
-    ("mpi.allreduce", mpi::time),
-    ("mpi.barrier", mpi::time),
-];
-
-/// The derived limits of one metric; empty where the benchmark has no rule for it.
-pub fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let rule = RULES.iter().find(|(benchmark, _)| *benchmark == question.case.benchmark());
-    let limits = rule.map(|(_, rule)| rule(question)).unwrap_or_default();
-    match question.condition(&PAIRS) {
-        Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
-        None => limits,
     }
 }
 

@@ -19,7 +19,6 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
 use super::{Input, Kind, Limit, Source, formula};
-use crate::bench::Metric;
 use crate::case::Case;
 use crate::quantity::Unit;
 
@@ -101,12 +100,11 @@ impl UserLimits {
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
-    /// The limits given for this metric of this case.
-    pub fn of(&self, case: &Case, metric: Metric) -> Vec<Limit> {
+    /// The limits given for the metric of this name and unit of this case.
+    pub fn of(&self, case: &Case, metric: &str, unit: Unit) -> Vec<Limit> {
         let id = case.id();
-        let fits = |g: &&Given| {
-            g.row.metric == metric.name && g.row.unit == metric.unit && g.matches.is_match(id.as_str())
-        };
+        let fits =
+            |g: &&Given| g.row.metric == metric && g.row.unit == unit && g.matches.is_match(id.as_str());
         self.given.iter().filter(fits).map(|g| g.row.limit(g.value)).collect()
     }
 }
@@ -160,9 +158,8 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Better;
 
-    const PROGRAM: Metric = Metric::new("program", Unit::BytePerSecond, Better::Higher);
+    const UNIT: Unit = Unit::BytePerSecond;
 
     fn file(kind: &str, value: &str) -> String {
         format!(
@@ -174,13 +171,13 @@ mod tests {
     fn a_limit_is_for_the_cases_and_metric_that_it_names() {
         let limits = UserLimits::parse(&file("ceiling", "5e10")).unwrap();
         let case: Case = "memory.bandwidth/op=read".parse().unwrap();
-        let found = limits.of(&case, PROGRAM);
+        let found = limits.of(&case, "program", UNIT);
         assert_eq!(
             (found[0].value, found[0].source, found[0].kind),
             (Some(5e10), Source::User, Kind::Ceiling)
         );
-        assert!(limits.of(&case, Metric { name: "bus", ..PROGRAM }).is_empty());
-        assert!(limits.of(&"memory.latency".parse().unwrap(), PROGRAM).is_empty());
+        assert!(limits.of(&case, "bus", UNIT).is_empty());
+        assert!(limits.of(&"memory.latency".parse().unwrap(), "program", UNIT).is_empty());
     }
 
     #[test]
@@ -189,7 +186,7 @@ mod tests {
         let text =
             given("formula = \"channels * 8 * transfers\"\ninputs = { channels = 2, transfers = 4.8e9 }");
         let case: Case = "memory.bandwidth/op=read".parse().unwrap();
-        let limit = UserLimits::parse(&text).unwrap().of(&case, PROGRAM).remove(0);
+        let limit = UserLimits::parse(&text).unwrap().of(&case, "program", UNIT).remove(0);
         assert_eq!((limit.value, limit.formula.as_str()), (Some(76.8e9), "channels * 8 * transfers"));
         let names: Vec<&str> = limit.inputs.iter().map(|input| input.name.as_str()).collect();
         assert_eq!((names, limit.inputs[0].from.as_str()), (vec!["channels", "transfers"], "data sheet"));

@@ -1,8 +1,11 @@
 //! Which published figures are not to be believed: one list of rules for all figures of all reports, so that equal
 //! figures are marked equally. What a device can do at most is in `machines`; docs/method.md has the rules in words.
 
-use super::Figure;
+mod stated;
+
 use super::machines::{Bound, Machine};
+use super::{Figure, LATENCY, THROUGHPUT};
+use stated::STATED;
 
 /// A message by the kernel's sockets takes longer than this there and back between two machines: four ways through the
 /// stack and two interrupts.
@@ -34,16 +37,6 @@ const POINTS: &[Rule] = &[
     ("latency-rate", latency_rate),
     ("latency-throughput", latency_throughput),
     ("not-between-machines", not_between_machines),
-];
-
-/// Rules for what a report computes from its figures, or repeats in its prose.
-const STATED: &[Rule] = &[
-    ("mean", mean_of_samples),
-    ("peak", peak_of_samples),
-    ("deviation", deviation_of_samples),
-    ("misread", misread),
-    ("efficiency", efficiency),
-    ("prose", prose),
 ];
 
 /// Marks the figures of a report.
@@ -179,11 +172,11 @@ fn below(value: f64, bound: Option<Bound>) -> Option<&'static str> {
 
 /// Latency × throughput is the same in all rows of the table: it is the time of the whole transfer.
 fn whole_transfer(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("network", "latency") || figure.source != "own" {
+    if !figure.is_of("network", LATENCY) || figure.source != "own" {
         return None;
     }
     let product =
-        |f: &Figure| Some(f.printed()? * report.beside(f, "throughput")?.printed()?).filter(|p| *p > 0.0);
+        |f: &Figure| Some(f.printed()? * report.beside(f, THROUGHPUT)?.printed()?).filter(|p| *p > 0.0);
     let products: Vec<f64> = report.table(figure).filter_map(product).collect();
     let (least, most) = products.iter().fold((f64::MAX, 0.0_f64), |(a, b), p| (a.min(*p), b.max(*p)));
     (products.len() >= 4 && most < 1.02 * least)
@@ -192,12 +185,12 @@ fn whole_transfer(report: &Report<'_>, figure: &Figure) -> Option<&'static str> 
 
 /// Most rows of the table are threads ÷ throughput, whatever their message.
 fn from_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("network", "latency") || figure.source != "own" {
+    if !figure.is_of("network", LATENCY) || figure.source != "own" {
         return None;
     }
     let is_ratio = |f: &Figure| {
         let is = |other: &&Figure| {
-            other.is_of("network", "throughput") && other.source == "own" && other.operation == f.operation
+            other.is_of("network", THROUGHPUT) && other.source == "own" && other.operation == f.operation
         };
         let mut of_table = report.figures.iter().filter(is).filter(|other| other.threads == f.threads);
         let throughput = of_table.next()?.printed()?;
@@ -212,7 +205,7 @@ fn from_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str>
 
 /// A time without a unit that could be told from its size.
 fn no_unit(_: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.base.is_some() || !figure.unit.is_empty() || figure.metric != "latency" {
+    if figure.base.is_some() || !figure.unit.is_empty() || figure.metric != LATENCY {
         return None;
     }
     match figure.printed() {
@@ -223,7 +216,7 @@ fn no_unit(_: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// More floating-point operations than the CPUs do, in a figure or in what is called the limit.
 fn cpu_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    let is_float = figure.operation != "integer-ops" && figure.is_of("cpu", "throughput");
+    let is_float = figure.operation != "integer-ops" && figure.is_of("cpu", THROUGHPUT);
     past(figure.base_value().filter(|_| is_float)?, report.machine.flops)
 }
 
@@ -233,9 +226,9 @@ fn memory_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
         return None;
     }
     match (figure.metric, figure.unit) {
-        ("throughput", "Mbps") => Some("in Mbps, which is no unit of this size: GB/s fits"),
-        ("throughput", _) => past(figure.base_value()?, report.machine.memory),
-        ("latency", _) => {
+        (THROUGHPUT, "Mbps") => Some("in Mbps, which is no unit of this size: GB/s fits"),
+        (THROUGHPUT, _) => past(figure.base_value()?, report.machine.memory),
+        (LATENCY, _) => {
             let threads = figure.matched.as_ref().map_or(1.0, |matched| matched.per);
             below(figure.base_value()? * threads, report.machine.memory_latency)
         }
@@ -245,7 +238,7 @@ fn memory_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A limit of a disk that grows with the number of threads.
 fn disk_threads(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_theory() || !figure.is_of("disk", "throughput") {
+    if !figure.is_theory() || !figure.is_of("disk", THROUGHPUT) {
         return None;
     }
     let one = report.at(figure, 1.0)?.base_value()?;
@@ -259,11 +252,14 @@ fn disk_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let random =
         |operations: f64| past(operations, machine.operations.filter(|_| figure.pattern == "random"));
     match (figure.subsystem, figure.metric) {
-        ("disk", "throughput") => {
+        ("disk", THROUGHPUT) if figure.is_theory() => most
+            .filter(|most| value > most.value)
+            .map(|_| "past what such a disk transfers: at most its link's rate"),
+        ("disk", THROUGHPUT) => {
             past(value, most).or_else(|| random(value / figure.number_of_bytes().filter(|n| *n > 0.0)?))
         }
         ("disk", "iops") => random(value),
-        ("disk", "latency") if !figure.is_theory() => {
+        ("disk", LATENCY) if !figure.is_theory() => {
             let slow = below(value, machine.disk_latency);
             slow.or_else(|| past(figure.number_of_bytes()? / value, most))
         }
@@ -279,10 +275,10 @@ fn network_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let value = figure.base_value()?;
     let link = if figure.operation == "udp" { report.machine.udp } else { report.machine.tcp };
     match figure.metric {
-        "throughput" => past(value, link),
-        "latency" if figure.is_theory() => None,
-        "latency" if value < 1.0 / report.machine.clock => Some("less than a clock cycle"),
-        "latency" if value < ROUND_TRIP => {
+        THROUGHPUT => past(value, link),
+        LATENCY if figure.is_theory() => None,
+        LATENCY if value < 1.0 / report.machine.clock => Some("less than a clock cycle"),
+        LATENCY if value < ROUND_TRIP => {
             Some("under 10 µs, which no round trip by sockets between machines takes: a buffered send")
         }
         _ => None,
@@ -291,7 +287,7 @@ fn network_bound(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A reference program's figure that is a whole multiple, to the last digit, of one with fewer threads.
 fn multiples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_reference() || figure.metric != "throughput" {
+    if !figure.is_reference() || figure.metric != THROUGHPUT {
         return None;
     }
     let (value, threads) = (figure.printed()?, figure.number_of_threads()?);
@@ -308,7 +304,7 @@ fn multiples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A rate that grows more than by the number of CPUs and threads: computing has no caches to gain.
 fn speed_up(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("cpu", "throughput") || figure.source != "own" {
+    if !figure.is_of("cpu", THROUGHPUT) || figure.source != "own" {
         return None;
     }
     let threads = figure.number_of_threads()?;
@@ -320,7 +316,7 @@ fn speed_up(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// Latency × rate is the number of operations under way, which is that of the threads.
 fn latency_rate(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("disk", "latency") || figure.is_theory() {
+    if !figure.is_of("disk", LATENCY) || figure.is_theory() {
         return None;
     }
     let rate = report.beside(figure, "iops")?.base_value()?;
@@ -331,10 +327,10 @@ fn latency_rate(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
 
 /// A message cannot come sooner than its table says that it is sent.
 fn latency_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_of("network", "latency") || figure.source != "own" {
+    if !figure.is_of("network", LATENCY) || figure.source != "own" {
         return None;
     }
-    let throughput = report.beside(figure, "throughput")?.base_value().filter(|rate| *rate > 0.0)?;
+    let throughput = report.beside(figure, THROUGHPUT)?.base_value().filter(|rate| *rate > 0.0)?;
     let sending = 8.0 * figure.number_of_bytes()? / throughput;
     (1.25 * figure.base_value()? < sending).then_some(
         "shorter than the message takes at the throughput of the same row: one of the two is wrong",
@@ -343,7 +339,7 @@ fn latency_throughput(report: &Report<'_>, figure: &Figure) -> Option<&'static s
 
 /// A reference program between two ends on one host, or at a rate that it was not asked for.
 fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !report.machine.same_host || !figure.is_reference() || !figure.is_of("network", "throughput") {
+    if !report.machine.same_host || !figure.is_reference() || !figure.is_of("network", THROUGHPUT) {
         return None;
     }
     let value = figure.base_value()?;
@@ -353,100 +349,6 @@ fn not_between_machines(report: &Report<'_>, figure: &Figure) -> Option<&'static
     } else {
         "both ends on one host: no link was crossed"
     })
-}
-
-/// A mean that is not that of its samples, within half a percent and its rounding.
-fn mean_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "mean" {
-        return None;
-    }
-    let samples = report.samples(figure);
-    let values: Vec<f64> = samples.iter().filter_map(|f| f.printed()).collect();
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let misread = samples.iter().any(|sample| misread(report, sample).is_some());
-    (!misread && (figure.printed()? - mean).abs() > 0.005 * mean.abs() + figure.rounding())
-        .then_some("not the mean of its samples")
-}
-
-/// A best that is not the best of its samples.
-fn peak_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "peak" || figure.metric != "throughput" {
-        return None;
-    }
-    let samples = report.samples(figure);
-    let best = samples.iter().filter_map(|f| f.printed()).fold(0.0, f64::max);
-    let misread = samples.iter().any(|sample| misread(report, sample).is_some());
-    (best > 0.0 && !misread && (figure.printed()? - best).abs() > 0.001 * best)
-        .then_some("not the best of its samples")
-}
-
-/// A standard deviation that is more than a tenth off that of its samples, and their rounding.
-fn deviation_of_samples(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.statistic != "stdev" {
-        return None;
-    }
-    let samples = report.samples(figure);
-    let values: Vec<f64> = samples.iter().filter_map(|f| f.printed()).collect();
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
-    let rounding = samples.iter().map(|f| 2.0 * f.rounding()).fold(figure.rounding(), f64::max);
-    let (printed, room) = (figure.printed()?, 0.1 * deviation + rounding);
-    (values.len() > 1 && (printed - deviation).abs() > room)
-        .then_some("not the standard deviation of its samples")
-}
-
-/// A rate of LINPACK that its size and time contradict, beyond the rounding of the time.
-fn misread(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if figure.operation != "linpack-solve" || figure.metric != "throughput" || figure.statistic != "single" {
-        return None;
-    }
-    let time = report.beside(figure, "time")?;
-    let n: f64 = figure.pattern.strip_prefix("n=")?.split(';').next()?.parse().ok()?;
-    let operations = 2.0 / 3.0 * n.powi(3) + 2.0 * n.powi(2);
-    let seconds = time.printed()?;
-    let off = (figure.base_value()? * seconds / operations - 1.0).abs();
-    (off > 0.002 + time.rounding() / seconds).then_some("not what its size and time give: a digit is misread")
-}
-
-/// A share that no figure of its row gives, within half a percent and a unit of its last digit.
-fn efficiency(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    if !figure.is_share() || figure.unit != "%" {
-        return None;
-    }
-    let printed = figure.printed()?;
-    let own = figure.source == "efficiency-own";
-    let of = |f: &&Figure| f.metric == figure.metric && f.is_beside_or_stated(figure);
-    let values = |wanted: &dyn Fn(&Figure) -> bool| -> Vec<f64> {
-        report.figures.iter().filter(of).filter(|f| wanted(f)).filter_map(Figure::base_value).collect()
-    };
-    let measured = values(&|f| if own { f.source == "own" } else { f.is_reference() });
-    let limits = values(&|f| f.is_theory() || own && f.is_reference());
-    let mut shares =
-        measured.iter().flat_map(|m| limits.iter().map(move |limit| 100.0 * m / limit)).peekable();
-    shares.peek()?;
-    let fits = |share: f64| (share - printed).abs() <= 0.005 * share + 2.0 * figure.rounding();
-    (!shares.any(fits)).then_some("not the share that the report's own figures give")
-}
-
-/// A number of the prose that is in no table, within the rounding of the prose. iperf is in no table, its screen is none.
-fn prose(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
-    let stated = figure.pattern == "headline" && !figure.is_theory() && !figure.is_share();
-    if !stated || figure.metric != "throughput" || figure.source == "iperf" {
-        return None;
-    }
-    let value = figure.base_value()?;
-    let factor = value / figure.printed()?;
-    let mut table = report
-        .figures
-        .iter()
-        .filter(|f| f.is_of(figure.subsystem, figure.metric) && f.pattern != "headline")
-        .filter(|f| f.source == figure.source && f.in_the_same_table(figure))
-        .filter_map(Figure::base_value)
-        .peekable();
-    table.peek()?;
-    let same = |other: f64| (other - value).abs() <= 1.001 * figure.rounding() * factor;
-    (!table.any(same)).then_some("a number of the prose that is in none of the report's tables")
 }
 
 /// A sample or deviation of a point that is not to be believed.
@@ -465,20 +367,4 @@ fn of_its_figure(report: &Report<'_>, figure: &Figure) -> Option<&'static str> {
     let mut row = report.figures.iter().filter(is).filter(|f| f.metric == figure.metric);
     row.any(|f| f.is_beside(figure) && !f.impossible.is_empty() && !f.is_part_of_a_point())
         .then_some("a share of a figure that cannot be true")
-}
-
-impl Figure {
-    /// Of the same row, or said of the same subsystem in the prose.
-    fn is_beside_or_stated(&self, other: &Self) -> bool {
-        let stated = self.pattern == "headline" && other.pattern == "headline";
-        self.is_beside(other)
-            || stated && self.subsystem == other.subsystem && self.operation == other.operation
-    }
-
-    /// Whether it is of the operation that a number of the prose is about.
-    fn in_the_same_table(&self, stated: &Self) -> bool {
-        let message = stated.bytes.is_empty() || stated.bytes == self.bytes;
-        let solved = stated.source == "linpack";
-        message && (solved || self.operation == stated.operation)
-    }
 }

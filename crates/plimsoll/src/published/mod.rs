@@ -69,6 +69,13 @@ pub struct Figure {
     pub unmatched: &'static str,
 }
 
+/// The reports' word for how much is done in a time, whatever it is counted in.
+pub const THROUGHPUT: &str = "throughput";
+/// Their word for how long one operation takes.
+pub const LATENCY: &str = "latency";
+/// Their word for how long all of it took.
+pub const TIME: &str = "time";
+
 /// What a figure says about a case of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matched {
@@ -206,7 +213,7 @@ fn figure(line: &'static str) -> Option<Figure> {
     let [case, ours, si, si_unit, unmatched] = rest else { return None };
     let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == *si_unit));
     // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
-    let counts_all = *subsystem == "memory" && *metric == "latency" && *source != "theoretical";
+    let counts_all = *subsystem == "memory" && *metric == LATENCY && *source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     Some(Figure {
         subsystem,

@@ -217,6 +217,37 @@ fn stated_numbers_of_samples_are_taken() {
     assert_eq!(samples("hyperion-prometheus", "volume=1G/scaling=strong"), [Some(100)]);
 }
 
+#[test]
+fn a_limit_that_a_sound_figure_passes_is_none_in_any_row() {
+    let report = find("hyperion-prometheus").unwrap();
+    let limits = |subsystem: &str, metric: &str, value: &str| -> Vec<&'static str> {
+        let same = |f: &&Figure| {
+            f.source == "theoretical" && f.subsystem == subsystem && f.metric == metric && f.value == value
+        };
+        report.figures.iter().filter(same).map(|f| f.rule).collect()
+    };
+    assert_eq!(limits("disk", "throughput", "372"), ["limit-passed"; 3], "404 of 372 MB/s");
+    assert_eq!(limits("disk", "throughput", "172"), ["limit-passed"; 3], "216 of 172 MB/s");
+    assert_eq!(limits("disk", "latency", "0.5"), ["limit-passed"; 16], "0.184 of 0.5 ms");
+    assert_eq!(limits("disk", "throughput", "540"), [""; 3]);
+    assert_eq!(limits("network", "throughput", "56000"), [""; 16], "what passes it is itself refuted");
+    let shares = report.figures.iter().filter(|f| f.unit == "%" && f.number() > Some(100.0));
+    let sound: Vec<&Figure> =
+        shares.filter(|f| f.metric == "throughput" && f.impossible.is_empty()).collect();
+    assert!(sound.is_empty(), "no believed share of a rate is above 100 %: {sound:?}");
+}
+
+#[test]
+fn a_line_of_iperf_lasts_whole_seconds() {
+    let report = find("ec2-t2micro-java").unwrap();
+    let lines = report.figures.iter().filter(|f| f.source == "iperf" && f.pattern.starts_with("screen"));
+    let rules: Vec<(&str, &str)> = lines.map(|f| (f.metric, f.rule)).collect();
+    let line = [("transfer", "iperf-time"), ("throughput", "iperf-time"), ("retransmits", "")];
+    assert_eq!(rules, [line, line].concat(), "5.81 GBytes at 811 Mbits/sec are 61.5 s");
+    let others = names().into_iter().flat_map(|name| find(name).unwrap().figures);
+    assert_eq!(others.filter(|f| f.rule == "iperf-time").count(), 4);
+}
+
 /// What is marked, of which report by which rule, with the reason and the figures as printed.
 #[test]
 fn what_each_rule_marks() {

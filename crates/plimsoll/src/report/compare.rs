@@ -55,7 +55,7 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
 
 /// The text for a pull request: GitHub's Markdown. What was lost has the mark of a failure unless it is ignored.
 pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: Missing) -> String {
-    let safe = super::markdown::escaped;
+    let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> =
         comparison.flags.iter().map(|flag| flag.text.clone()).chain(blindness(comparison)).collect();

@@ -3,8 +3,8 @@
 use plimsoll_metal::kernel::{self, Kernel};
 
 use crate::bench::Candidate;
-use crate::bench::cpu::kernel_of;
-use crate::limit::cpu::per_cycle;
+use crate::bench::cpu::peak::limit::per_cycle;
+use crate::bench::cpu::{counted_in, kernel_of};
 use crate::machine::Machine;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
@@ -65,7 +65,7 @@ fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5]
         Ok(rates) if available.is_ok() => (number(rates.instructions), number(rates.operations)),
         _ => Default::default(),
     };
-    let unit = if kernel.element.is_float() { Unit::FlopPerSecond } else { Unit::OpPerSecond };
+    let unit = counted_in(Some(kernel.op), Some(kernel.element));
     let limit = match (available, rates, clock_hz) {
         // The name stands in front already.
         (Err(absence), ..) => match absence.to_string().split_once(" is ") {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_kernel_has_a_line_with_its_limit_or_the_reason() {
-        if kernel::find(kernel::Op::Fma, kernel::Element::F64, Isa::Avx512).is_none() {
+        if kernel::find(kernel::Op::FMA, kernel::Element::F64, Isa::Avx512).is_none() {
             return;
         }
         let machine = Fixture::open("firecracker-zen4").unwrap().machine();
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(words("add   i8    sse2")[3..], ["16", "4", "64", "237", "GOP/s"]);
         assert_eq!(words("sqrt  f64   sse2")[3..6], ["2", "0.119", "0.239"]);
         assert!(line("fma   f64   portable").contains("unknown: the compiler chose"), "{text}");
-        if kernel::find(kernel::Op::Dot, kernel::Element::I8, Isa::Amx)
+        if kernel::find(kernel::Op::DOT, kernel::Element::I8, Isa::Amx)
             .is_some_and(|kernel| kernel.available().is_err())
         {
             assert!(line("dot   i8    amx").ends_with("not supported by this CPU: needs amx_int8"), "{text}");

@@ -1,19 +1,17 @@
-//! What a person or a program sees of a run: one format a file, nothing is measured or decided here.
+//! What a person or a program sees of a run: nothing is measured or decided here. `format` has the formats and their list.
 
 pub mod compare;
 mod conditions;
 mod context;
 pub mod doctor;
+mod escape;
+pub mod format;
 mod group;
 pub mod history;
 pub mod html;
-pub mod json;
-pub mod junit;
 pub mod kernels;
 pub mod machine;
 mod machines;
-pub mod markdown;
-pub mod openmetrics;
 mod out;
 mod pairs;
 pub mod peers;
@@ -32,6 +30,7 @@ pub mod tidy;
 pub mod trend;
 mod wrap;
 
+pub use format::json;
 pub use style::{Style, Wishes};
 
 use progress::span;

@@ -14,6 +14,7 @@ mod records;
 mod sheet;
 mod text;
 mod today;
+mod units;
 
 use std::io::{self, Write};
 
@@ -29,44 +30,17 @@ use cells::Filled;
 use sheet::Sheet;
 use today::Runs;
 
-/// How the tables are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For a terminal.
-    Text,
-    /// A page that needs no other file.
-    Html,
-    /// A row for each number of the report.
-    Csv,
-    /// For an issue or a page.
-    Markdown,
-}
+pub(super) use markup::{markdown, page};
+pub(super) use records::csv;
 
-impl Format {
-    /// The format of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Text, Self::Html, Self::Csv, Self::Markdown].into_iter().find(|format| format.name() == name)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Html => "html",
-            Self::Csv => "csv",
-            Self::Markdown => "markdown",
-        }
-    }
-}
-
-/// Prints the tables of these reports, each with the runs of its plan.
+/// Writes the tables of these reports, each with the runs of its plan, as `writer` has them.
 ///
 /// # Errors
-/// What `out` said, a reader that has gone excepted.
+/// What the writer or `out` said, a reader that has gone excepted.
 pub fn print(
     reports: &[(Baseline, Vec<&Run>)],
-    format: Format,
+    writer: impl FnOnce(&[Report<'_>], &mut dyn Write) -> io::Result<()>,
     out: impl Write,
-    style: &Style,
 ) -> io::Result<()> {
     let kept: Vec<Vec<Table<'_>>> = reports.iter().map(|(baseline, _)| tables::of(baseline)).collect();
     let reports: Vec<Report<'_>> = reports
@@ -74,22 +48,20 @@ pub fn print(
         .zip(&kept)
         .map(|((baseline, runs), tables)| Report { baseline, tables, runs: Runs::new(runs.iter().copied()) })
         .collect();
+    let mut text = Vec::new();
+    writer(&reports, &mut text)?;
     let mut out = Out::new(out);
-    match format {
-        Format::Text => reports.iter().for_each(|report| out.write(&report.text(style))),
-        Format::Markdown => out.write(&markup::markdown(&reports)),
-        Format::Html => out.write(&markup::page(&reports)),
-        Format::Csv => {
-            let mut rows = Vec::new();
-            records::csv(&reports, &mut rows)?;
-            out.write(&String::from_utf8_lossy(&rows));
-        }
-    }
+    out.write(&String::from_utf8_lossy(&text));
     out.end()
 }
 
+/// All of it for a terminal.
+pub(super) fn text(reports: &[Report<'_>], style: &Style) -> String {
+    reports.iter().map(|report| report.text(style)).collect()
+}
+
 /// A report with the runs that fill its tables.
-struct Report<'a> {
+pub struct Report<'a> {
     baseline: &'a Baseline,
     tables: &'a [Table<'a>],
     runs: Runs<'a>,

@@ -2,20 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench;
-use crate::bench::disk::engine::Kind as DiskEngine;
-use crate::bench::disk::fact::{DEEPEST, ENGINE, TARGET_HELD, THREADS};
-use crate::bench::memory::fact::{EFFECTIVE_CACHE, LEVEL};
-use crate::bench::metric::{Also, Form};
-use crate::bench::network::fact::{PLACEMENT, PLACEMENTS};
+use crate::bench::{self, Benchmark};
 use crate::label::label;
 use crate::limit::{Kind, Limit, Source};
 use crate::measurement::{Alike, Matrix, Measurement, MetricResult, Note, Status};
+use crate::metric::{Also, Form};
 use crate::quantity::{Quantity, Unit, percent, relative_half_width};
-use crate::sample::Point;
-
-/// Share of its limit from which on a figure is that of the cache that the limit is of.
-const NEAR: f64 = 0.5;
 
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,23 +45,19 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let mut details: Vec<String> =
-            [block_level(measurement), deepest(measurement), knee(measurement), seated(measurement)]
-                .into_iter()
-                .flatten()
-                .collect();
+        let benchmark = bench::find(measurement.case.benchmark());
+        let mut details = benchmark.map(|benchmark| benchmark.details(measurement)).unwrap_or_default();
         details.extend(headline.and_then(tail));
         // Pairs of machines have a grid of their own.
         let pairs = headline.filter(|_| measurement.case.get("server").is_none());
         details.extend(pairs.into_iter().flat_map(between));
-        details.extend(headline.into_iter().flat_map(under_load));
-        details.extend(headline.into_iter().flat_map(|metric| by_depth(measurement, metric)));
+        details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
-            chosen: chosen(measurement),
+            chosen: chosen(measurement, benchmark),
             figures: headline.map(Figures::of),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
@@ -108,82 +96,13 @@ impl Figures {
     }
 }
 
-fn chosen(measurement: &Measurement) -> String {
-    let best =
-        measurement.case.params().iter().filter(|(name, _)| measurement.case.word(name) == Some("best"));
-    let chosen: Vec<&str> =
-        best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name)).collect();
-    // A cache is named; what is measured by default, memory, is not.
-    let effective = measurement.achieved.get(&EFFECTIVE_CACHE);
-    let level = match (level(measurement), effective) {
-        (Some(level), Some(effective)) => {
-            Some(format!("({}: {})", level, crate::text::shown_within(&effective, 64)))
-        }
-        (level, _) => level.filter(|level| level != "memory").map(|level| format!("({level})")),
-    };
-    chosen.into_iter().map(str::to_owned).chain(level).collect::<Vec<_>>().join(" ")
-}
-
-/// Where a block's region lives: it decides what was measured.
-fn block_level(measurement: &Measurement) -> Option<String> {
-    let level = (measurement.case.benchmark() == "memory.block").then(|| level(measurement))??;
-    Some(format!("region: {level}"))
-}
-
-/// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
-/// can: a guest may be given a part of it, or share it with others.
-fn level(measurement: &Measurement) -> Option<String> {
-    let level = measurement.achieved.get(&LEVEL)?;
-    let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
-    Some(if level == "memory" || near { level } else { format!("{level}-sized") })
-}
-
-/// What a search for the deepest queue within a latency found.
-fn deepest(measurement: &Measurement) -> Option<String> {
-    let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
-    let held = measurement.achieved.get(&TARGET_HELD)?;
-    // Nothing deeper was tried where there is nothing deeper.
-    let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
-    Some(match measurement.achieved.get(&DEEPEST)? {
-        None if held => format!("{target} at depth 1, the search was disturbed"),
-        None => format!("{target} at no depth"),
-        Some(1) if held && let Some(lone) = lone => {
-            format!("{target} at depth 1, the only one of {}", lone.word())
-        }
-        Some(depth) if held => format!("{target} up to depth {depth}"),
-        Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
-    })
-}
-
-/// Where both ends of a round trip ran, and what the other places gave that were tried.
-fn seated(measurement: &Measurement) -> Option<String> {
-    let own = measurement.achieved.get(&PLACEMENT)?;
-    let words = |name: &str| match name {
-        "same-cpu" => "one CPU".to_owned(),
-        "smt-siblings" => "two threads of a core".to_owned(),
-        "shared-cache" => "two cores of one cache".to_owned(),
-        "separate-caches" => "cores of two caches".to_owned(),
-        other => crate::text::shown_within(&other.replace('-', " "), 32),
-    };
-    let tried = measurement.achieved.get(&PLACEMENTS).unwrap_or_default();
-    let others: Vec<String> = tried
-        .iter()
-        .filter(|(name, _)| **name != own)
-        .map(|(name, time)| format!("{} {}", words(name), human(*time, Unit::Second)))
-        .collect();
-    let others = if others.is_empty() { String::new() } else { format!(" (tried: {})", others.join(", ")) };
-    Some(format!("both ends on {}{others}", words(&own)))
-}
-
-/// How many in flight `disk.knee` was measured at.
-fn knee(measurement: &Measurement) -> Option<String> {
+/// What `best` turned out to be, and what answered.
+fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
     let case = &measurement.case;
-    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
-    let threads =
-        (searches && case.get("latency-target").is_none()).then(|| measurement.achieved.get(&THREADS))??;
-    let (depth, threads_are) =
-        (measurement.achieved.get(&DEEPEST)??, if threads == 1 { "thread" } else { "threads" });
-    Some(format!("at depth {depth} on {threads} {threads_are}"))
+    let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
+    let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
+    let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
+    chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -240,27 +159,10 @@ fn together(words: &str) -> String {
     words.replace(' ', "\u{a0}")
 }
 
-/// The rate at each number in flight that a search tried.
-fn by_depth(measurement: &Measurement, metric: &MetricResult) -> Vec<String> {
-    let curve = metric.curve.iter().flatten().filter(|_| measurement.case.subsystem() == "disk");
-    let one = |point: &Point| {
-        let (threads, depth, rate) = (*point.get("threads")?, *point.get("depth")?, *point.get("rate")?);
-        let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
-        Some(together(&format!("depth {depth}{times} {}", human(rate, Unit::IoPerSecond))))
-    };
-    curve.filter_map(one).collect()
-}
-
-/// The latency at each bandwidth that was drawn beside it.
-fn under_load(metric: &MetricResult) -> Vec<String> {
-    let one = |point: &Point| {
-        let (latency, load) = (human(*point.get("latency")?, metric.unit), *point.get("program")?);
-        match load > 0.0 {
-            true => Some(together(&format!("{} {latency}", human(load, Unit::BytePerSecond)))),
-            false => Some(together(&format!("no load {latency}"))),
-        }
-    };
-    metric.curve.iter().flatten().filter_map(one).collect()
+/// The points of a search or sweep, as the benchmark says them.
+fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
+    let said = |point| Some(together(&benchmark?.point(point)?));
+    metric.curve.iter().flatten().filter_map(said).collect()
 }
 
 fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
@@ -287,6 +189,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::sample::Point;
 
     #[test]
     fn the_headline_has_value_interval_limit_and_share() {

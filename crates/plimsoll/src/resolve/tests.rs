@@ -14,7 +14,7 @@ fn machine() -> Machine {
 
 fn typed(words: &[String]) -> (What, Box<Common>) {
     let line = ["plimsoll".to_owned()].into_iter().chain(words.iter().cloned()).map(Into::into);
-    match cli::parse(line).unwrap() {
+    match cli::parse(cli::command(), line).unwrap() {
         cli::Typed::Measure { what, common, .. } => (what, common),
         other => panic!("{other:?} measures nothing"),
     }

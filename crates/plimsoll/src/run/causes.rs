@@ -8,8 +8,8 @@
 //! | clock changed | probes of the clock before and after a slice that differ |
 //! | sibling busy, memory shared | a second common cost of the work |
 
+use crate::evaluate::over_time;
 use crate::limit::median;
-use crate::measurement::over_time;
 use crate::sample::{Conditions, Sample};
 use crate::warning::{Loss, Warning};
 

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use crate::bench::{self, Prepared};
 use crate::case::Case;
+use crate::evaluate::Maker;
 use crate::event::Event;
 use crate::limit::Evidence;
-use crate::measurement::{Maker, Measurement};
+use crate::measurement::Measurement;
 use crate::peer::Companion;
 use crate::plan::Sampling;
 use crate::resolve::Planned;
@@ -152,8 +153,12 @@ impl Ran {
 
 /// Seconds that a case is expected to take, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
-    let samples = sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize);
-    SET_UP + sampling.sample_time * (samples as f64 + WARM_UP)
+    SET_UP + sampling.sample_time * (samples(sampling) + WARM_UP)
+}
+
+/// How many samples are expected.
+fn samples(sampling: &Sampling) -> f64 {
+    sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize) as f64
 }
 
 /// Seconds that a case takes with so many samples.
@@ -166,9 +171,16 @@ fn needed(cases: &[Planned], samples: usize) -> f64 {
     cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
 }
 
-/// Seconds that a case of a plan is expected to take.
+/// Seconds that a case of a plan is expected to take: as long as its samples, or the amount that it states of each.
 pub fn expected_of(planned: &Planned) -> f64 {
-    let each = expected_seconds(&planned.sampling);
+    let case = &planned.candidate.case;
+    let amount = bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
+    let each = match amount {
+        Some(seconds) => {
+            SET_UP + planned.sampling.sample_time * WARM_UP + samples(&planned.sampling) * seconds
+        }
+        None => expected_seconds(&planned.sampling),
+    };
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 

@@ -474,3 +474,21 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
     assert_eq!(beside(&[1.0, 8.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[30.0, 30.0], None), (vec![5, 5], 0, alone));
 }
+
+#[test]
+fn a_stated_amount_is_expected_to_take_its_time() {
+    let planned = |id: &str| Planned {
+        candidate: Candidate { case: id.parse().unwrap(), feasible: Ok(()) },
+        sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01 },
+        against: crate::peer::Against::Nobody,
+        budget: None,
+        group: 0,
+        repeat: 0,
+    };
+    let free = expected_of(&planned("cpu.peak/op=add/type=i8/threads=1"));
+    assert!((free - 1.2).abs() < 1e-9, "three samples, the warm-up and the set-up: {free}");
+    let stated = planned("cpu.peak/op=add/type=i8/threads=1/work=1000000000000/scaling=strong");
+    assert!(expected_of(&stated) > 10.0 * free, "{}", expected_of(&stated));
+    let capped = Planned { budget: Some(2.0), ..stated };
+    assert!((expected_of(&capped) - 2.0).abs() < 1e-9, "the budget of its group ends it");
+}

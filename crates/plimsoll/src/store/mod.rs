@@ -461,13 +461,9 @@ fn insert_figures(
 }
 
 fn replace(transaction: Transaction<'_>, number: i64, header: &str, run: &Run) -> rusqlite::Result<()> {
-    let state = match run.status {
-        RunStatus::Complete => "complete",
-        RunStatus::Partial => "partial",
-    };
     transaction.execute(
         "UPDATE run SET header = ?2, state = ?3, elapsed_s = ?4 WHERE number = ?1",
-        params![number, header, state, run.elapsed_s],
+        params![number, header, run.status.word(), run.elapsed_s],
     )?;
     transaction.execute("DELETE FROM measurement WHERE run = ?1", [number])?;
     transaction.execute("DELETE FROM point WHERE run = ?1", [number])?;
@@ -483,10 +479,7 @@ fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
         elapsed_s: row.get(2)?,
         plan: row.get(3)?,
         host: row.get(4)?,
-        status: match row.get_ref(5)?.as_str()? {
-            "complete" => RunStatus::Complete,
-            _ => RunStatus::Partial,
-        },
+        status: RunStatus::of(row.get_ref(5)?.as_str()?),
         counts: Counts { ok: count(6)?, invalid: count(7)?, failed: count(8)?, skipped: count(9)? },
         said: Said::new(row.get::<_, Option<String>>(10)?.as_deref(), row.get(11)?),
     })

@@ -9,7 +9,7 @@ use super::{Said, Store, StoreError, insert};
 use crate::bench::Better;
 use crate::case::Pattern;
 use crate::compare::Floors;
-use crate::document::{Run, RunStatus};
+use crate::document::Run;
 use crate::machine::EffectiveCache;
 use crate::quantity::Unit;
 
@@ -317,14 +317,10 @@ impl Store {
             const INSERT: &str = "
                 INSERT INTO run (id, started, state, plan, machine, host, elapsed_s, header, origin)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'imported')";
-            let state = match run.status {
-                RunStatus::Complete => "complete",
-                RunStatus::Partial => "partial",
-            };
             let values = params![
                 run.id,
                 run.started,
-                state,
+                run.status.word(),
                 run.plan.name,
                 run.machine.id,
                 run.machine.host,

@@ -412,10 +412,7 @@ fn header(from: &Reading, number: i64, file: &Path) -> Result<Option<Header>, St
     let state = from.query_row("SELECT state FROM run NOT INDEXED WHERE rowid = ?1", [number], |row| {
         row.get::<_, String>(0)
     });
-    let status = match from.known(state).as_deref() {
-        Some("complete") => RunStatus::Complete,
-        _ => RunStatus::Partial,
-    };
+    let status = RunStatus::of(&from.known(state).unwrap_or_default());
     Ok(Some(Header { run: Run { status, ..run }, origin, note }))
 }
 

@@ -114,14 +114,11 @@ impl Station for Workers {
     }
 }
 
-/// An offer that names no CPUs means those that the benchmarks usually take. A disk's threads are not pinned.
+/// An offer that names no CPUs means those that the benchmarks usually take.
 fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     if offer.cpus.is_empty() {
-        offer.cpus = match case.subsystem() {
-            "disk" => Vec::new(),
-            "network" => bench::place(machine, 2),
-            _ => bench::placed(machine, case),
-        };
+        let usual = bench::subsystem(case.subsystem()).map_or(bench::placed as bench::Cpus, |part| part.cpus);
+        offer.cpus = usual(machine, case);
     }
     offer
 }

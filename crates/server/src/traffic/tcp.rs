@@ -129,7 +129,7 @@ impl<'env> Run<'env> {
                     (End::Near, None) => {}
                 }
             }
-            match self.expect(vigil.next()?)? {
+            match self.expect(vigil.await_next()?)? {
                 Some(Message::Done(report)) => progress.outcome.there = Some(*report),
                 _ if progress.infos.look() => vigil.heard(),
                 _ => {}

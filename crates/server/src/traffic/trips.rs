@@ -117,7 +117,7 @@ fn watch(
     channel.send(&ready)?;
     let mut vigil = Vigil::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
     while shared.receivers_done.load(Ordering::Acquire) == 0 {
-        match vigil.next()? {
+        match vigil.await_next()? {
             Seen::Local => {}
             Seen::Message(Message::Enough) => return Ok(()),
             Seen::Message(_) => return Err(WireError::OutOfTurn.into()),

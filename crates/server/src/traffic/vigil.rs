@@ -83,7 +83,7 @@ impl<'a> Vigil<'a> {
         }
         self.send(&Message::Ready)?;
         loop {
-            match self.next()? {
+            match self.await_next()? {
                 Seen::Local => {}
                 Seen::Message(Message::Go) => return Ok(()),
                 Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
@@ -95,7 +95,7 @@ impl<'a> Vigil<'a> {
     ///
     /// # Errors
     /// The other end is silent or gone, or the time is over.
-    pub fn next(&mut self) -> Result<Seen, Lost> {
+    pub fn await_next(&mut self) -> Result<Seen, Lost> {
         if let Some(seen) = self.message()? {
             return Ok(seen);
         }

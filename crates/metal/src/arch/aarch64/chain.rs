@@ -168,16 +168,16 @@ macro_rules! rows {
 }
 
 rows! {
-    neon Neon Heavy Fma F64 ["fmla" 2 x a b;]
+    neon Neon Heavy FMA F64 ["fmla" 2 x a b;]
         (chain_add_fma_neon_13 chain_add_fma_neon_36 chain_add_fma_neon_108)
         (chain_multiply_fma_neon_5 chain_multiply_fma_neon_14 chain_multiply_fma_neon_41);
-    neon Neon Light Add I64 ["add" 1 x x n;]
+    neon Neon Light ADD I64 ["add" 1 x x n;]
         (chain_add_add_neon_13 chain_add_add_neon_36 chain_add_add_neon_108)
         (chain_multiply_add_neon_5 chain_multiply_add_neon_14 chain_multiply_add_neon_41);
-    sve Sve Heavy Fma F64 ["fmla" 2 x p a b;]
+    sve Sve Heavy FMA F64 ["fmla" 2 x p a b;]
         (chain_add_fma_sve_13 chain_add_fma_sve_36 chain_add_fma_sve_108)
         (chain_multiply_fma_sve_5 chain_multiply_fma_sve_14 chain_multiply_fma_sve_41);
-    sve Sve Light Add I64 ["add" 1 x x n;]
+    sve Sve Light ADD I64 ["add" 1 x x n;]
         (chain_add_add_sve_13 chain_add_add_sve_36 chain_add_add_sve_108)
         (chain_multiply_add_sve_5 chain_multiply_add_sve_14 chain_multiply_add_sve_41);
 }

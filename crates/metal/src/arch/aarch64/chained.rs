@@ -5,20 +5,13 @@
 use std::sync::LazyLock;
 
 use super::sve_vector_bytes;
-use crate::isa::{Feature, Isa};
+use crate::arch::steps::steps;
+use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// All of them, by row.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     FIXED.iter().chain(SVE.iter()).map(Vec::as_slice)
-}
-
-/// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
-const LEAST_STEPS: u32 = 12;
-
-/// Steps of each of so many chains in a turn: an odd number, so that what comes back after two steps shows each turn.
-const fn steps(chains: u32) -> u32 {
-    LEAST_STEPS.div_ceil(chains) | 1
 }
 
 /// The text of one operand: letter of the register and lanes, of the accumulator and of what is narrower.
@@ -145,101 +138,101 @@ macro_rules! needs {
         None
     };
     ($feature:ident) => {
-        Some(Feature::$feature)
+        Some(super::feature::$feature)
     };
 }
 
 chained! { FIXED;
     Neon nothing 8 ("neon" "" "ldr d\\i, [{rows}, #(8*\\i)]" "str d\\i, [{rows}, #(8*\\i)]") {
-        fma_f64_neon_scalar Fma F64 ("d" "" "") FusedSum ["fmadd" 2 x a b x;];
-        add_f64_neon_scalar Add F64 ("d" "" "") Sum ["fadd" 1 x x a;];
-        mul_f64_neon_scalar Mul F64 ("d" "" "") Product ["fmul" 1 x x b;];
-        mix_f64_neon_scalar Mix F64 ("d" "" "") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f64_neon_scalar Div F64 ("d" "" "") Quotient ["fdiv" 1 x x b;];
-        sqrt_f64_neon_scalar Sqrt F64 ("d" "" "") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        fma_f64_neon_scalar FMA F64 ("d" "" "") FusedSum ["fmadd" 2 x a b x;];
+        add_f64_neon_scalar ADD F64 ("d" "" "") Sum ["fadd" 1 x x a;];
+        mul_f64_neon_scalar MUL F64 ("d" "" "") Product ["fmul" 1 x x b;];
+        mix_f64_neon_scalar MIX F64 ("d" "" "") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_neon_scalar DIV F64 ("d" "" "") Quotient ["fdiv" 1 x x b;];
+        sqrt_f64_neon_scalar SQRT F64 ("d" "" "") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
     }
     Neon nothing 4 ("neon" "" "ldr s\\i, [{rows}, #(4*\\i)]" "str s\\i, [{rows}, #(4*\\i)]") {
-        fma_f32_neon_scalar Fma F32 ("s" "" "") FusedSum ["fmadd" 2 x a b x;];
-        add_f32_neon_scalar Add F32 ("s" "" "") Sum ["fadd" 1 x x a;];
-        mul_f32_neon_scalar Mul F32 ("s" "" "") Product ["fmul" 1 x x b;];
-        mix_f32_neon_scalar Mix F32 ("s" "" "") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f32_neon_scalar Div F32 ("s" "" "") Quotient ["fdiv" 1 x x b;];
-        sqrt_f32_neon_scalar Sqrt F32 ("s" "" "") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        fma_f32_neon_scalar FMA F32 ("s" "" "") FusedSum ["fmadd" 2 x a b x;];
+        add_f32_neon_scalar ADD F32 ("s" "" "") Sum ["fadd" 1 x x a;];
+        mul_f32_neon_scalar MUL F32 ("s" "" "") Product ["fmul" 1 x x b;];
+        mix_f32_neon_scalar MIX F32 ("s" "" "") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_neon_scalar DIV F32 ("s" "" "") Quotient ["fdiv" 1 x x b;];
+        sqrt_f32_neon_scalar SQRT F32 ("s" "" "") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
     }
     Neon nothing 16 ("neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
-        fma_f64_neon_128 Fma F64 ("v" ".2d" ".2d") FusedSum ["fmla" 2 x a b;];
-        add_f64_neon_128 Add F64 ("v" ".2d" ".2d") Sum ["fadd" 1 x x a;];
-        mul_f64_neon_128 Mul F64 ("v" ".2d" ".2d") Product ["fmul" 1 x x b;];
-        mix_f64_neon_128 Mix F64 ("v" ".2d" ".2d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f64_neon_128 Div F64 ("v" ".2d" ".2d") Quotient ["fdiv" 1 x x b;];
-        sqrt_f64_neon_128 Sqrt F64 ("v" ".2d" ".2d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
-        fma_f32_neon_128 Fma F32 ("v" ".4s" ".4s") FusedSum ["fmla" 2 x a b;];
-        add_f32_neon_128 Add F32 ("v" ".4s" ".4s") Sum ["fadd" 1 x x a;];
-        mul_f32_neon_128 Mul F32 ("v" ".4s" ".4s") Product ["fmul" 1 x x b;];
-        mix_f32_neon_128 Mix F32 ("v" ".4s" ".4s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f32_neon_128 Div F32 ("v" ".4s" ".4s") Quotient ["fdiv" 1 x x b;];
-        sqrt_f32_neon_128 Sqrt F32 ("v" ".4s" ".4s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
-        add_i64_neon_128 Add I64 ("v" ".2d" ".2d") Sum ["add" 1 x x a;];
-        add_i32_neon_128 Add I32 ("v" ".4s" ".4s") Sum ["add" 1 x x a;];
-        add_i16_neon_128 Add I16 ("v" ".8h" ".8h") Sum ["add" 1 x x a;];
-        add_i8_neon_128 Add I8 ("v" ".16b" ".16b") Sum ["add" 1 x x a;];
-        mul_i32_neon_128 Mul I32 ("v" ".4s" ".4s") Product ["mul" 1 x x b;];
-        mul_i16_neon_128 Mul I16 ("v" ".8h" ".8h") Product ["mul" 1 x x b;];
-        mul_i8_neon_128 Mul I8 ("v" ".16b" ".16b") Product ["mul" 1 x x b;];
+        fma_f64_neon_128 FMA F64 ("v" ".2d" ".2d") FusedSum ["fmla" 2 x a b;];
+        add_f64_neon_128 ADD F64 ("v" ".2d" ".2d") Sum ["fadd" 1 x x a;];
+        mul_f64_neon_128 MUL F64 ("v" ".2d" ".2d") Product ["fmul" 1 x x b;];
+        mix_f64_neon_128 MIX F64 ("v" ".2d" ".2d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_neon_128 DIV F64 ("v" ".2d" ".2d") Quotient ["fdiv" 1 x x b;];
+        sqrt_f64_neon_128 SQRT F64 ("v" ".2d" ".2d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        fma_f32_neon_128 FMA F32 ("v" ".4s" ".4s") FusedSum ["fmla" 2 x a b;];
+        add_f32_neon_128 ADD F32 ("v" ".4s" ".4s") Sum ["fadd" 1 x x a;];
+        mul_f32_neon_128 MUL F32 ("v" ".4s" ".4s") Product ["fmul" 1 x x b;];
+        mix_f32_neon_128 MIX F32 ("v" ".4s" ".4s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_neon_128 DIV F32 ("v" ".4s" ".4s") Quotient ["fdiv" 1 x x b;];
+        sqrt_f32_neon_128 SQRT F32 ("v" ".4s" ".4s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        add_i64_neon_128 ADD I64 ("v" ".2d" ".2d") Sum ["add" 1 x x a;];
+        add_i32_neon_128 ADD I32 ("v" ".4s" ".4s") Sum ["add" 1 x x a;];
+        add_i16_neon_128 ADD I16 ("v" ".8h" ".8h") Sum ["add" 1 x x a;];
+        add_i8_neon_128 ADD I8 ("v" ".16b" ".16b") Sum ["add" 1 x x a;];
+        mul_i32_neon_128 MUL I32 ("v" ".4s" ".4s") Product ["mul" 1 x x b;];
+        mul_i16_neon_128 MUL I16 ("v" ".8h" ".8h") Product ["mul" 1 x x b;];
+        mul_i8_neon_128 MUL I8 ("v" ".16b" ".16b") Product ["mul" 1 x x b;];
     }
-    Neon Fp16 16 ("neon,fp16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
-        fma_f16_neon_128 Fma F16 ("v" ".8h" ".8h") Flip ["fmls" 2 x x b;];
-        add_f16_neon_128 Add F16 ("v" ".8h" ".8h") From ["fsub" 1 x a x;];
-        mul_f16_neon_128 Mul F16 ("v" ".8h" ".8h") Product ["fmul" 1 x x b;];
-        mix_f16_neon_128 Mix F16 ("v" ".8h" ".8h") FromOrProduct ["fsub" 1 x a x;] / ["fmul" 1 x x b;];
-        div_f16_neon_128 Div F16 ("v" ".8h" ".8h") QuotientFrom ["fdiv" 1 x b x;];
-        sqrt_f16_neon_128 Sqrt F16 ("v" ".8h" ".8h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x x;];
+    Neon FP16 16 ("neon,fp16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        fma_f16_neon_128 FMA F16 ("v" ".8h" ".8h") Flip ["fmls" 2 x x b;];
+        add_f16_neon_128 ADD F16 ("v" ".8h" ".8h") From ["fsub" 1 x a x;];
+        mul_f16_neon_128 MUL F16 ("v" ".8h" ".8h") Product ["fmul" 1 x x b;];
+        mix_f16_neon_128 MIX F16 ("v" ".8h" ".8h") FromOrProduct ["fsub" 1 x a x;] / ["fmul" 1 x x b;];
+        div_f16_neon_128 DIV F16 ("v" ".8h" ".8h") QuotientFrom ["fdiv" 1 x b x;];
+        sqrt_f16_neon_128 SQRT F16 ("v" ".8h" ".8h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x x;];
     }
-    Neon DotProd 16 ("neon,dotprod" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
-        dot_i8_neon_128 Dot I8 ("v" ".4s" ".16b") SignedDot ["sdot" 8 x a b;];
+    Neon DOT_PROD 16 ("neon,dotprod" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_i8_neon_128 DOT I8 ("v" ".4s" ".16b") SignedDot ["sdot" 8 x a b;];
     }
-    Neon Bf16 16 ("neon,bf16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
-        dot_bf16_neon_128 Dot Bf16 ("v" ".4s" ".8h") ExactDot ["bfdot" 4 x a b;];
+    Neon BF16 16 ("neon,bf16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_bf16_neon_128 DOT Bf16 ("v" ".4s" ".8h") ExactDot ["bfdot" 4 x a b;];
     }
-    Mmla I8mm 16 ("neon,i8mm" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
-        dot_i8_mmla_128 Dot I8 ("v" ".4s" ".16b") Tile ["smmla" 16 x a b;];
+    Mmla I8MM 16 ("neon,i8mm" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_i8_mmla_128 DOT I8 ("v" ".4s" ".16b") Tile ["smmla" 16 x a b;];
     }
-    Mmla Bf16 16 ("neon,bf16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
-        dot_bf16_mmla_128 Dot Bf16 ("v" ".4s" ".8h") Tile ["bfmmla" 8 x a b;];
+    Mmla BF16 16 ("neon,bf16" "" "ldr q\\i, [{rows}, #(16*\\i)]" "str q\\i, [{rows}, #(16*\\i)]") {
+        dot_bf16_mmla_128 DOT Bf16 ("v" ".4s" ".8h") Tile ["bfmmla" 8 x a b;];
     }
 }
 
 chained! { SVE;
     Sve nothing (sve_vector_bytes()) ("sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" "str z\\i, [{rows}, #\\i, mul vl]") {
-        fma_f64_sve_full Fma F64 ("z" ".d" ".d") FusedSum ["fmla" 2 x p a b;];
-        add_f64_sve_full Add F64 ("z" ".d" ".d") Sum ["fadd" 1 x x a;];
-        mul_f64_sve_full Mul F64 ("z" ".d" ".d") Product ["fmul" 1 x x b;];
-        mix_f64_sve_full Mix F64 ("z" ".d" ".d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f64_sve_full Div F64 ("z" ".d" ".d") Quotient ["fdiv" 1 x p x b;];
-        sqrt_f64_sve_full Sqrt F64 ("z" ".d" ".d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
-        fma_f32_sve_full Fma F32 ("z" ".s" ".s") FusedSum ["fmla" 2 x p a b;];
-        add_f32_sve_full Add F32 ("z" ".s" ".s") Sum ["fadd" 1 x x a;];
-        mul_f32_sve_full Mul F32 ("z" ".s" ".s") Product ["fmul" 1 x x b;];
-        mix_f32_sve_full Mix F32 ("z" ".s" ".s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f32_sve_full Div F32 ("z" ".s" ".s") Quotient ["fdiv" 1 x p x b;];
-        sqrt_f32_sve_full Sqrt F32 ("z" ".s" ".s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
-        fma_f16_sve_full Fma F16 ("z" ".h" ".h") Flip ["fmls" 2 x p x b;];
-        add_f16_sve_full Add F16 ("z" ".h" ".h") From ["fsub" 1 x a x;];
-        mul_f16_sve_full Mul F16 ("z" ".h" ".h") Product ["fmul" 1 x x b;];
-        mix_f16_sve_full Mix F16 ("z" ".h" ".h") FromOrProduct ["fsub" 1 x a x;] / ["fmul" 1 x x b;];
-        div_f16_sve_full Div F16 ("z" ".h" ".h") QuotientFrom ["fdivr" 1 x p x b;];
-        sqrt_f16_sve_full Sqrt F16 ("z" ".h" ".h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x p x;];
-        add_i64_sve_full Add I64 ("z" ".d" ".d") Sum ["add" 1 x x a;];
-        add_i32_sve_full Add I32 ("z" ".s" ".s") Sum ["add" 1 x x a;];
-        add_i16_sve_full Add I16 ("z" ".h" ".h") Sum ["add" 1 x x a;];
-        add_i8_sve_full Add I8 ("z" ".b" ".b") Sum ["add" 1 x x a;];
-        mul_i64_sve_full Mul I64 ("z" ".d" ".d") Product ["mul" 1 x p x b;];
-        mul_i32_sve_full Mul I32 ("z" ".s" ".s") Product ["mul" 1 x p x b;];
-        mul_i16_sve_full Mul I16 ("z" ".h" ".h") Product ["mul" 1 x p x b;];
-        mul_i8_sve_full Mul I8 ("z" ".b" ".b") Product ["mul" 1 x p x b;];
-        dot_i8_sve_full Dot I8 ("z" ".s" ".b") SignedDot ["sdot" 8 x a b;];
+        fma_f64_sve_full FMA F64 ("z" ".d" ".d") FusedSum ["fmla" 2 x p a b;];
+        add_f64_sve_full ADD F64 ("z" ".d" ".d") Sum ["fadd" 1 x x a;];
+        mul_f64_sve_full MUL F64 ("z" ".d" ".d") Product ["fmul" 1 x x b;];
+        mix_f64_sve_full MIX F64 ("z" ".d" ".d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_sve_full DIV F64 ("z" ".d" ".d") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f64_sve_full SQRT F64 ("z" ".d" ".d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f32_sve_full FMA F32 ("z" ".s" ".s") FusedSum ["fmla" 2 x p a b;];
+        add_f32_sve_full ADD F32 ("z" ".s" ".s") Sum ["fadd" 1 x x a;];
+        mul_f32_sve_full MUL F32 ("z" ".s" ".s") Product ["fmul" 1 x x b;];
+        mix_f32_sve_full MIX F32 ("z" ".s" ".s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_sve_full DIV F32 ("z" ".s" ".s") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f32_sve_full SQRT F32 ("z" ".s" ".s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f16_sve_full FMA F16 ("z" ".h" ".h") Flip ["fmls" 2 x p x b;];
+        add_f16_sve_full ADD F16 ("z" ".h" ".h") From ["fsub" 1 x a x;];
+        mul_f16_sve_full MUL F16 ("z" ".h" ".h") Product ["fmul" 1 x x b;];
+        mix_f16_sve_full MIX F16 ("z" ".h" ".h") FromOrProduct ["fsub" 1 x a x;] / ["fmul" 1 x x b;];
+        div_f16_sve_full DIV F16 ("z" ".h" ".h") QuotientFrom ["fdivr" 1 x p x b;];
+        sqrt_f16_sve_full SQRT F16 ("z" ".h" ".h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x p x;];
+        add_i64_sve_full ADD I64 ("z" ".d" ".d") Sum ["add" 1 x x a;];
+        add_i32_sve_full ADD I32 ("z" ".s" ".s") Sum ["add" 1 x x a;];
+        add_i16_sve_full ADD I16 ("z" ".h" ".h") Sum ["add" 1 x x a;];
+        add_i8_sve_full ADD I8 ("z" ".b" ".b") Sum ["add" 1 x x a;];
+        mul_i64_sve_full MUL I64 ("z" ".d" ".d") Product ["mul" 1 x p x b;];
+        mul_i32_sve_full MUL I32 ("z" ".s" ".s") Product ["mul" 1 x p x b;];
+        mul_i16_sve_full MUL I16 ("z" ".h" ".h") Product ["mul" 1 x p x b;];
+        mul_i8_sve_full MUL I8 ("z" ".b" ".b") Product ["mul" 1 x p x b;];
+        dot_i8_sve_full DOT I8 ("z" ".s" ".b") SignedDot ["sdot" 8 x a b;];
     }
-    Sve Bf16 (sve_vector_bytes()) ("sve,bf16" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" "str z\\i, [{rows}, #\\i, mul vl]") {
-        dot_bf16_sve_full Dot Bf16 ("z" ".s" ".h") ExactDot ["bfdot" 4 x a b;];
+    Sve BF16 (sve_vector_bytes()) ("sve,bf16" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" "str z\\i, [{rows}, #\\i, mul vl]") {
+        dot_bf16_sve_full DOT Bf16 ("z" ".s" ".h") ExactDot ["bfdot" 4 x a b;];
     }
 }

@@ -5,7 +5,9 @@ mod table;
 
 mod chain;
 mod chained;
+mod feature;
 mod gemm_neon;
+mod general;
 mod neon;
 mod stream_neon;
 mod sve;
@@ -15,7 +17,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use crate::capability::Loop;
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Feature, Isa};
+use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::{Narrow, factor, substitute, subtract};
 use crate::stream::StreamKernel;
@@ -24,13 +26,14 @@ use crate::ticks::Ticks;
 pub(crate) use chain::{SCALAR, WOVEN};
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) fn kernels() -> [&'static [Kernel]; 2] {
-    [neon::KERNELS, &sve::KERNELS]
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+    let tables: [&'static [Kernel]; 3] = [neon::KERNELS, &sve::KERNELS, general::KERNELS];
+    tables.into_iter()
 }
 
 /// Kernels of so many chains.
 pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
-    chained::kernels()
+    chained::kernels().chain(general::CHAINED.iter().copied())
 }
 
 /// Bandwidth kernels of this architecture beyond the portable ones.
@@ -112,21 +115,4 @@ fn sve_vector_bytes() -> usize {
     }
     // SAFETY: SVE was just found.
     unsafe { counted() }
-}
-
-/// Whether this processor has `feature`.
-pub(crate) fn has(feature: Feature) -> bool {
-    match feature {
-        Feature::DotProd => is_aarch64_feature_detected!("dotprod"),
-        Feature::Fp16 => is_aarch64_feature_detected!("fp16"),
-        Feature::Bf16 => is_aarch64_feature_detected!("bf16"),
-        Feature::I8mm => is_aarch64_feature_detected!("i8mm"),
-        Feature::Sse41
-        | Feature::AvxVnni
-        | Feature::Avx512Vnni
-        | Feature::Avx512Bf16
-        | Feature::Avx512Fp16
-        | Feature::AmxInt8
-        | Feature::AmxBf16 => false,
-    }
 }

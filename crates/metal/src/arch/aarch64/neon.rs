@@ -5,7 +5,8 @@
 //! the accumulator's, and of the other operands' where these are narrower. Matrix products are an instruction set of their
 //! own, because an operation of a type has one kernel in each.
 
-use crate::isa::{Feature, Isa};
+use super::feature;
+use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants.
@@ -67,16 +68,16 @@ macro_rules! needs {
         None
     };
     ("neon,fp16") => {
-        Some(Feature::Fp16)
+        Some(feature::FP16)
     };
     ("neon,bf16") => {
-        Some(Feature::Bf16)
+        Some(feature::BF16)
     };
     ("neon,i8mm") => {
-        Some(Feature::I8mm)
+        Some(feature::I8MM)
     };
     ("neon,dotprod") => {
-        Some(Feature::DotProd)
+        Some(feature::DOT_PROD)
     };
 }
 
@@ -108,44 +109,44 @@ macro_rules! kernels {
 
 kernels! {
     Neon "neon" {
-        fma_f64_neon Fma F64 (".2d" ".2d") FusedSum ["fmla" 2 x a b;];
-        add_f64_neon Add F64 (".2d" ".2d") Sum ["fadd" 1 x x a;];
-        mul_f64_neon Mul F64 (".2d" ".2d") Product ["fmul" 1 x x b;];
-        mix_f64_neon Mix F64 (".2d" ".2d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f64_neon Div F64 (".2d" ".2d") Quotient ["fdiv" 1 x x b;];
-        sqrt_f64_neon Sqrt F64 (".2d" ".2d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
-        fma_f32_neon Fma F32 (".4s" ".4s") FusedSum ["fmla" 2 x a b;];
-        add_f32_neon Add F32 (".4s" ".4s") Sum ["fadd" 1 x x a;];
-        mul_f32_neon Mul F32 (".4s" ".4s") Product ["fmul" 1 x x b;];
-        mix_f32_neon Mix F32 (".4s" ".4s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f32_neon Div F32 (".4s" ".4s") Quotient ["fdiv" 1 x x b;];
-        sqrt_f32_neon Sqrt F32 (".4s" ".4s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
-        add_i64_neon Add I64 (".2d" ".2d") NextSum ["add" 1 x x n;];
-        add_i32_neon Add I32 (".4s" ".4s") NextSum ["add" 1 x x n;];
-        add_i16_neon Add I16 (".8h" ".8h") NextSum ["add" 1 x x n;];
-        add_i8_neon Add I8 (".16b" ".16b") NextSum ["add" 1 x x n;];
-        mul_i32_neon Mul I32 (".4s" ".4s") NextProduct ["mul" 1 x x n;];
-        mul_i16_neon Mul I16 (".8h" ".8h") NextProduct ["mul" 1 x x n;];
-        mul_i8_neon Mul I8 (".16b" ".16b") NextProduct ["mul" 1 x x n;];
+        fma_f64_neon FMA F64 (".2d" ".2d") FusedSum ["fmla" 2 x a b;];
+        add_f64_neon ADD F64 (".2d" ".2d") Sum ["fadd" 1 x x a;];
+        mul_f64_neon MUL F64 (".2d" ".2d") Product ["fmul" 1 x x b;];
+        mix_f64_neon MIX F64 (".2d" ".2d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_neon DIV F64 (".2d" ".2d") Quotient ["fdiv" 1 x x b;];
+        sqrt_f64_neon SQRT F64 (".2d" ".2d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        fma_f32_neon FMA F32 (".4s" ".4s") FusedSum ["fmla" 2 x a b;];
+        add_f32_neon ADD F32 (".4s" ".4s") Sum ["fadd" 1 x x a;];
+        mul_f32_neon MUL F32 (".4s" ".4s") Product ["fmul" 1 x x b;];
+        mix_f32_neon MIX F32 (".4s" ".4s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_neon DIV F32 (".4s" ".4s") Quotient ["fdiv" 1 x x b;];
+        sqrt_f32_neon SQRT F32 (".4s" ".4s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x x;];
+        add_i64_neon ADD I64 (".2d" ".2d") NextSum ["add" 1 x x n;];
+        add_i32_neon ADD I32 (".4s" ".4s") NextSum ["add" 1 x x n;];
+        add_i16_neon ADD I16 (".8h" ".8h") NextSum ["add" 1 x x n;];
+        add_i8_neon ADD I8 (".16b" ".16b") NextSum ["add" 1 x x n;];
+        mul_i32_neon MUL I32 (".4s" ".4s") NextProduct ["mul" 1 x x n;];
+        mul_i16_neon MUL I16 (".8h" ".8h") NextProduct ["mul" 1 x x n;];
+        mul_i8_neon MUL I8 (".16b" ".16b") NextProduct ["mul" 1 x x n;];
     }
     Neon "neon,fp16" {
-        fma_f16_neon Fma F16 (".8h" ".8h") Flip ["fmls" 2 x x b;];
-        add_f16_neon Add F16 (".8h" ".8h") NextFrom ["fsub" 1 x b n;];
-        mul_f16_neon Mul F16 (".8h" ".8h") NextScale ["fmul" 1 x n a;] / ["fmul" 1 x n b;];
-        mix_f16_neon Mix F16 (".8h" ".8h") NextFromOrSquare ["fsub" 1 x b n;] / ["fmul" 1 x n n;];
-        div_f16_neon Div F16 (".8h" ".8h") QuotientFrom ["fdiv" 1 x b x;];
-        sqrt_f16_neon Sqrt F16 (".8h" ".8h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x x;];
+        fma_f16_neon FMA F16 (".8h" ".8h") Flip ["fmls" 2 x x b;];
+        add_f16_neon ADD F16 (".8h" ".8h") NextFrom ["fsub" 1 x b n;];
+        mul_f16_neon MUL F16 (".8h" ".8h") NextScale ["fmul" 1 x n a;] / ["fmul" 1 x n b;];
+        mix_f16_neon MIX F16 (".8h" ".8h") NextFromOrSquare ["fsub" 1 x b n;] / ["fmul" 1 x n n;];
+        div_f16_neon DIV F16 (".8h" ".8h") QuotientFrom ["fdiv" 1 x b x;];
+        sqrt_f16_neon SQRT F16 (".8h" ".8h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x x;];
     }
     Neon "neon,dotprod" {
-        dot_i8_neon Dot I8 (".4s" ".16b") NextSignedDot ["sdot" 8 x n b;];
+        dot_i8_neon DOT I8 (".4s" ".16b") NextSignedDot ["sdot" 8 x n b;];
     }
     Neon "neon,bf16" {
-        dot_bf16_neon Dot Bf16 (".4s" ".8h") ExactDot ["bfdot" 4 x a b;];
+        dot_bf16_neon DOT Bf16 (".4s" ".8h") ExactDot ["bfdot" 4 x a b;];
     }
     Mmla "neon,i8mm" {
-        dot_i8_mmla Dot I8 (".4s" ".16b") Tile ["smmla" 16 x a b;];
+        dot_i8_mmla DOT I8 (".4s" ".16b") Tile ["smmla" 16 x a b;];
     }
     Mmla "neon,bf16" {
-        dot_bf16_mmla Dot Bf16 (".4s" ".8h") Tile ["bfmmla" 8 x a b;];
+        dot_bf16_mmla DOT Bf16 (".4s" ".8h") Tile ["bfmmla" 8 x a b;];
     }
 }

@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use super::sve_vector_bytes;
-use crate::isa::{Feature, Isa};
+use super::{feature, sve_vector_bytes};
+use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants, `p` the predicate.
@@ -73,7 +73,7 @@ macro_rules! needs {
         None
     };
     ("sve,bf16") => {
-        Some(Feature::Bf16)
+        Some(feature::BF16)
     };
 }
 
@@ -107,35 +107,35 @@ macro_rules! kernels {
 
 kernels! {
     "sve" {
-        fma_f64_sve Fma F64 (".d" ".d") FusedSum ["fmla" 2 x p a b;];
-        add_f64_sve Add F64 (".d" ".d") Sum ["fadd" 1 x x a;];
-        mul_f64_sve Mul F64 (".d" ".d") Product ["fmul" 1 x x b;];
-        mix_f64_sve Mix F64 (".d" ".d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f64_sve Div F64 (".d" ".d") Quotient ["fdiv" 1 x p x b;];
-        sqrt_f64_sve Sqrt F64 (".d" ".d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
-        fma_f32_sve Fma F32 (".s" ".s") FusedSum ["fmla" 2 x p a b;];
-        add_f32_sve Add F32 (".s" ".s") Sum ["fadd" 1 x x a;];
-        mul_f32_sve Mul F32 (".s" ".s") Product ["fmul" 1 x x b;];
-        mix_f32_sve Mix F32 (".s" ".s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
-        div_f32_sve Div F32 (".s" ".s") Quotient ["fdiv" 1 x p x b;];
-        sqrt_f32_sve Sqrt F32 (".s" ".s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
-        fma_f16_sve Fma F16 (".h" ".h") Flip ["fmls" 2 x p x b;];
-        add_f16_sve Add F16 (".h" ".h") NextFrom ["fsub" 1 x b n;];
-        mul_f16_sve Mul F16 (".h" ".h") NextScale ["fmul" 1 x n a;] / ["fmul" 1 x n b;];
-        mix_f16_sve Mix F16 (".h" ".h") NextFromOrSquare ["fsub" 1 x b n;] / ["fmul" 1 x n n;];
-        div_f16_sve Div F16 (".h" ".h") QuotientFrom ["fdivr" 1 x p x b;];
-        sqrt_f16_sve Sqrt F16 (".h" ".h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x p x;];
-        add_i64_sve Add I64 (".d" ".d") NextSum ["add" 1 x x n;];
-        add_i32_sve Add I32 (".s" ".s") NextSum ["add" 1 x x n;];
-        add_i16_sve Add I16 (".h" ".h") NextSum ["add" 1 x x n;];
-        add_i8_sve Add I8 (".b" ".b") NextSum ["add" 1 x x n;];
-        mul_i64_sve Mul I64 (".d" ".d") NextProduct ["mul" 1 x p x n;];
-        mul_i32_sve Mul I32 (".s" ".s") NextProduct ["mul" 1 x p x n;];
-        mul_i16_sve Mul I16 (".h" ".h") NextProduct ["mul" 1 x p x n;];
-        mul_i8_sve Mul I8 (".b" ".b") NextProduct ["mul" 1 x p x n;];
-        dot_i8_sve Dot I8 (".s" ".b") NextSignedDot ["sdot" 8 x n b;];
+        fma_f64_sve FMA F64 (".d" ".d") FusedSum ["fmla" 2 x p a b;];
+        add_f64_sve ADD F64 (".d" ".d") Sum ["fadd" 1 x x a;];
+        mul_f64_sve MUL F64 (".d" ".d") Product ["fmul" 1 x x b;];
+        mix_f64_sve MIX F64 (".d" ".d") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f64_sve DIV F64 (".d" ".d") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f64_sve SQRT F64 (".d" ".d") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f32_sve FMA F32 (".s" ".s") FusedSum ["fmla" 2 x p a b;];
+        add_f32_sve ADD F32 (".s" ".s") Sum ["fadd" 1 x x a;];
+        mul_f32_sve MUL F32 (".s" ".s") Product ["fmul" 1 x x b;];
+        mix_f32_sve MIX F32 (".s" ".s") SumOrProduct ["fadd" 1 x x a;] / ["fmul" 1 x x b;];
+        div_f32_sve DIV F32 (".s" ".s") Quotient ["fdiv" 1 x p x b;];
+        sqrt_f32_sve SQRT F32 (".s" ".s") RoundedRoot ["fmul" 0 x x x; "fadd" 0 x x b; "fsqrt" 1 x p x;];
+        fma_f16_sve FMA F16 (".h" ".h") Flip ["fmls" 2 x p x b;];
+        add_f16_sve ADD F16 (".h" ".h") NextFrom ["fsub" 1 x b n;];
+        mul_f16_sve MUL F16 (".h" ".h") NextScale ["fmul" 1 x n a;] / ["fmul" 1 x n b;];
+        mix_f16_sve MIX F16 (".h" ".h") NextFromOrSquare ["fsub" 1 x b n;] / ["fmul" 1 x n n;];
+        div_f16_sve DIV F16 (".h" ".h") QuotientFrom ["fdivr" 1 x p x b;];
+        sqrt_f16_sve SQRT F16 (".h" ".h") RoundedCircle ["fmul" 0 x x x; "fsub" 0 x b x; "fsqrt" 1 x p x;];
+        add_i64_sve ADD I64 (".d" ".d") NextSum ["add" 1 x x n;];
+        add_i32_sve ADD I32 (".s" ".s") NextSum ["add" 1 x x n;];
+        add_i16_sve ADD I16 (".h" ".h") NextSum ["add" 1 x x n;];
+        add_i8_sve ADD I8 (".b" ".b") NextSum ["add" 1 x x n;];
+        mul_i64_sve MUL I64 (".d" ".d") NextProduct ["mul" 1 x p x n;];
+        mul_i32_sve MUL I32 (".s" ".s") NextProduct ["mul" 1 x p x n;];
+        mul_i16_sve MUL I16 (".h" ".h") NextProduct ["mul" 1 x p x n;];
+        mul_i8_sve MUL I8 (".b" ".b") NextProduct ["mul" 1 x p x n;];
+        dot_i8_sve DOT I8 (".s" ".b") NextSignedDot ["sdot" 8 x n b;];
     }
     "sve,bf16" {
-        dot_bf16_sve Dot Bf16 (".s" ".h") ExactDot ["bfdot" 4 x a b;];
+        dot_bf16_sve DOT Bf16 (".s" ".h") ExactDot ["bfdot" 4 x a b;];
     }
 }

@@ -3,7 +3,7 @@
 //! An instruction occupies the matrix unit for 16 cycles and its result is there after 52, so four accumulators would do
 //! (Intel 248966, chapter on AMX).
 
-use crate::isa::{Feature, Isa};
+use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// Bytes of a tile.
@@ -40,10 +40,10 @@ macro_rules! row {
     ($chains:tt $chained:tt $row:expr; $name:ident $element:ident $mnemonic:literal $operations:literal $feature:ident) => {
         Kernel {
             name: $row,
-            op: Op::Dot,
+            op: Op::DOT,
             element: Element::$element,
             isa: Isa::Amx,
-            needs: Some(Feature::$feature),
+            needs: Some($crate::arch::native::feature::$feature),
             lanes: (TILE / 4) as u32,
             accumulators: $chains,
             steps: steps($chains),
@@ -126,8 +126,8 @@ macro_rules! kernels {
 }
 
 kernels! {
-    dot_i8_amx I8 "tdpbssd" 128 needs AmxInt8;
-    dot_bf16_amx Bf16 "tdpbf16ps" 64 needs AmxBf16;
+    dot_i8_amx I8 "tdpbssd" 128 needs AMX_INT8;
+    dot_bf16_amx Bf16 "tdpbf16ps" 64 needs AMX_BF16;
 }
 
 /// The kernel's number of the state component that tiles are (arch/x86/include/asm/fpu/types.h).

@@ -140,7 +140,7 @@ macro_rules! needs {
         None
     };
     ($feature:ident) => {
-        Some(Feature::$feature)
+        Some($crate::arch::native::feature::$feature)
     };
 }
 

@@ -153,22 +153,22 @@ macro_rules! rows {
 }
 
 rows! {
-    xmm Sse2 Heavy Mix F64 ["addpd" 1 x a;] ["mulpd" 1 x b;]
+    xmm Sse2 Heavy MIX F64 ["addpd" 1 x a;] ["mulpd" 1 x b;]
         (chain_add_mix_sse2_13 chain_add_mix_sse2_36 chain_add_mix_sse2_108)
         (chain_multiply_mix_sse2_5 chain_multiply_mix_sse2_14 chain_multiply_mix_sse2_41);
-    xmm Sse2 Light Add I64 ["paddq" 1 x n;] ["paddq" 1 x n;]
+    xmm Sse2 Light ADD I64 ["paddq" 1 x n;] ["paddq" 1 x n;]
         (chain_add_paddq_sse2_13 chain_add_paddq_sse2_36 chain_add_paddq_sse2_108)
         (chain_multiply_paddq_sse2_5 chain_multiply_paddq_sse2_14 chain_multiply_paddq_sse2_41);
-    ymm Avx2 Heavy Fma F64 ["vfmadd213pd" 2 x a b;] ["vfmadd213pd" 2 x a b;]
+    ymm Avx2 Heavy FMA F64 ["vfmadd213pd" 2 x a b;] ["vfmadd213pd" 2 x a b;]
         (chain_add_fma_avx2_13 chain_add_fma_avx2_36 chain_add_fma_avx2_108)
         (chain_multiply_fma_avx2_5 chain_multiply_fma_avx2_14 chain_multiply_fma_avx2_41);
-    ymm Avx2 Light Add I64 ["vpaddq" 1 x x n;] ["vpaddq" 1 x x n;]
+    ymm Avx2 Light ADD I64 ["vpaddq" 1 x x n;] ["vpaddq" 1 x x n;]
         (chain_add_paddq_avx2_13 chain_add_paddq_avx2_36 chain_add_paddq_avx2_108)
         (chain_multiply_paddq_avx2_5 chain_multiply_paddq_avx2_14 chain_multiply_paddq_avx2_41);
-    zmm Avx512 Heavy Fma F64 ["vfmadd213pd" 2 x a b;] ["vfmadd213pd" 2 x a b;]
+    zmm Avx512 Heavy FMA F64 ["vfmadd213pd" 2 x a b;] ["vfmadd213pd" 2 x a b;]
         (chain_add_fma_avx512_13 chain_add_fma_avx512_36 chain_add_fma_avx512_108)
         (chain_multiply_fma_avx512_5 chain_multiply_fma_avx512_14 chain_multiply_fma_avx512_41);
-    zmm Avx512 Light Add I64 ["vpaddq" 1 x x n;] ["vpaddq" 1 x x n;]
+    zmm Avx512 Light ADD I64 ["vpaddq" 1 x x n;] ["vpaddq" 1 x x n;]
         (chain_add_paddq_avx512_13 chain_add_paddq_avx512_36 chain_add_paddq_avx512_108)
         (chain_multiply_paddq_avx512_5 chain_multiply_paddq_avx512_14 chain_multiply_paddq_avx512_41);
 }

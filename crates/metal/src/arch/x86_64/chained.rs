@@ -6,20 +6,13 @@
 
 use core::arch::asm;
 
-use crate::isa::{Feature, Isa};
+use crate::arch::steps::steps;
+use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
 /// All of them, by row.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     [NARROW, BOTH, WIDE].into_iter().flatten().copied()
-}
-
-/// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
-const LEAST_STEPS: u32 = 12;
-
-/// Steps of each of so many chains in a turn: an odd number, so that what comes back after two steps shows each turn.
-const fn steps(chains: u32) -> u32 {
-    LEAST_STEPS.div_ceil(chains) | 1
 }
 
 /// The steps of all chains, one after the other; of a step in phases, each for all before the next begins.
@@ -153,56 +146,56 @@ macro_rules! chained {
 
 chained! { NARROW;
     xmm Sse2 "sse2" 8 "movsd" "" {
-        fma_f64_sse2_scalar Fma F64 RoundedScale { ["mulsd" 1 x a;] then ["addsd" 1 x b;] };
-        add_f64_sse2_scalar Add F64 Sum ["addsd" 1 x a;];
-        mul_f64_sse2_scalar Mul F64 Product ["mulsd" 1 x b;];
-        mix_f64_sse2_scalar Mix F64 SumOrProduct ["addsd" 1 x a;] / ["mulsd" 1 x b;];
-        div_f64_sse2_scalar Div F64 Quotient ["divsd" 1 x b;];
-        sqrt_f64_sse2_scalar Sqrt F64 RoundedRoot { ["mulsd" 0 x x;] then ["addsd" 0 x b;] then ["sqrtsd" 1 x x;] };
+        fma_f64_sse2_scalar FMA F64 RoundedScale { ["mulsd" 1 x a;] then ["addsd" 1 x b;] };
+        add_f64_sse2_scalar ADD F64 Sum ["addsd" 1 x a;];
+        mul_f64_sse2_scalar MUL F64 Product ["mulsd" 1 x b;];
+        mix_f64_sse2_scalar MIX F64 SumOrProduct ["addsd" 1 x a;] / ["mulsd" 1 x b;];
+        div_f64_sse2_scalar DIV F64 Quotient ["divsd" 1 x b;];
+        sqrt_f64_sse2_scalar SQRT F64 RoundedRoot { ["mulsd" 0 x x;] then ["addsd" 0 x b;] then ["sqrtsd" 1 x x;] };
     }
     xmm Sse2 "sse2" 4 "movss" "" {
-        fma_f32_sse2_scalar Fma F32 RoundedScale { ["mulss" 1 x a;] then ["addss" 1 x b;] };
-        add_f32_sse2_scalar Add F32 Sum ["addss" 1 x a;];
-        mul_f32_sse2_scalar Mul F32 Product ["mulss" 1 x b;];
-        mix_f32_sse2_scalar Mix F32 SumOrProduct ["addss" 1 x a;] / ["mulss" 1 x b;];
-        div_f32_sse2_scalar Div F32 Quotient ["divss" 1 x b;];
-        sqrt_f32_sse2_scalar Sqrt F32 RoundedRoot { ["mulss" 0 x x;] then ["addss" 0 x b;] then ["sqrtss" 1 x x;] };
+        fma_f32_sse2_scalar FMA F32 RoundedScale { ["mulss" 1 x a;] then ["addss" 1 x b;] };
+        add_f32_sse2_scalar ADD F32 Sum ["addss" 1 x a;];
+        mul_f32_sse2_scalar MUL F32 Product ["mulss" 1 x b;];
+        mix_f32_sse2_scalar MIX F32 SumOrProduct ["addss" 1 x a;] / ["mulss" 1 x b;];
+        div_f32_sse2_scalar DIV F32 Quotient ["divss" 1 x b;];
+        sqrt_f32_sse2_scalar SQRT F32 RoundedRoot { ["mulss" 0 x x;] then ["addss" 0 x b;] then ["sqrtss" 1 x x;] };
     }
     xmm Sse2 "sse2" 16 "movups" "" {
-        fma_f64_sse2_128 Fma F64 RoundedScale { ["mulpd" 1 x a;] then ["addpd" 1 x b;] };
-        add_f64_sse2_128 Add F64 Sum ["addpd" 1 x a;];
-        mul_f64_sse2_128 Mul F64 Product ["mulpd" 1 x b;];
-        mix_f64_sse2_128 Mix F64 SumOrProduct ["addpd" 1 x a;] / ["mulpd" 1 x b;];
-        div_f64_sse2_128 Div F64 Quotient ["divpd" 1 x b;];
-        sqrt_f64_sse2_128 Sqrt F64 RoundedRoot { ["mulpd" 0 x x;] then ["addpd" 0 x b;] then ["sqrtpd" 1 x x;] };
-        fma_f32_sse2_128 Fma F32 RoundedScale { ["mulps" 1 x a;] then ["addps" 1 x b;] };
-        add_f32_sse2_128 Add F32 Sum ["addps" 1 x a;];
-        mul_f32_sse2_128 Mul F32 Product ["mulps" 1 x b;];
-        mix_f32_sse2_128 Mix F32 SumOrProduct ["addps" 1 x a;] / ["mulps" 1 x b;];
-        div_f32_sse2_128 Div F32 Quotient ["divps" 1 x b;];
-        sqrt_f32_sse2_128 Sqrt F32 RoundedRoot { ["mulps" 0 x x;] then ["addps" 0 x b;] then ["sqrtps" 1 x x;] };
-        add_i64_sse2_128 Add I64 Sum ["paddq" 1 x a;];
-        add_i32_sse2_128 Add I32 Sum ["paddd" 1 x a;];
-        add_i16_sse2_128 Add I16 Sum ["paddw" 1 x a;];
-        add_i8_sse2_128 Add I8 Sum ["paddb" 1 x a;];
-        mul_i32_sse2_128 Mul I32 Product ["pmulld" 1 x b;] needs Sse41;
-        mul_i16_sse2_128 Mul I16 Product ["pmullw" 1 x b;];
+        fma_f64_sse2_128 FMA F64 RoundedScale { ["mulpd" 1 x a;] then ["addpd" 1 x b;] };
+        add_f64_sse2_128 ADD F64 Sum ["addpd" 1 x a;];
+        mul_f64_sse2_128 MUL F64 Product ["mulpd" 1 x b;];
+        mix_f64_sse2_128 MIX F64 SumOrProduct ["addpd" 1 x a;] / ["mulpd" 1 x b;];
+        div_f64_sse2_128 DIV F64 Quotient ["divpd" 1 x b;];
+        sqrt_f64_sse2_128 SQRT F64 RoundedRoot { ["mulpd" 0 x x;] then ["addpd" 0 x b;] then ["sqrtpd" 1 x x;] };
+        fma_f32_sse2_128 FMA F32 RoundedScale { ["mulps" 1 x a;] then ["addps" 1 x b;] };
+        add_f32_sse2_128 ADD F32 Sum ["addps" 1 x a;];
+        mul_f32_sse2_128 MUL F32 Product ["mulps" 1 x b;];
+        mix_f32_sse2_128 MIX F32 SumOrProduct ["addps" 1 x a;] / ["mulps" 1 x b;];
+        div_f32_sse2_128 DIV F32 Quotient ["divps" 1 x b;];
+        sqrt_f32_sse2_128 SQRT F32 RoundedRoot { ["mulps" 0 x x;] then ["addps" 0 x b;] then ["sqrtps" 1 x x;] };
+        add_i64_sse2_128 ADD I64 Sum ["paddq" 1 x a;];
+        add_i32_sse2_128 ADD I32 Sum ["paddd" 1 x a;];
+        add_i16_sse2_128 ADD I16 Sum ["paddw" 1 x a;];
+        add_i8_sse2_128 ADD I8 Sum ["paddb" 1 x a;];
+        mul_i32_sse2_128 MUL I32 Product ["pmulld" 1 x b;] needs SSE41;
+        mul_i16_sse2_128 MUL I16 Product ["pmullw" 1 x b;];
     }
     xmm Avx2 "avx2" 8 "vmovsd" "" {
-        fma_f64_avx2_scalar Fma F64 FusedScale ["vfmadd213sd" 2 x a b;];
-        add_f64_avx2_scalar Add F64 Sum ["vaddsd" 1 x x a;];
-        mul_f64_avx2_scalar Mul F64 Product ["vmulsd" 1 x x b;];
-        mix_f64_avx2_scalar Mix F64 SumOrProduct ["vaddsd" 1 x x a;] / ["vmulsd" 1 x x b;];
-        div_f64_avx2_scalar Div F64 Quotient ["vdivsd" 1 x x b;];
-        sqrt_f64_avx2_scalar Sqrt F64 FusedRoot { ["vfmadd213sd" 0 x x b;] then ["vsqrtsd" 1 x x x;] };
+        fma_f64_avx2_scalar FMA F64 FusedScale ["vfmadd213sd" 2 x a b;];
+        add_f64_avx2_scalar ADD F64 Sum ["vaddsd" 1 x x a;];
+        mul_f64_avx2_scalar MUL F64 Product ["vmulsd" 1 x x b;];
+        mix_f64_avx2_scalar MIX F64 SumOrProduct ["vaddsd" 1 x x a;] / ["vmulsd" 1 x x b;];
+        div_f64_avx2_scalar DIV F64 Quotient ["vdivsd" 1 x x b;];
+        sqrt_f64_avx2_scalar SQRT F64 FusedRoot { ["vfmadd213sd" 0 x x b;] then ["vsqrtsd" 1 x x x;] };
     }
     xmm Avx2 "avx2" 4 "vmovss" "" {
-        fma_f32_avx2_scalar Fma F32 FusedScale ["vfmadd213ss" 2 x a b;];
-        add_f32_avx2_scalar Add F32 Sum ["vaddss" 1 x x a;];
-        mul_f32_avx2_scalar Mul F32 Product ["vmulss" 1 x x b;];
-        mix_f32_avx2_scalar Mix F32 SumOrProduct ["vaddss" 1 x x a;] / ["vmulss" 1 x x b;];
-        div_f32_avx2_scalar Div F32 Quotient ["vdivss" 1 x x b;];
-        sqrt_f32_avx2_scalar Sqrt F32 FusedRoot { ["vfmadd213ss" 0 x x b;] then ["vsqrtss" 1 x x x;] };
+        fma_f32_avx2_scalar FMA F32 FusedScale ["vfmadd213ss" 2 x a b;];
+        add_f32_avx2_scalar ADD F32 Sum ["vaddss" 1 x x a;];
+        mul_f32_avx2_scalar MUL F32 Product ["vmulss" 1 x x b;];
+        mix_f32_avx2_scalar MIX F32 SumOrProduct ["vaddss" 1 x x a;] / ["vmulss" 1 x x b;];
+        div_f32_avx2_scalar DIV F32 Quotient ["vdivss" 1 x x b;];
+        sqrt_f32_avx2_scalar SQRT F32 FusedRoot { ["vfmadd213ss" 0 x x b;] then ["vsqrtss" 1 x x x;] };
     }
 }
 
@@ -217,57 +210,57 @@ macro_rules! both {
 }
 
 both! {
-    fma_f64_avx2_128 fma_f64_avx2_256 (Fma F64 FusedScale ["vfmadd213pd" 2 x a b;];)
-    add_f64_avx2_128 add_f64_avx2_256 (Add F64 Sum ["vaddpd" 1 x x a;];)
-    mul_f64_avx2_128 mul_f64_avx2_256 (Mul F64 Product ["vmulpd" 1 x x b;];)
-    mix_f64_avx2_128 mix_f64_avx2_256 (Mix F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];)
-    div_f64_avx2_128 div_f64_avx2_256 (Div F64 Quotient ["vdivpd" 1 x x b;];)
-    sqrt_f64_avx2_128 sqrt_f64_avx2_256 (Sqrt F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };)
-    fma_f32_avx2_128 fma_f32_avx2_256 (Fma F32 FusedScale ["vfmadd213ps" 2 x a b;];)
-    add_f32_avx2_128 add_f32_avx2_256 (Add F32 Sum ["vaddps" 1 x x a;];)
-    mul_f32_avx2_128 mul_f32_avx2_256 (Mul F32 Product ["vmulps" 1 x x b;];)
-    mix_f32_avx2_128 mix_f32_avx2_256 (Mix F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];)
-    div_f32_avx2_128 div_f32_avx2_256 (Div F32 Quotient ["vdivps" 1 x x b;];)
-    sqrt_f32_avx2_128 sqrt_f32_avx2_256 (Sqrt F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };)
-    add_i64_avx2_128 add_i64_avx2_256 (Add I64 Sum ["vpaddq" 1 x x a;];)
-    add_i32_avx2_128 add_i32_avx2_256 (Add I32 Sum ["vpaddd" 1 x x a;];)
-    add_i16_avx2_128 add_i16_avx2_256 (Add I16 Sum ["vpaddw" 1 x x a;];)
-    add_i8_avx2_128 add_i8_avx2_256 (Add I8 Sum ["vpaddb" 1 x x a;];)
-    mul_i32_avx2_128 mul_i32_avx2_256 (Mul I32 Product ["vpmulld" 1 x x b;];)
-    mul_i16_avx2_128 mul_i16_avx2_256 (Mul I16 Product ["vpmullw" 1 x x b;];)
-    dot_i8_avx2_128 dot_i8_avx2_256 (Dot I8 Dot [vex "vpdpbusd" 8 x a b;] needs AvxVnni;)
-    dot_i16_avx2_128 dot_i16_avx2_256 (Dot I16 Dot [vex "vpdpwssd" 4 x a b;] needs AvxVnni;)
+    fma_f64_avx2_128 fma_f64_avx2_256 (FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];)
+    add_f64_avx2_128 add_f64_avx2_256 (ADD F64 Sum ["vaddpd" 1 x x a;];)
+    mul_f64_avx2_128 mul_f64_avx2_256 (MUL F64 Product ["vmulpd" 1 x x b;];)
+    mix_f64_avx2_128 mix_f64_avx2_256 (MIX F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];)
+    div_f64_avx2_128 div_f64_avx2_256 (DIV F64 Quotient ["vdivpd" 1 x x b;];)
+    sqrt_f64_avx2_128 sqrt_f64_avx2_256 (SQRT F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };)
+    fma_f32_avx2_128 fma_f32_avx2_256 (FMA F32 FusedScale ["vfmadd213ps" 2 x a b;];)
+    add_f32_avx2_128 add_f32_avx2_256 (ADD F32 Sum ["vaddps" 1 x x a;];)
+    mul_f32_avx2_128 mul_f32_avx2_256 (MUL F32 Product ["vmulps" 1 x x b;];)
+    mix_f32_avx2_128 mix_f32_avx2_256 (MIX F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];)
+    div_f32_avx2_128 div_f32_avx2_256 (DIV F32 Quotient ["vdivps" 1 x x b;];)
+    sqrt_f32_avx2_128 sqrt_f32_avx2_256 (SQRT F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };)
+    add_i64_avx2_128 add_i64_avx2_256 (ADD I64 Sum ["vpaddq" 1 x x a;];)
+    add_i32_avx2_128 add_i32_avx2_256 (ADD I32 Sum ["vpaddd" 1 x x a;];)
+    add_i16_avx2_128 add_i16_avx2_256 (ADD I16 Sum ["vpaddw" 1 x x a;];)
+    add_i8_avx2_128 add_i8_avx2_256 (ADD I8 Sum ["vpaddb" 1 x x a;];)
+    mul_i32_avx2_128 mul_i32_avx2_256 (MUL I32 Product ["vpmulld" 1 x x b;];)
+    mul_i16_avx2_128 mul_i16_avx2_256 (MUL I16 Product ["vpmullw" 1 x x b;];)
+    dot_i8_avx2_128 dot_i8_avx2_256 (DOT I8 Dot [vex "vpdpbusd" 8 x a b;] needs AVX_VNNI;)
+    dot_i16_avx2_128 dot_i16_avx2_256 (DOT I16 Dot [vex "vpdpwssd" 4 x a b;] needs AVX_VNNI;)
 }
 
 chained! { WIDE;
     zmm Avx512 "avx512f" 64 "vmovups" "vzeroupper" {
-        fma_f64_avx512_512 Fma F64 FusedScale ["vfmadd213pd" 2 x a b;];
-        add_f64_avx512_512 Add F64 Sum ["vaddpd" 1 x x a;];
-        mul_f64_avx512_512 Mul F64 Product ["vmulpd" 1 x x b;];
-        mix_f64_avx512_512 Mix F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];
-        div_f64_avx512_512 Div F64 Quotient ["vdivpd" 1 x x b;];
-        sqrt_f64_avx512_512 Sqrt F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };
-        fma_f32_avx512_512 Fma F32 FusedScale ["vfmadd213ps" 2 x a b;];
-        add_f32_avx512_512 Add F32 Sum ["vaddps" 1 x x a;];
-        mul_f32_avx512_512 Mul F32 Product ["vmulps" 1 x x b;];
-        mix_f32_avx512_512 Mix F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];
-        div_f32_avx512_512 Div F32 Quotient ["vdivps" 1 x x b;];
-        sqrt_f32_avx512_512 Sqrt F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };
-        fma_f16_avx512_512 Fma F16 SquareFrom ["vfnmadd213ph" 2 x x b;] needs Avx512Fp16;
-        add_f16_avx512_512 Add F16 From ["vsubph" 1 x a x;] needs Avx512Fp16;
-        mul_f16_avx512_512 Mul F16 Product ["vmulph" 1 x x b;] needs Avx512Fp16;
-        mix_f16_avx512_512 Mix F16 FromOrProduct ["vsubph" 1 x a x;] / ["vmulph" 1 x x b;] needs Avx512Fp16;
-        div_f16_avx512_512 Div F16 QuotientFrom ["vdivph" 1 x b x;] needs Avx512Fp16;
-        sqrt_f16_avx512_512 Sqrt F16 FusedCircle { ["vfnmadd213ph" 0 x x b;] then ["vsqrtph" 1 x x;] } needs Avx512Fp16;
-        add_i64_avx512_512 Add I64 Sum ["vpaddq" 1 x x a;];
-        add_i32_avx512_512 Add I32 Sum ["vpaddd" 1 x x a;];
-        add_i16_avx512_512 Add I16 Sum ["vpaddw" 1 x x a;];
-        add_i8_avx512_512 Add I8 Sum ["vpaddb" 1 x x a;];
-        mul_i64_avx512_512 Mul I64 Product ["vpmullq" 1 x x b;];
-        mul_i32_avx512_512 Mul I32 Product ["vpmulld" 1 x x b;];
-        mul_i16_avx512_512 Mul I16 Product ["vpmullw" 1 x x b;];
-        dot_i8_avx512_512 Dot I8 Dot ["vpdpbusd" 8 x a b;] needs Avx512Vnni;
-        dot_i16_avx512_512 Dot I16 Dot ["vpdpwssd" 4 x a b;] needs Avx512Vnni;
-        dot_bf16_avx512_512 Dot Bf16 ExactDot ["vdpbf16ps" 4 x a b;] needs Avx512Bf16;
+        fma_f64_avx512_512 FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];
+        add_f64_avx512_512 ADD F64 Sum ["vaddpd" 1 x x a;];
+        mul_f64_avx512_512 MUL F64 Product ["vmulpd" 1 x x b;];
+        mix_f64_avx512_512 MIX F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];
+        div_f64_avx512_512 DIV F64 Quotient ["vdivpd" 1 x x b;];
+        sqrt_f64_avx512_512 SQRT F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };
+        fma_f32_avx512_512 FMA F32 FusedScale ["vfmadd213ps" 2 x a b;];
+        add_f32_avx512_512 ADD F32 Sum ["vaddps" 1 x x a;];
+        mul_f32_avx512_512 MUL F32 Product ["vmulps" 1 x x b;];
+        mix_f32_avx512_512 MIX F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];
+        div_f32_avx512_512 DIV F32 Quotient ["vdivps" 1 x x b;];
+        sqrt_f32_avx512_512 SQRT F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };
+        fma_f16_avx512_512 FMA F16 SquareFrom ["vfnmadd213ph" 2 x x b;] needs AVX512_FP16;
+        add_f16_avx512_512 ADD F16 From ["vsubph" 1 x a x;] needs AVX512_FP16;
+        mul_f16_avx512_512 MUL F16 Product ["vmulph" 1 x x b;] needs AVX512_FP16;
+        mix_f16_avx512_512 MIX F16 FromOrProduct ["vsubph" 1 x a x;] / ["vmulph" 1 x x b;] needs AVX512_FP16;
+        div_f16_avx512_512 DIV F16 QuotientFrom ["vdivph" 1 x b x;] needs AVX512_FP16;
+        sqrt_f16_avx512_512 SQRT F16 FusedCircle { ["vfnmadd213ph" 0 x x b;] then ["vsqrtph" 1 x x;] } needs AVX512_FP16;
+        add_i64_avx512_512 ADD I64 Sum ["vpaddq" 1 x x a;];
+        add_i32_avx512_512 ADD I32 Sum ["vpaddd" 1 x x a;];
+        add_i16_avx512_512 ADD I16 Sum ["vpaddw" 1 x x a;];
+        add_i8_avx512_512 ADD I8 Sum ["vpaddb" 1 x x a;];
+        mul_i64_avx512_512 MUL I64 Product ["vpmullq" 1 x x b;];
+        mul_i32_avx512_512 MUL I32 Product ["vpmulld" 1 x x b;];
+        mul_i16_avx512_512 MUL I16 Product ["vpmullw" 1 x x b;];
+        dot_i8_avx512_512 DOT I8 Dot ["vpdpbusd" 8 x a b;] needs AVX512_VNNI;
+        dot_i16_avx512_512 DOT I16 Dot ["vpdpwssd" 4 x a b;] needs AVX512_VNNI;
+        dot_bf16_avx512_512 DOT Bf16 ExactDot ["vdpbf16ps" 4 x a b;] needs AVX512_BF16;
     }
 }

@@ -8,23 +8,22 @@ mod avx2;
 mod avx512;
 mod chain;
 mod chained;
-mod gemm_avx2;
-mod gemm_avx512;
+mod feature;
+mod gemm_fma;
+mod general;
 mod lu;
 mod pipeline;
 mod probe;
 mod sse2;
 mod stream;
-mod stream_avx2;
-mod stream_avx512;
-mod stream_sse2;
 mod stream_string;
+mod stream_vectors;
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
 use crate::gemm::tile::Tile;
-use crate::isa::{Absence, Feature, Isa};
+use crate::isa::{Absence, Isa};
 use crate::kernel::Kernel;
 use crate::lu::narrow::Narrow;
 use crate::ticks::Ticks;
@@ -34,20 +33,21 @@ pub(crate) use probe::LOOPS;
 pub(crate) use stream::STREAMS;
 
 /// Kernels of this architecture beyond the portable ones.
-pub(crate) fn kernels() -> [&'static [Kernel]; 5] {
-    [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS]
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+    let vectors = [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS];
+    vectors.into_iter().chain([general::KERNELS])
 }
 
 /// Kernels of so many chains.
 pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
-    chained::kernels().chain(amx::chained())
+    chained::kernels().chain(amx::chained()).chain(general::CHAINED.iter().copied())
 }
 
 /// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
-pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_avx2::F64, &gemm_avx512::F64];
+pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_fma::F64_AVX2, &gemm_fma::F64_AVX512];
 
 /// As [`TILES_F64`], for 32 bits.
-pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_avx2::F32, &gemm_avx512::F32];
+pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_fma::F32_AVX2, &gemm_fma::F32_AVX512];
 
 /// The functions of the factorisation beyond the portable ones.
 pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
@@ -117,19 +117,5 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     match features.iter().find(|(_, present)| !present) {
         Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),
         None => Ok(()),
-    }
-}
-
-/// Whether this processor, and the system beneath it, has `feature`.
-pub(crate) fn has(feature: Feature) -> bool {
-    match feature {
-        Feature::Sse41 => is_x86_feature_detected!("sse4.1"),
-        Feature::AvxVnni => is_x86_feature_detected!("avxvnni"),
-        Feature::Avx512Vnni => is_x86_feature_detected!("avx512vnni"),
-        Feature::Avx512Bf16 => is_x86_feature_detected!("avx512bf16"),
-        Feature::Avx512Fp16 => is_x86_feature_detected!("avx512fp16"),
-        Feature::AmxInt8 => amx::int8(),
-        Feature::AmxBf16 => amx::bf16(),
-        Feature::DotProd | Feature::Fp16 | Feature::Bf16 | Feature::I8mm => false,
     }
 }

@@ -137,12 +137,12 @@ macro_rules! pipeline {
 }
 
 pipelines! {
-    fma_f64_sse2 Fma F64 Sse2 16 xmm pairs "mulpd" "addpd";
-    fma_f32_sse2 Fma F32 Sse2 16 xmm pairs "mulps" "addps";
-    fma_f64_sse2_in_turn Fma F64 Sse2 16 xmm in_turn "mulpd" "addpd";
-    fma_f32_sse2_in_turn Fma F32 Sse2 16 xmm in_turn "mulps" "addps";
-    mix_f64_sse2_in_turn Mix F64 Sse2 16 xmm sum_first "mulpd" "addpd";
-    mix_f32_sse2_in_turn Mix F32 Sse2 16 xmm sum_first "mulps" "addps";
-    mix_f64_avx2_in_turn Mix F64 Avx2 32 ymm sum_first "vmulpd" "vaddpd";
-    mix_f32_avx2_in_turn Mix F32 Avx2 32 ymm sum_first "vmulps" "vaddps";
+    fma_f64_sse2 FMA F64 Sse2 16 xmm pairs "mulpd" "addpd";
+    fma_f32_sse2 FMA F32 Sse2 16 xmm pairs "mulps" "addps";
+    fma_f64_sse2_in_turn FMA F64 Sse2 16 xmm in_turn "mulpd" "addpd";
+    fma_f32_sse2_in_turn FMA F32 Sse2 16 xmm in_turn "mulps" "addps";
+    mix_f64_sse2_in_turn MIX F64 Sse2 16 xmm sum_first "mulpd" "addpd";
+    mix_f32_sse2_in_turn MIX F32 Sse2 16 xmm sum_first "mulps" "addps";
+    mix_f64_avx2_in_turn MIX F64 Avx2 32 ymm sum_first "vmulpd" "vaddpd";
+    mix_f32_avx2_in_turn MIX F32 Avx2 32 ymm sum_first "vmulps" "vaddps";
 }

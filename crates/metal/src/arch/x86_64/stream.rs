@@ -8,11 +8,11 @@
 
 use crate::stream::StreamKernel;
 
-use super::{stream_avx2, stream_avx512, stream_sse2, stream_string};
+use super::{stream_string, stream_vectors};
 
 /// The bandwidth kernels of this architecture beyond the portable ones, by instruction set.
 pub(crate) static STREAMS: [&[StreamKernel]; 4] =
-    [&stream_sse2::KERNELS, &stream_avx2::KERNELS, &stream_avx512::KERNELS, &stream_string::KERNELS];
+    [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
 /// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
 pub(super) const AHEAD: [u32; 3] = [256, 1024, 3072];

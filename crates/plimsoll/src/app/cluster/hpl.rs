@@ -5,17 +5,16 @@ use std::path::PathBuf;
 
 use super::super::peers;
 use super::Joint;
-use crate::bench::cpu::operations;
+use crate::bench::Benchmark;
+use crate::bench::cpu::hpl::{MACHINES, MACHINES_PEAK};
+use crate::bench::cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
 use crate::case::Case;
-use crate::cluster::between::HPL;
 use crate::cluster::{Ended, Lead, Roster};
 use crate::event::Event;
-use crate::limit::dense::{MACHINES, MACHINES_PEAK};
 use crate::limit::{Evidence, Source};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
-use crate::peer::fact::RESIDUAL;
-use crate::peer::{Against, Companions, Search, Through};
+use crate::peer::{Against, Companions, Search, Through, fact};
 use crate::resolve::Planned;
 use crate::sample::{Amount, CannotMeasure, Cause, Conditions, End, Fact, Facts, Offer, Outcome, Sample};
 
@@ -40,7 +39,7 @@ const HANDED_ON: [&str; 6] = ["plm_", "oob_", "btl", "pml", "mtl", "routed"];
 
 /// Whether machines solve it together.
 pub(super) fn is_hpl(planned: &Planned) -> bool {
-    planned.candidate.case.benchmark() == HPL
+    planned.candidate.case.benchmark() == Hpl.name()
 }
 
 impl Joint<'_> {
@@ -123,12 +122,11 @@ struct Solved {
 /// One solution. The tool's check of the residual has passed when there is a figure.
 fn sample(tool: &mut dyn crate::bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(Amount::Work(1))?;
-    let rate = sample.values.get("rate").copied().unwrap_or(f64::NAN);
-    let rows = case.number("n").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-    sample.elapsed = operations(rows) / rate;
-    sample.values.insert("time".to_owned(), sample.elapsed);
-    let residual = tool.facts().achieved.get(&RESIDUAL).and_then(|text| text.parse().ok());
-    sample.values.extend(residual.map(|residual: f64| ("residual".to_owned(), residual)));
+    let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
+    sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
+    sample.values.insert(TIME.to_owned(), sample.elapsed);
+    let residual = tool.facts().achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
+    sample.values.extend(residual.map(|residual: f64| (RESIDUAL.to_owned(), residual)));
     Ok(sample)
 }
 
@@ -166,8 +164,9 @@ impl System {
             }
         };
         let counts = [("n", n), ("nb", nb), ("p", p), ("q", q), ("threads", threads)];
-        let case = counts.iter().fold(Case::of(HPL), |case, (name, count)| case.with_count(name, *count));
-        let seconds = operations(usize::try_from(n).unwrap_or(usize::MAX)) / rate;
+        let case =
+            counts.iter().fold(Case::of(Hpl.name()), |case, (name, count)| case.with_count(name, *count));
+        let seconds = operations(n as f64) / rate;
         Ok(Self { case, machines: machines.len(), seconds, peak })
     }
 
@@ -220,7 +219,7 @@ fn peak(ended: &Ended) -> Option<f64> {
     let of = |run: &crate::document::Run| {
         let fma = |m: &&Measurement| {
             let case = &m.case;
-            case.benchmark() == "cpu.peak"
+            case.benchmark() == Peak.name()
                 && (case.word("op"), case.word("type")) == (Some("fma"), Some("f64"))
                 && case.threads() == run.machine.cpu.allowed.len()
         };

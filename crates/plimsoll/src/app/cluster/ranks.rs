@@ -11,14 +11,14 @@ use super::super::prepared::Prepared;
 use super::super::{Failure, own_program, peers};
 use super::{Joint, between, hpl};
 use crate::bench::mpi::{
-    INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW,
+    INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW, What, what,
 };
 use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
 use crate::bench::{self, Metric};
 use crate::case::Case;
 use crate::cli::Common;
 use crate::clock::SystemClock;
-use crate::cluster::{Exercise, Lead, Number, Roster, Timed, Voice, What, library};
+use crate::cluster::{Exercise, Lead, Roster, Timed, Voice, library};
 use crate::event::Event;
 use crate::machine::{Machine, Nic, Root};
 use crate::measurement::Measurement;
@@ -75,20 +75,6 @@ impl Who {
     pub(super) fn of(case: &Case) -> Option<Self> {
         let what = what(case)?;
         Some(if matches!(what, What::Trips { .. } | What::Windows { .. }) { Self::Two } else { Self::All })
-    }
-}
-
-fn what(case: &Case) -> Option<What> {
-    let bytes = || usize::try_from(case.number("message")?).ok();
-    match case.benchmark() {
-        "mpi.latency" => Some(What::Trips { bytes: bytes()? }),
-        "mpi.bandwidth" => Some(What::Windows { bytes: bytes()? }),
-        "mpi.allreduce" => {
-            let number = if case.word("type") == Some("f32") { Number::F32 } else { Number::F64 };
-            Some(What::Sums { number, count: bytes()? / number.bytes() })
-        }
-        "mpi.barrier" => Some(What::Barriers),
-        _ => None,
     }
 }
 

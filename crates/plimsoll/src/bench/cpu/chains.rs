@@ -242,22 +242,22 @@ mod tests {
         let built = |isa: Isa| kernel::chained().any(|kernel| kernel.isa == isa);
         if built(Isa::Avx512) {
             let all = ids(
-                Op::Fma,
+                Op::FMA,
                 Element::F64,
                 &group(&[4], &[("isa", &["avx2", "avx512"]), ("width", &["all"])]),
             );
             let wanted = ["avx512/width=512", "avx2/width=256", "avx2/width=128", "avx2/width=scalar"];
             assert_eq!(all, wanted.map(|kind| format!("fma/type=f64/isa={kind}/chains=4")));
-            let full = ids(Op::Add, Element::I8, &group(&[1, 2], &[("isa", &["sse2"])]));
+            let full = ids(Op::ADD, Element::I8, &group(&[1, 2], &[("isa", &["sse2"])]));
             assert_eq!(full, [1, 2].map(|n| format!("add/type=i8/isa=sse2/width=128/chains={n}")));
-            assert!(ids(Op::Add, Element::I8, &group(&[1], &[("width", &["scalar"])])).is_empty());
+            assert!(ids(Op::ADD, Element::I8, &group(&[1], &[("width", &["scalar"])])).is_empty());
             assert!(
-                ids(Op::Fma, Element::F64, &group(&[1], &[("isa", &["avx2"]), ("width", &["512"])]))
+                ids(Op::FMA, Element::F64, &group(&[1], &[("isa", &["avx2"]), ("width", &["512"])]))
                     .is_empty()
             );
         }
         if built(Isa::Neon) {
-            let all = ids(Op::Fma, Element::F64, &group(&[4], &[("isa", &["neon"]), ("width", &["all"])]));
+            let all = ids(Op::FMA, Element::F64, &group(&[4], &[("isa", &["neon"]), ("width", &["all"])]));
             assert_eq!(all.len(), 2, "{all:?}");
         }
     }

@@ -9,16 +9,20 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
 
+use super::LATENCY;
 use super::fact::PAIRS;
+use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Amount, CannotMeasure, Cell, Facts, Sample, WrongAnswer};
 use crate::stats::Samples;
+use crate::view::{Finding, RunView};
 
 /// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
@@ -52,8 +56,11 @@ impl Benchmark for CoreToCore {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time until a CPU sees what another wrote: the median over the pairs")]
+        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -68,6 +75,16 @@ impl Benchmark for CoreToCore {
             candidates.push(Candidate { case, feasible: enough(machine) });
         }
         Ok(candidates)
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::core_to_core(run)
+    }
+
+    fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
+        let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
+                   it; give --limits FILE";
+        vec![Limit::unknown(Kind::Floor, why)]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -183,7 +200,7 @@ impl Prepared for Pairs {
             median(latencies).ok_or_else(|| CannotMeasure::environment(why().unwrap_or_default()))?;
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
-            values: [("latency".to_owned(), latency)].into(),
+            values: [(LATENCY.to_owned(), latency)].into(),
             matrix,
             ..Sample::default()
         })

@@ -11,12 +11,13 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
 
-use super::dense::{self, Held, Wanted, caches, counts, fits, human, isa, isas, number};
+use super::dense::matrix::{Sequence, THRESHOLD, greater};
+use super::dense::{self, Held, Wanted, caches, fits, human, isa, isas, number};
 use super::fact::{DEPTH, KERNEL, ROWS};
-use super::hpl::{Sequence, THRESHOLD, greater};
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say, default_threads};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts, default_threads};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
@@ -54,13 +55,13 @@ impl Benchmark for MatrixProduct {
     }
 
     /// 2 n³ operations on three matrices.
-    fn intensity(&self, case: &Case) -> Option<f64> {
+    fn roofline(&self, case: &Case) -> Roofline {
         let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
-        Some(2.0 * case.number("n")? as f64 / (3.0 * bytes))
+        Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -90,6 +91,10 @@ impl Benchmark for MatrixProduct {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        dense::limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -28,7 +28,7 @@ pub(super) fn look(machine: &mut Machine) {
     if held || machine.virtualisation.is_virtual != Some(true) || !machine.cpu.hidden_siblings.is_empty() {
         return;
     }
-    let Some(kernel) = find(Op::Fma, Element::F64, Isa::best()).and_then(|kernel| kernel.load().ok()) else {
+    let Some(kernel) = find(Op::FMA, Element::F64, Isa::best()).and_then(|kernel| kernel.load().ok()) else {
         return;
     };
     let mut found: Vec<CpuSet> = Vec::new();

@@ -4,7 +4,7 @@
 use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
 use plimsoll_metal::clock::CoreClock;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Element, Kernel, Op, find};
+use plimsoll_metal::kernel::{Element, Kernel, Op, find, rate};
 use plimsoll_metal::team::Team;
 
 use crate::machine::Machine;
@@ -14,7 +14,7 @@ use crate::machine::cpu::{Ability, Capability};
 const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 
 /// Kernels of floating point, then of integers: each group is probed in work of its own kind.
-const FLOATING: [Op; 3] = [Op::Fma, Op::Add, Op::Mul];
+const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
 
 /// Measures one core of each kind that may be used, once. Nothing where CPUs cannot be pinned or the clock is unknown.
 pub fn look(machine: &mut Machine) {
@@ -42,7 +42,7 @@ fn of_this_core(cpu: usize) -> Vec<Capability> {
     let mut found = Vec::new();
     for isa in SETS.into_iter().filter(|isa| isa.available().is_ok()) {
         let floating: Vec<_> = FLOATING.iter().filter_map(|op| find(*op, Element::F64, isa)).collect();
-        let integer: Vec<_> = find(Op::Add, Element::I64, isa).into_iter().collect();
+        let integer: Vec<_> = find(Op::ADD, Element::I64, isa).into_iter().collect();
         for group in [floating, integer] {
             let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
             let each = group.iter().filter_map(|kernel| {
@@ -81,13 +81,15 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
 
 /// What the kernel asks of a core.
 fn ability(kernel: &Kernel) -> Ability {
-    match (kernel.op, kernel.element.is_float()) {
-        (Op::Fma, _) if kernel.parts.iter().all(|part| part.operations == 1) => Ability::MultiplyAndAdd,
-        (Op::Fma, _) => Ability::Fma,
-        (Op::Mul, _) => Ability::Multiply,
-        (_, true) => Ability::Add,
-        (_, false) => Ability::IntegerAdd,
-    }
+    let key = kernel.rate().map_or("", |rate| rate.key);
+    let abilities = [
+        (rate::FMA, Ability::Fma),
+        (rate::MULTIPLY_AND_ADD, Ability::MultiplyAndAdd),
+        (rate::ADD, Ability::Add),
+        (rate::MULTIPLY, Ability::Multiply),
+    ];
+    let known = abilities.into_iter().find(|(rate, _)| rate.key == key);
+    known.map_or(Ability::IntegerAdd, |(_, ability)| ability)
 }
 
 #[cfg(test)]

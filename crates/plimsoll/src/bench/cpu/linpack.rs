@@ -8,22 +8,19 @@ use std::time::Instant;
 use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
 use plimsoll_metal::team::Team;
 
-use super::dense::{self, Held, Wanted, counts, fits, human, isa, isas, number};
+use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
+use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isa, isas, number};
 use super::fact::{BYTES, NB};
-use super::hpl::{Sequence, THRESHOLD, greater, residual};
 use super::warning::CpuWarning;
 use crate::bench::memory::note_pages;
-use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Say};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::machine::cpu::CoreKind;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Sample, WrongAnswer};
 
-/// Largest order that HPL takes as well.
-const MOST_ROWS: u64 = i32::MAX as u64;
-/// Columns of a block, unless asked: the best of those tried on Zen 4 (see docs/performance.md).
-const BLOCK: u64 = 192;
 /// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
 const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
 
@@ -39,6 +36,12 @@ impl Benchmark for Linpack {
         "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver"
     }
 
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // 50 GFLOP/s of each core, as with 256-bit vectors.
+        let n = case.number("n")? as f64;
+        Some(2.0 / 3.0 * n.powi(3) / (5e10 * case.threads() as f64))
+    }
+
     fn words(&self) -> &'static [Say] {
         &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times]
     }
@@ -51,12 +54,12 @@ impl Benchmark for Linpack {
         false
     }
 
-    fn intensity(&self, case: &Case) -> Option<f64> {
-        dense::of_a_system(case)
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        dense::metrics()
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -85,6 +88,10 @@ impl Benchmark for Linpack {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        dense::limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -132,8 +139,7 @@ fn broken(error: LuError) -> CannotMeasure {
 }
 
 /// HPL's count of operations for a system of so many equations.
-pub fn operations(rows: usize) -> f64 {
-    let n = rows as f64;
+pub fn operations(n: f64) -> f64 {
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }
 
@@ -163,7 +169,7 @@ impl Prepared for Running {
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         self.worst = greater(residual, self.worst);
         let held = Held { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
-        Ok(dense::sample(operations(rows), elapsed, residual, held))
+        Ok(dense::sample(operations(rows as f64), elapsed, residual, held))
     }
 
     fn verify(&mut self) -> Result<(), WrongAnswer> {

@@ -59,7 +59,7 @@ impl Pair {
 /// A word that names nothing, or an operation or type for which no pair is left, with the nearest that exists.
 pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
     let typed = |key| group.lists.contains_key(key);
-    let ops = chosen::<Op>(group, "op", &Op::ALL, &[Op::Fma])?;
+    let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
     let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
     let product = |ops: &[Op], elements: &[Element]| -> Vec<Pair> {
         let pairs = ops.iter().flat_map(|&op| elements.iter().map(move |&element| Pair { op, element }));
@@ -76,7 +76,7 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
         (false, true) => {
             for element in elements {
                 let usual = product(&ops, &[element]);
-                pairs.extend(if usual.is_empty() { product(&Op::ALL, &[element]) } else { usual });
+                pairs.extend(if usual.is_empty() { product(Op::ALL, &[element]) } else { usual });
             }
         }
         _ => {
@@ -118,9 +118,9 @@ where
 fn missing(pair: Pair) -> String {
     let Pair { op, element } = pair;
     let elements = Element::ALL.into_iter().filter(|&element| Pair { op, element }.exists());
-    let ops = Op::ALL.into_iter().filter(|&op| Pair { op, element }.exists());
+    let ops = Op::ALL.iter().filter(|&&op| Pair { op, element }.exists());
     let elements: Vec<&str> = elements.map(Element::name).collect();
-    let ops: Vec<&str> = ops.map(Op::name).collect();
+    let ops: Vec<&str> = ops.map(|op| op.name()).collect();
     let or_none = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     format!(
         "no instruction set of {} has {op} of {element}; {op} there is for {}, and {element} has {}",

@@ -4,27 +4,50 @@ mod chains;
 mod core_to_core;
 mod dense;
 pub(crate) mod fact;
+mod findings;
 mod gemm;
 mod hidden;
 mod how;
-mod hpl;
+pub mod hpl;
 pub mod identity;
 mod linpack;
 mod matrix;
 mod pairs;
-mod peak;
-mod together;
+mod part;
+pub mod peak;
 mod warning;
 
 pub use chains::kernel_of;
 pub use core_to_core::CoreToCore;
 pub use gemm::MatrixProduct;
 pub use how::{KIND_CLOCK, word_of};
+pub use hpl::Hpl;
 pub use linpack::{Linpack, operations};
+pub use part::PART;
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
-pub use together::Hpl;
+
+use plimsoll_metal::kernel::{Counted, Element, Op};
 
 use crate::machine::Machine;
+use crate::quantity::Unit;
+
+/// In what the rate of an operation on numbers of a type is counted.
+pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
+    match op.map_or(Counted::Operations, |op| op.row().counted) {
+        Counted::Bytes => Unit::BytePerSecond,
+        Counted::Operations if element.is_some_and(|element| !element.is_float()) => Unit::OpPerSecond,
+        Counted::Operations => Unit::FlopPerSecond,
+    }
+}
+
+/// Name of the metric of what is computed, in operations a second.
+pub const RATE: &str = "rate";
+/// Name of the metric of the time that a fixed amount takes.
+pub const TIME: &str = "time";
+/// Name of the metric of how far a solution is from the exact one, as HPL scales it.
+pub const RESIDUAL: &str = "residual";
+/// Name of the metric of the time from one CPU to another.
+pub const LATENCY: &str = "latency";
 
 /// Looks at the cores before a run: what they start in a cycle, and which CPUs of a guest share one.
 fn look(machine: &mut Machine) {

@@ -18,13 +18,16 @@ use super::data::Noise;
 use super::dir::{Size, check_dir};
 use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use super::file::{cannot_use, in_memory, named};
-use super::human;
 use super::job::MAX_THREADS;
+use super::metrics::{LATENCY, RATE};
 use super::target::{Cache, End, TestFile, hint};
+use super::{human, under_way};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::machine::storage::Medium;
+use crate::metric::OfTransfers;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::{Achieved, Amount, CannotMeasure, Facts, Sample, WrongAnswer};
@@ -60,11 +63,22 @@ impl Benchmark for DiskFsync {
         &["block", "threads"]
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new("latency", Unit::Second, Better::Lower),
-            Metric::new("rate", Unit::PerSecond, Better::Higher),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of an append and its fdatasync"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("appends kept for good per second, over all threads")
+                    .of_transfers(OfTransfers::Rate(1.0))
+                    .with_floor(),
+            ]
+        }
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let [latency, rate] = [0, 1].map(|index| self.all_metrics()[index]);
+        vec![latency.of_transfers(OfTransfers::Time(under_way(case))), rate]
     }
 
     fn waits_for_a_device(&self) -> bool {
@@ -94,6 +108,15 @@ impl Benchmark for DiskFsync {
             }
         }
         Ok(candidates)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let kind = match question.metric {
+            LATENCY => Kind::Floor,
+            RATE => Kind::Ceiling,
+            _ => return Vec::new(),
+        };
+        vec![Limit::unknown(kind, "no device states how long it takes to empty its write cache")]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -328,10 +351,10 @@ impl Prepared for Logs {
         let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
-            ("latency".to_owned(), latency.mean().unwrap_or_default()),
-            ("rate".to_owned(), latency.count() as f64 / elapsed),
+            (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
+            (RATE.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![super::distribution("latency", &latency)];
+        let histograms = vec![super::distribution(LATENCY, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 

@@ -1,17 +1,24 @@
 //! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
 //! flight with 95 % of the highest rate; the curve has all points.
 
+use super::findings;
 use super::io::{DiskIo, deepest};
 use super::job::Job;
+use super::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
 use super::sweep::Knee;
 use super::transfers::Transfers;
-use crate::bench::metric::PATTERN;
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, default_threads};
+use super::words;
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, PATTERN, Prepared, Say, default_threads,
+};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
-use crate::sample::CannotMeasure;
+use crate::sample::{CannotMeasure, Point};
+use crate::view::{Finding, RunView};
 
 /// The benchmark itself.
 pub struct DiskKnee;
@@ -44,16 +51,37 @@ impl Benchmark for DiskKnee {
         true
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        let metric = Metric::new;
-        vec![
-            metric("rate", Unit::IoPerSecond, Better::Higher),
-            metric("throughput", Unit::BytePerSecond, Better::Higher),
-            metric("latency", Unit::Second, Better::Lower).said("latency", ""),
-            metric("cpu", Unit::Second, Better::Lower),
-            metric("depth", Unit::One, Better::Lower).told(),
-            metric("threads", Unit::One, Better::Lower).told(),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
+                    .about("transfers per second at the knee"),
+                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second at the knee")
+                    .with_floor(),
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a transfer at the knee")
+                    .said("latency", "")
+                    .with_floor(),
+                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
+                Metric::new(DEPTH, Unit::One, Better::Lower)
+                    .about("transfers in flight per thread at the knee")
+                    .told(),
+                Metric::new(THREADS, Unit::One, Better::Lower).about("threads at the knee").told(),
+            ]
+        }
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        words::CURVES
+    }
+
+    fn point(&self, point: &Point) -> Option<String> {
+        words::point(point)
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        words::knee(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -82,6 +110,14 @@ impl Benchmark for DiskKnee {
 
     fn waits_for_a_device(&self) -> bool {
         true
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::searches(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        DiskIo.limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -15,6 +15,7 @@ pub(crate) mod fact;
 pub mod file;
 pub mod filesystem;
 pub mod fill;
+mod findings;
 pub mod fsync;
 mod ground;
 pub mod io;
@@ -23,7 +24,9 @@ pub mod knee;
 pub mod ledger;
 mod lend;
 pub mod load;
+pub mod metrics;
 pub mod null;
+mod part;
 pub mod pattern;
 pub mod private;
 pub mod raw;
@@ -39,16 +42,18 @@ mod transfers;
 mod trim;
 pub mod warning;
 pub mod witness;
+mod words;
 
 use std::path::Path;
 
 use crate::case::Case;
 use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::{Mix, Quantity, Unit};
 use crate::sample;
 use crate::stats::Times;
 pub use dir::DirError;
 use dir::{DirFacts, NoSpace, check_dir};
+pub use part::PART;
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +85,16 @@ pub fn check<'a>(
         facts.file_size(size)?;
     }
     Ok(facts)
+}
+
+/// Bytes of a transfer of a case, in the mean; none where it names no block.
+fn mean_block(case: &Case) -> Option<f64> {
+    case.number("block").map(|bytes| bytes as f64).or_else(|| case.mix("block").map(Mix::mean))
+}
+
+/// Transfers that a case keeps under way, over all threads.
+fn under_way(case: &Case) -> f64 {
+    case.threads() as f64 * case.number("depth").unwrap_or(1) as f64
 }
 
 /// A size for the reader: `64 MiB`.

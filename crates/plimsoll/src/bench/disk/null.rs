@@ -10,6 +10,7 @@ use plimsoll_metal::ticks::Clock;
 use super::data::Noise;
 use super::engine::{Kind, open_on};
 use super::load::{self, Directions, Load, LoadError, Manner, Tally};
+use super::metrics::LATENCY;
 use super::pattern::{Extent, Order, derive};
 use super::source::{Blocks, Doing, Source, Through};
 use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared};
@@ -49,8 +50,11 @@ impl Benchmark for DiskNull {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![Metric::new("latency", Unit::Second, Better::Lower)]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a transfer that does nothing: the loop's own cost")]
+        }
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -123,7 +127,7 @@ impl Prepared for Floor {
         self.counted += tally.latency.count();
         self.done += tally.transfers;
         let elapsed = tally.elapsed();
-        let values = [("latency".to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
+        let values = [(LATENCY.to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
         Ok(Sample { elapsed, values, ..Sample::default() })
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
+use super::metrics;
 use super::transfers::{Probe, Transfers};
 use super::warning::{Missed, TransferWarning};
 use crate::bench::Prepared;
@@ -90,7 +91,7 @@ impl Within {
     /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
         for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == "latency").flat_map(|h| &h.buckets)
+            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -130,7 +131,7 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a["depth"].total_cmp(&b["depth"]));
+        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
@@ -144,10 +145,10 @@ impl Deepest {
 /// A point of a curve.
 pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
-        ("threads".to_owned(), threads as f64),
-        ("depth".to_owned(), probe.depth as f64),
-        ("rate".to_owned(), probe.rate),
-        ("latency".to_owned(), probe.latency),
+        (metrics::THREADS.to_owned(), threads as f64),
+        (metrics::DEPTH.to_owned(), probe.depth as f64),
+        (metrics::RATE.to_owned(), probe.rate),
+        (metrics::LATENCY.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
 }

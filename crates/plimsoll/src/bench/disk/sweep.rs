@@ -2,6 +2,7 @@
 //! sweep ends and tells the points on its way.
 
 use super::fact::{DEEPEST, THREADS};
+use super::metrics;
 use super::search::point;
 use super::transfers::{Probe, Transfers};
 use crate::bench::Prepared;
@@ -44,10 +45,13 @@ impl Knee {
         }
         let none = || CannotMeasure::environment("the sweep has no point");
         let knee = knee(&self.curve).ok_or_else(none)?;
-        let index =
-            self.crews.iter().position(|crew| crew.threads() as f64 == knee["threads"]).ok_or_else(none)?;
+        let index = self
+            .crews
+            .iter()
+            .position(|crew| crew.threads() as f64 == knee[metrics::THREADS])
+            .ok_or_else(none)?;
         // Depths are small whole numbers.
-        self.crews[index].settle_at(knee["depth"] as u64)?;
+        self.crews[index].settle_at(knee[metrics::DEPTH] as u64)?;
         self.chosen = Some(index);
         Ok(index)
     }
@@ -89,10 +93,12 @@ fn better(one: Probe, other: Probe) -> Probe {
 
 /// The point with the fewest transfers in flight among those near the highest rate; of equals, the lowest latency.
 fn knee(curve: &[Point]) -> Option<&Point> {
-    let most = curve.iter().map(|point| point["rate"]).fold(0.0, f64::max);
-    let near = curve.iter().filter(|point| point["rate"] >= KNEE * most);
-    let in_flight = |point: &Point| point["threads"] * point["depth"];
-    near.min_by(|a, b| in_flight(a).total_cmp(&in_flight(b)).then(a["latency"].total_cmp(&b["latency"])))
+    let most = curve.iter().map(|point| point[metrics::RATE]).fold(0.0, f64::max);
+    let near = curve.iter().filter(|point| point[metrics::RATE] >= KNEE * most);
+    let in_flight = |point: &Point| point[metrics::THREADS] * point[metrics::DEPTH];
+    near.min_by(|a, b| {
+        in_flight(a).total_cmp(&in_flight(b)).then(a[metrics::LATENCY].total_cmp(&b[metrics::LATENCY]))
+    })
 }
 
 impl Prepared for Knee {
@@ -102,7 +108,7 @@ impl Prepared for Knee {
             None => self.sweep(amount)?,
         };
         let mut sample = self.crews[index].sample(amount)?;
-        sample.values.insert("threads".to_owned(), self.crews[index].threads() as f64);
+        sample.values.insert(metrics::THREADS.to_owned(), self.crews[index].threads() as f64);
         sample.curve = self.curve.clone();
         Ok(sample)
     }

@@ -13,12 +13,13 @@ use super::crew::{Count, Crew};
 use super::data::Noise;
 use super::driver::{About, DriverError, Portion};
 use super::engine::{Kind, open_on};
-use super::fact::{COUNT, DEPTH, ENGINE, PAGE_CACHE, RATE, SIZE, VOLUME};
+use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
 use super::ground::{Ground, renewal};
 use super::job::Job;
 use super::ledger::Ledger;
 use super::lend::Lender;
 use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
+use super::metrics;
 use super::pattern::{Extent, Order, derive};
 use super::reached::{Reached, depth_missed, rate_missed};
 use super::source::{Doing, Source};
@@ -301,12 +302,12 @@ impl Transfers {
     /// Warnings and facts about depth and rate, as they were reached.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
-        facts.achieved.set(&DEPTH, depth / self.job.threads as f64);
+        facts.achieved.set(&fact::DEPTH, depth / self.job.threads as f64);
         if self.reached.is_empty() {
             return;
         }
         if let Some(offered) = self.job.offered {
-            facts.achieved.set(&RATE, rate);
+            facts.achieved.set(&fact::RATE, rate);
             let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
             facts.warnings.extend(missed.map(Note::from));
         } else {
@@ -393,12 +394,12 @@ impl Prepared for Transfers {
         let mut sample = sample_of(&count, &self.job);
         if self.kind.is_one_at_a_time() {
             // A call that submits and completes in one has no time of submission.
-            sample.values.remove("submit");
-            sample.values.remove("complete");
-            sample.histograms.retain(|h| h.metric != "submit" && h.metric != "complete");
+            sample.values.remove(metrics::SUBMIT);
+            sample.values.remove(metrics::COMPLETE);
+            sample.histograms.retain(|h| h.metric != metrics::SUBMIT && h.metric != metrics::COMPLETE);
         }
         let busy = begun.and_then(|begun| self.busy.share_since(begun));
-        sample.values.extend(busy.map(|share| ("busy".to_owned(), share)));
+        sample.values.extend(busy.map(|share| (metrics::BUSY.to_owned(), share)));
         Ok(sample)
     }
 
@@ -444,24 +445,24 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
     let mut values = BTreeMap::from([
-        ("throughput".to_owned(), count.throughput),
-        ("rate".to_owned(), count.rate),
-        ("cpu".to_owned(), each(count.cpu_ns) * 1e-9),
-        ("depth".to_owned(), count.depth),
-        ("switches".to_owned(), each(count.switches)),
+        (metrics::THROUGHPUT.to_owned(), count.throughput),
+        (metrics::RATE.to_owned(), count.rate),
+        (metrics::CPU.to_owned(), each(count.cpu_ns) * 1e-9),
+        (metrics::DEPTH.to_owned(), count.depth),
+        (metrics::SWITCHES.to_owned(), each(count.switches)),
     ]);
     if matches!(job.doing, Doing::Mixed { .. } | Doing::Copy) {
         let [read, written] = count.traffic;
-        values.extend([("read".to_owned(), read), ("write".to_owned(), written)]);
+        values.extend([(metrics::READ.to_owned(), read), (metrics::WRITE.to_owned(), written)]);
     }
-    values.extend(tally.latency.stdev().map(|stdev| ("latency-stdev".to_owned(), stdev)));
+    values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
     let timed = [
-        ("latency", Some(&tally.latency)),
-        ("submit", Some(&tally.submit)),
-        ("complete", Some(&tally.complete)),
-        ("read-latency", tally.read.latency.as_ref()),
-        ("write-latency", tally.written.latency.as_ref()),
-        ("sync", Some(&tally.sync)),
+        (metrics::LATENCY, Some(&tally.latency)),
+        (metrics::SUBMIT, Some(&tally.submit)),
+        (metrics::COMPLETE, Some(&tally.complete)),
+        (metrics::READ_LATENCY, tally.read.latency.as_ref()),
+        (metrics::WRITE_LATENCY, tally.written.latency.as_ref()),
+        (metrics::SYNC, Some(&tally.sync)),
     ];
     let mut histograms = Vec::new();
     for (metric, times) in timed {

@@ -16,7 +16,10 @@ use super::passes::{alone, note_threads};
 use super::site;
 use super::warning::MemoryWarning;
 use super::window::{Span, Window};
-use super::{answers, broken, note_caches, note_nodes, note_pages, pages_of, seed, team};
+use super::{
+    LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, note_pages, pages_of,
+    seed, team,
+};
 use crate::bench::apart::Apart;
 use crate::bench::fixed::{Scaling, share};
 use crate::bench::{Context, Prepared};
@@ -367,10 +370,10 @@ impl Prepared for Batches {
         let latency = counted.seconds * self.fields.len() as f64 / counted.blocks as f64;
         let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
         let mut values = std::collections::BTreeMap::new();
-        values.insert("throughput".to_owned(), throughput);
-        values.insert("latency".to_owned(), latency);
+        values.insert(THROUGHPUT.to_owned(), throughput);
+        values.insert(LATENCY.to_owned(), latency);
         let block = self.bytes_per_block / self.fields.first().map_or(1, |f| f.region.regions());
-        values.insert("latency_per_byte".to_owned(), latency / block as f64);
+        values.insert(LATENCY_PER_BYTE.to_owned(), latency / block as f64);
         Ok(Sample {
             elapsed: counted.all_seconds,
             work: Some(done * self.bytes_per_block),

@@ -12,14 +12,17 @@ use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Sha
 use plimsoll_metal::team::Team;
 
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
+use super::findings;
 use super::latency::Latency;
-use super::{HUGE_PAGE, broken, fits, pages, pages_of, seed, sizes, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, place};
+use super::{HUGE_PAGE, LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, sizes, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say, place};
 use crate::case::Case;
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
-use crate::quantity::{self, Unit, format_duration};
+use crate::quantity::{self, Quantity, Unit, format_duration};
 use crate::sample::{Amount, CannotMeasure, Facts, Point, Sample, WrongAnswer};
+use crate::view::{Finding, RunView};
 
 /// What the loading threads do, by the names in case ids.
 const OPS: &[(&str, BlockOp)] =
@@ -64,11 +67,30 @@ impl Benchmark for LoadedLatency {
         false
     }
 
-    fn metrics(&self, _: &Case) -> Vec<Metric> {
-        vec![
-            Metric::new("latency", Unit::Second, Better::Lower),
-            Metric::new("program", Unit::BytePerSecond, Better::Higher),
-        ]
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a load that depends on the one before, under the most load"),
+                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the loading threads read or write meanwhile")
+                    .with_floor(),
+            ]
+        }
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        &[Curve { x: PROGRAM, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }]
+    }
+
+    /// The latency at each bandwidth that was drawn beside it.
+    fn point(&self, point: &Point) -> Option<String> {
+        let (latency, load) = (*point.get(LATENCY)?, *point.get(PROGRAM)?);
+        let latency = Quantity::new(latency, Unit::Second);
+        Some(match load > 0.0 {
+            true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
+            false => format!("no load {latency}"),
+        })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -108,6 +130,14 @@ impl Benchmark for LoadedLatency {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::loaded(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        Latency.limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -335,13 +365,13 @@ fn spin(time: Duration) {
 }
 
 fn point(delay: Option<Duration>, latency: f64, program: f64) -> Point {
-    let figures = [("latency", latency), ("program", program)];
+    let figures = [(LATENCY, latency), (PROGRAM, program)];
     let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
     figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
-    let latency = sample.values.get("latency").copied();
+    let latency = sample.values.get(LATENCY).copied();
     latency.ok_or_else(|| CannotMeasure::environment("memory.latency gave no latency"))
 }
 
@@ -361,7 +391,7 @@ impl Prepared for Loaded {
             curve.push(point(Some(*delay), latency_of(&last)?, program));
         }
         let values =
-            BTreeMap::from([("latency".to_owned(), latency_of(&last)?), ("program".to_owned(), program)]);
+            BTreeMap::from([(LATENCY.to_owned(), latency_of(&last)?), (PROGRAM.to_owned(), program)]);
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
             work: None,

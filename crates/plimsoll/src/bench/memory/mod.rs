@@ -2,6 +2,7 @@
 //!
 //! What both need is here: page sizes, whether the memory is there to take, which caches a CPU has.
 
+mod answered;
 mod bandwidth;
 mod batches;
 mod block;
@@ -9,11 +10,13 @@ mod choose;
 mod effective;
 pub(crate) mod fact;
 mod field;
+mod findings;
 mod lap;
 mod latency;
 mod level;
 mod loaded;
 mod numa;
+mod part;
 mod passes;
 mod site;
 mod warning;
@@ -33,9 +36,10 @@ use level::Level;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
+pub use part::PART;
 use warning::MemoryWarning;
 
-use crate::bench::{Context, placed};
+use crate::bench::{Context, counts, default_threads, placed};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::machine::memory::HugePages;
@@ -43,6 +47,19 @@ use crate::plan::Group;
 use crate::quantity::{Quantity, Unit, format_size, percent};
 use crate::sample::{CannotMeasure, Facts};
 
+/// Name of the metric of the bytes that the program loads and stores in a second.
+pub const PROGRAM: &str = "program";
+/// Name of the metric of the same with the lines that ordinary stores make the processor read first.
+pub const BUS: &str = "bus";
+/// Name of the metric of the bytes of blocks in a second.
+pub const THROUGHPUT: &str = "throughput";
+/// Name of the metric of the time of one load, or of one block.
+pub const LATENCY: &str = "latency";
+/// Name of the metric of the time of a block for each of its bytes.
+pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
+
+/// The most threads.
+const MOST_THREADS: u64 = 4096;
 /// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: u64 = 4;
 /// Last-level cache to assume where the machine does not tell.
@@ -54,6 +71,11 @@ const HUGE_PAGE: u64 = 2 << 20;
 
 /// The smallest size that means anything: two nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
+
+/// The numbers of threads asked for, or one and all.
+fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
+    counts(group, "threads", &default_threads(machine), MOST_THREADS)
+}
 
 /// The sizes asked for, or these. `sweep` stands for every power of two from a page to well beyond the caches.
 fn sizes(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<u64>, String> {

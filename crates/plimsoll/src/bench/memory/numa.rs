@@ -16,9 +16,10 @@ use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::site::{self, lies, note_elsewhere};
 use super::window::{Span, Window};
-use super::{broken, fits, pages, pages_of, seed, team_on, working_set};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::{LATENCY, PROGRAM, broken, fits, pages, pages_of, seed, team_on, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say};
 use crate::case::Case;
+use crate::limit::{Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -63,11 +64,26 @@ impl Benchmark for Numa {
         false
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        match case.word("op") {
-            Some("latency") => vec![Metric::new("latency", Unit::Second, Better::Lower)],
-            _ => vec![Metric::new("program", Unit::BytePerSecond, Better::Higher)],
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY, Unit::Second, Better::Lower).about(
+                    "time of a load that depends on the one before: the median over the pairs of nodes",
+                ),
+                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the program reads: the median over the pairs of nodes")
+                    .with_floor(),
+            ]
         }
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let name = if case.word("op") == Some("latency") { LATENCY } else { PROGRAM };
+        self.all_metrics().iter().filter(|metric| metric.name == name).copied().collect()
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Moves { intensity: None, area: None }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -97,6 +113,15 @@ impl Benchmark for Numa {
 
     fn look(&self, machine: &mut Machine) {
         super::look(machine);
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        let (kind, what) = match question.metric {
+            LATENCY => (Kind::Floor, "how long the memory of a node takes"),
+            _ => (Kind::Ceiling, "how much a node's channels and the links between nodes carry"),
+        };
+        let why = format!("{what} is not documented for the machine as it was built; give it by --limits");
+        vec![Limit::unknown(kind, why)]
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -342,8 +367,8 @@ impl Prepared for Between {
             }
         }
         let name = match self.columns.first().map(|column| &column.memory) {
-            Some(Memory::Chase(_)) => "latency",
-            _ => "program",
+            Some(Memory::Chase(_)) => LATENCY,
+            _ => PROGRAM,
         };
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),

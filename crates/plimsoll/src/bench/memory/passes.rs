@@ -16,8 +16,8 @@ use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
 use super::site;
 use super::warning::MemoryWarning;
 use super::{
-    Answers, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, note_pages, pages_of, seed, team,
-    working_set,
+    Answers, BUS, HUGE_PAGE, PROGRAM, answers, note_caches, note_effective, note_nodes, note_pages, pages_of,
+    seed, team, working_set,
 };
 use crate::bench::apart::Apart;
 use crate::bench::{Context, Prepared};
@@ -152,7 +152,7 @@ impl Prepared for Passes {
         Ok(Sample {
             elapsed: round.seconds(),
             work: Some((program as f64 * round.passes()).round() as u64),
-            values: [("program".to_owned(), rate(program)), ("bus".to_owned(), rate(bus))].into(),
+            values: [(PROGRAM.to_owned(), rate(program)), (BUS.to_owned(), rate(bus))].into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 set_aside: Some(counted.set_aside),

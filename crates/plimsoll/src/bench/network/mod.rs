@@ -6,10 +6,13 @@
 mod amount;
 pub mod condition;
 pub(crate) mod fact;
+mod findings;
 mod held;
 mod iperf3;
 mod latency;
+mod limit;
 mod near_end;
+mod part;
 mod path;
 mod process;
 mod server;
@@ -29,16 +32,17 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use latency::{Latency, RoundTrips};
 pub use near_end::{FarEnd, Place};
+pub use part::PART;
 pub use server::Address;
 pub use setup::Setup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
 
-use crate::bench::metric::Form;
-use crate::bench::{Better, Metric, place};
+use crate::bench::place;
 use crate::case::Case;
 use crate::machine::Machine;
+use crate::metric::{Better, Form, Metric};
 use crate::plan::Group;
 use crate::program::Own;
 use crate::quantity::{Unit, format_size};
@@ -49,8 +53,25 @@ use crate::warning::Note;
 /// What TCP and UDP both do: bytes that go one way.
 const STREAM: &str = "stream of bytes";
 
+/// Name of the metric of the bits that arrived in a second.
+pub const GOODPUT: &str = "goodput";
+/// Name of the metric of the messages or datagrams that arrived in a second.
+pub const MESSAGES: &str = "messages";
+/// Name of the metric of the CPU time for each byte.
+pub const CPU: &str = "cpu";
+/// Name of the metric of how much the time on the way varies.
+pub const JITTER: &str = "jitter";
+/// Name of the metric of the time of a round trip.
+pub const RTT: &str = "rtt";
+/// Name of the metric of round trips a second.
+pub const RATE: &str = "rate";
+/// Name of the metric of the load that was on the path.
+pub const LOAD: &str = "load";
+
 /// The share that did not arrive.
-const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower).said_as("loss", Form::ShareAboveZero);
+const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
+    .about("share of what was sent that did not arrive")
+    .said_as("loss", Form::ShareAboveZero);
 
 /// This very program, also when its file has been replaced since it started.
 fn own_program() -> Result<PathBuf, CannotMeasure> {

@@ -7,7 +7,7 @@ use super::near_end::Place;
 use super::path::Path;
 use super::server::Address;
 use super::{Placement, amount, iperf3};
-use crate::bench::Context;
+use crate::bench::{Context, counts};
 use crate::case::{Case, Value};
 use crate::machine::Machine;
 use crate::plan::Group;
@@ -79,11 +79,7 @@ impl Setup {
 
 /// The stream counts asked for.
 pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
-    let counts = group.numbers("streams", &[1]);
-    match counts.iter().find(|n| !(1..=most).contains(*n)) {
-        Some(n) => Err(format!("streams: {n} is out of range; write a number from 1 to {most}")),
-        None => Ok(counts),
-    }
+    counts(group, "streams", &[1], most)
 }
 
 /// The directions asked for.
@@ -96,6 +92,13 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
         )),
         None => Ok(words),
     }
+}
+
+/// The cases of a stream of bytes: each of these message sizes, over each number of streams, in each direction asked for.
+pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
+    let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
+    let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
+    Ok(Case::with_each(cases, "direction", directions(group)?.into_iter().map(Value::Word)))
 }
 
 /// The direction of a case.
@@ -136,8 +139,7 @@ pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Re
         for value in values {
             check(key, value).map_err(|why| format!("{key}: {why}"))?;
         }
-        cases =
-            cases.iter().flat_map(|case| values.iter().map(|v| case.clone().with(key, v.clone()))).collect();
+        cases = Case::with_each(cases, key, values.clone());
     }
     cases.iter().try_for_each(|case| amount::messages(case).map(|_| ()))?;
     Ok(cases)

@@ -12,8 +12,8 @@ use mpi::request::{Request, scope};
 use mpi::topology::{Process, SimpleCommunicator};
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Equivalence, Group, Source};
 
-use super::super::exercise::{Exercise, Number, Timed, What, pattern, summand, total};
-use crate::bench::mpi::WINDOW;
+use super::super::exercise::{Exercise, Timed, pattern, summand, total};
+use crate::bench::mpi::{Number, WINDOW, What};
 
 /// Tags: who is called, who is ready, what is timed, what was right.
 const CALL: i32 = 1;

@@ -2,6 +2,7 @@
 //! results of others, written as a document and read again.
 
 use super::*;
+use crate::evaluate::Maker;
 use crate::fixture;
 use crate::limit::Evidence;
 use crate::limit::user::UserLimits;
@@ -9,7 +10,6 @@ use crate::machine::cgroup::CpuQuota;
 use crate::machine::cpu::CoreKind;
 use crate::machine::fixture::Fixture;
 use crate::machine::{Machine, Root};
-use crate::measurement::Maker;
 use crate::sample::{Facts, Outcome, Sample};
 
 /// A sample of `value` under these conditions.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Work;
+use plimsoll_metal::kernel::rate;
+
 use super::table::{Caches, Microarchitecture};
 use crate::machine::Cpu;
 use crate::machine::cpu::{Ability, CacheKind, Capability};
@@ -133,21 +134,21 @@ impl<'a> Evidence<'a> {
     /// throttling slows a core down.
     fn more_than(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
-            let work = match one.ability {
-                Ability::Fma => Work::Fma,
-                Ability::MultiplyAndAdd => Work::MultiplyAndAdd,
-                Ability::Add => Work::Add,
-                Ability::Multiply => Work::Multiply,
-                Ability::IntegerAdd => Work::IntegerAdd,
+            let rate = match one.ability {
+                Ability::Fma => rate::FMA,
+                Ability::MultiplyAndAdd => rate::MULTIPLY_AND_ADD,
+                Ability::Add => rate::ADD,
+                Ability::Multiply => rate::MULTIPLY,
+                Ability::IntegerAdd => rate::INTEGER_ADD,
                 Ability::Loads | Ability::FmaLatency | Ability::AddLatency => return None,
             };
             // One reading is not precise: only the step that it clearly means counts.
             let step = one.per_cycle()?;
-            let listed = row.rates(work).at(one.bits).filter(|listed| step > listed * ABOVE)?;
+            let listed = row.rates(rate).at(one.bits).filter(|listed| step > listed * ABOVE)?;
             Some(format!(
                 "starts {} {} of {} bits in a cycle, and {} were measured",
                 significant(listed, 3),
-                work.name(),
+                rate.name,
                 one.bits,
                 significant(one.measured, 3)
             ))

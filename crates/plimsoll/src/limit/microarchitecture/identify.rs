@@ -1,8 +1,10 @@
 //! Which row a core is of, by its numbers and by what else it tells.
 
+use plimsoll_metal::kernel::Rate;
+
+use super::Unknown;
 use super::evidence::{Evidence, Name};
 use super::table::{Microarchitecture, table};
-use super::{Unknown, Work};
 use crate::limit::{Limit, Source};
 use crate::machine::{Cpu, Machine};
 
@@ -131,11 +133,7 @@ impl Core {
 
     /// A core that is of one of these rows.
     fn new(rows: Vec<&'static Microarchitecture>, identity: Identity, note: Option<String>) -> Self {
-        let agreed = |fact: fn(&Microarchitecture) -> Option<f64>| {
-            let mut facts = rows.iter().map(|row| fact(row));
-            let first = facts.next().flatten()?;
-            facts.all(|other| other == Some(first)).then_some(first)
-        };
+        let agreed = |key: &str| agreed(&rows, key);
         Self {
             name: names(&rows),
             identity,
@@ -144,16 +142,21 @@ impl Core {
                 [only] => only.source.clone(),
                 _ => "the rows of all these chips, which agree".to_owned(),
             },
-            l1_latency: agreed(|row| row.l1_latency),
-            l2_latency: agreed(|row| row.l2_latency),
-            l1_load_bytes: agreed(|row| row.l1_load_bytes),
-            l2_load_bytes: agreed(|row| row.l2_load_bytes),
-            l3_load_bytes: agreed(|row| row.l3_load_bytes),
-            loads: agreed(|row| row.loads),
-            stores: agreed(|row| row.stores),
-            accesses: agreed(|row| row.accesses),
+            l1_latency: agreed("l1_latency"),
+            l2_latency: agreed("l2_latency"),
+            l1_load_bytes: agreed("l1_load_bytes"),
+            l2_load_bytes: agreed("l2_load_bytes"),
+            l3_load_bytes: agreed("l3_load_bytes"),
+            loads: agreed("loads"),
+            stores: agreed("stores"),
+            accesses: agreed("accesses"),
             rows,
         }
+    }
+
+    /// What the rows that it can be of say of a key of `data/microarchitectures.toml`, where they agree.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        agreed(&self.rows, key)
     }
 
     /// The rows that it can be of.
@@ -167,9 +170,9 @@ impl Core {
     /// # Errors
     /// The width is not in the row, the chip's name does not tell how many units it has, or the chips that it can be
     /// differ.
-    pub fn per_cycle(&self, work: Work, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
+    pub fn per_cycle(&self, of: Rate, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
         let rates: Result<Vec<f64>, Unknown> =
-            self.rows.iter().map(|row| row.per_cycle(work, bits, cpu)).collect();
+            self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
         let rates = rates.map_err(|why| match &self.note {
             Some(note) => Unknown(format!("{why} ({note})")),
             None => why,
@@ -177,14 +180,14 @@ impl Core {
         let first = rates.first().copied();
         first.filter(|first| rates.iter().all(|rate| rate == first)).ok_or_else(|| {
             let note = self.note.as_deref().unwrap_or(&self.name);
-            Unknown(format!("chips differ in the rate of {bits}-bit {}: {note}", work.name()))
+            Unknown(format!("chips differ in the rate of {bits}-bit {}: {note}", of.name))
         })
     }
 
     /// Cycles from one instruction to the next that waits for its result, at best; of chips that it can be, the least that one
     /// of them has. `None` where it is not listed for all of them.
-    pub fn latency(&self, work: Work) -> Option<f64> {
-        let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(work)).collect();
+    pub fn latency(&self, of: Rate) -> Option<f64> {
+        let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(of)).collect();
         latencies?.into_iter().reduce(f64::min)
     }
 
@@ -199,6 +202,13 @@ impl Core {
         };
         Limit { source: Source::Inferred, reason: Some(reason), ..limit }
     }
+}
+
+/// What rows say of a key, where they agree.
+fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
+    let mut numbers = rows.iter().map(|row| row.number(key));
+    let first = numbers.next().flatten()?;
+    numbers.all(|other| other == Some(first)).then_some(first)
 }
 
 /// The row that the numbers name, of several the one for this kind of core, and what contradicts it.

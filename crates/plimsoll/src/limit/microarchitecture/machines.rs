@@ -1,16 +1,17 @@
 //! Identification of machines that are described in `tests/fixtures/machines/processors.toml`: what each really is, is
 //! written there from its source.
 
+use plimsoll_metal::kernel::rates;
 use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::table::{Microarchitecture, table};
-use super::{Core, Identity, Work};
-use crate::bench::place;
+use super::{Core, Identity};
 use crate::machine::cpu::CoreKind;
 use crate::machine::cpuid::{Answers, Leaf, with_features};
 use crate::machine::fixture::Fixture;
 use crate::machine::{Cpu, CpuSet, Cpuid, Machine};
+use crate::place::place;
 
 const FILE: &str = include_str!("../../../tests/fixtures/machines/processors.toml");
 
@@ -94,13 +95,12 @@ impl Described {
 
 /// Every rate that is given for a machine that is really `truth` is the true one.
 fn no_wrong_rate(core: &Core, cpu: &Cpu, truth: &Microarchitecture, what: &str) {
-    for work in Work::ALL {
+    for of in rates() {
         for bits in [128, 256, 512, 8192] {
-            let (Ok(given), Some(right)) = (core.per_cycle(work, bits, cpu), truth.rates(work).at(bits))
-            else {
+            let (Ok(given), Some(right)) = (core.per_cycle(of, bits, cpu), truth.rates(of).at(bits)) else {
                 continue;
             };
-            assert_eq!(given, right, "{what}: {work:?} at {bits} bits, as {}", core.name);
+            assert_eq!(given, right, "{what}: {of:?} at {bits} bits, as {}", core.name);
         }
     }
 }
@@ -278,8 +278,8 @@ proptest! {
         machine.features = kept.join(" ");
         let cpu = machine.cpu();
         if let Ok(core) = Core::seen(&cpu, machine.in_guest, 0) {
-            for work in Work::ALL {
-                let _ = core.per_cycle(work, 256, &cpu);
+            for of in rates() {
+                let _ = core.per_cycle(of, 256, &cpu);
             }
         }
     }

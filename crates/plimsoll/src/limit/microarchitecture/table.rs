@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
+use plimsoll_metal::kernel::Rate;
 use serde::Deserialize;
 
 use super::Unknown;
 use super::memory::SocketMemory;
-use crate::limit::work::{Widths, Work};
+use crate::limit::work::{Fact, Widths};
 use crate::machine::Cpu;
 use crate::machine::cpu::ArmId;
 
@@ -67,9 +68,8 @@ pub(super) struct Table {
     pub(super) memory: Vec<SocketMemory>,
 }
 
-/// One row: what a core can do in one cycle.
+/// One row: what a core can do in one cycle. A test knows which keys there are.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Microarchitecture {
     /// Name, as engineers call it.
     pub name: String,
@@ -86,71 +86,12 @@ pub(super) struct Microarchitecture {
     /// Whether the data paths have 512 bits, where chips of one number differ.
     pub(super) full_width: Option<FullWidth>,
     #[serde(default)]
-    pub(super) fma: Widths,
-    #[serde(default)]
     pub(super) units_512_by_name: Vec<ByName>,
-    #[serde(default)]
-    add: Widths,
-    #[serde(default)]
-    multiply: Widths,
-    #[serde(default)]
-    multiply_add: Widths,
-    #[serde(default)]
-    integer_add: Widths,
-    #[serde(default)]
-    multiply_i8: Widths,
-    #[serde(default)]
-    multiply_i16: Widths,
-    #[serde(default)]
-    multiply_i32: Widths,
-    #[serde(default)]
-    multiply_i64: Widths,
-    #[serde(default)]
-    dot_integer: Widths,
-    #[serde(default)]
-    dot_bf16: Widths,
-    #[serde(default)]
-    matrix_i8: Widths,
-    #[serde(default)]
-    matrix_bf16: Widths,
-    #[serde(default)]
-    divide_f64_cycles: Widths,
-    #[serde(default)]
-    divide_f32_cycles: Widths,
-    #[serde(default)]
-    divide_f16_cycles: Widths,
-    #[serde(default)]
-    root_f64_cycles: Widths,
-    #[serde(default)]
-    root_f32_cycles: Widths,
-    #[serde(default)]
-    root_f16_cycles: Widths,
-    /// Cycles from a fused multiply-add to the next that waits for it, at best.
-    fma_latency: Option<f64>,
-    /// The same for additions of floating point.
-    add_latency: Option<f64>,
-    /// The same for multiplications of floating point.
-    multiply_latency: Option<f64>,
-    /// The same for additions of integers.
-    integer_add_latency: Option<f64>,
-    /// Load-to-use latency of the level-1 data cache, in cycles, at best.
-    pub l1_latency: Option<f64>,
-    /// The same for level 2.
-    pub l2_latency: Option<f64>,
-    /// Bytes that loads can take from the level-1 data cache in a cycle.
-    pub l1_load_bytes: Option<f64>,
-    /// Bytes that come from level 2 to level 1 in a cycle, at most.
-    pub l2_load_bytes: Option<f64>,
-    /// The same from level 3 to level 2.
-    pub l3_load_bytes: Option<f64>,
-    /// Loads of up to 8 bytes started in a cycle.
-    pub loads: Option<f64>,
-    /// Stores of up to 8 bytes started in a cycle.
-    pub stores: Option<f64>,
-    /// Loads and stores together, half of them each.
-    pub accesses: Option<f64>,
     /// Where the row is from.
     pub source: String,
+    /// All else that it says, by key: rates, latencies, what caches deliver.
+    #[serde(flatten)]
+    pub(super) facts: BTreeMap<String, Fact>,
 }
 
 /// Which chips a row is about.
@@ -244,9 +185,9 @@ impl Microarchitecture {
     ///
     /// # Errors
     /// The width is not in the row, or the chip's name does not tell how many units it has.
-    pub(super) fn per_cycle(&self, work: Work, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
-        let listed = self.rates(work).at(bits);
-        let named = work.per_512_unit().filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
+    pub(super) fn per_cycle(&self, of: Rate, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
+        let listed = self.rates(of).at(bits);
+        let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
         let rate = match (listed, named) {
             (Some(rate), _) => Some(rate),
             (None, Some(each)) => match self.by_name(cpu) {
@@ -261,47 +202,24 @@ impl Microarchitecture {
             },
             (None, None) => None,
         };
-        let unknown =
-            || Unknown(format!("the rate of {bits}-bit {} of {} is not known", work.name(), self.name));
+        let unknown = || Unknown(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name));
         rate.ok_or_else(unknown)
     }
 
-    /// Cycles from one instruction of a kind of work to the next that waits for it, at best; of additions and multiplications
-    /// in turn, each kind by itself, the longer one.
-    pub(super) fn latency(&self, work: Work) -> Option<f64> {
-        match work {
-            Work::Fma => self.fma_latency,
-            Work::Add => self.add_latency,
-            Work::Multiply => self.multiply_latency,
-            Work::MultiplyAndAdd => Some(self.add_latency?.max(self.multiply_latency?)),
-            Work::IntegerAdd => self.integer_add_latency,
-            _ => None,
-        }
+    /// What the row says of a key that has one number; `None` where it does not.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        self.facts.get(key)?.number()
     }
 
-    /// What the row says of a kind of work, as rates.
-    pub(super) fn rates(&self, work: Work) -> Widths {
-        match work {
-            Work::Fma => self.fma,
-            Work::Add => self.add,
-            Work::Multiply => self.multiply,
-            Work::MultiplyAndAdd => self.multiply_add,
-            Work::IntegerAdd => self.integer_add,
-            Work::MultiplyI8 => self.multiply_i8,
-            Work::MultiplyI16 => self.multiply_i16,
-            Work::MultiplyI32 => self.multiply_i32,
-            Work::MultiplyI64 => self.multiply_i64,
-            Work::DotInteger => self.dot_integer,
-            Work::DotBf16 => self.dot_bf16,
-            Work::MatrixI8 => self.matrix_i8,
-            Work::MatrixBf16 => self.matrix_bf16,
-            Work::DivideF64 => self.divide_f64_cycles.inverse(),
-            Work::DivideF32 => self.divide_f32_cycles.inverse(),
-            Work::DivideF16 => self.divide_f16_cycles.inverse(),
-            Work::RootF64 => self.root_f64_cycles.inverse(),
-            Work::RootF32 => self.root_f32_cycles.inverse(),
-            Work::RootF16 => self.root_f16_cycles.inverse(),
-        }
+    /// Cycles from one instruction to the next that waits for it, at best.
+    pub(super) fn latency(&self, of: Rate) -> Option<f64> {
+        of.latency.cycles(|key| self.number(key))
+    }
+
+    /// What the row says of a rate, by width, in instructions a cycle.
+    pub(super) fn rates(&self, of: Rate) -> Widths {
+        let listed = self.facts.get(of.key).map(|fact| fact.widths()).unwrap_or_default();
+        if of.in_cycles { listed.inverse() } else { listed }
     }
 
     fn by_name(&self, cpu: &Cpu) -> Option<f64> {

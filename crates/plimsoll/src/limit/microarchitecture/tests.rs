@@ -1,5 +1,7 @@
 //! Of rows and of how a processor's numbers find them.
 
+use plimsoll_metal::kernel::{rate, rates};
+
 use super::table::{Chip, table};
 use super::*;
 use crate::machine::cpu::{Ability, ArmId, Capability, CoreKind};
@@ -8,6 +10,22 @@ use crate::machine::{Cpu, CpuSet, Machine, Root};
 
 const AMD: &str = "AuthenticAMD";
 const INTEL: &str = "GenuineIntel";
+
+/// Keys of rows that are no rate or latency of a kernel.
+const FACTS: &[&str] = &[
+    "l1_latency",
+    "l2_latency",
+    "l1_load_bytes",
+    "l2_load_bytes",
+    "l3_load_bytes",
+    "loads",
+    "stores",
+    "accesses",
+];
+
+fn is_known(key: &str) -> bool {
+    FACTS.contains(&key) || rates().any(|rate| rate.key == key || rate.latency.keys().any(|of| of == key))
+}
 
 fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Cpu {
     let vendor = Some(vendor.to_owned());
@@ -28,39 +46,46 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
     let table = table().unwrap();
     assert!(table.microarchitecture.len() >= 20 && table.memory.len() >= 12);
     for row in &table.microarchitecture {
-        let name = &row.name;
+        let (name, number) = (&row.name, |key: &str| row.number(key));
         assert!(row.source.len() > 20, "{name}");
         let named = row.units_512_by_name.iter().map(|row| row.per_cycle);
         assert!(named.into_iter().all(|units| [1.0, 2.0].contains(&units)), "{name}");
-        for work in Work::ALL {
-            let rates = row.rates(work);
-            let widths = [rates.bits_128, rates.bits_256, rates.bits_512, rates.bits_8192];
-            let quick = !matches!(work.name(), "divisions" | "square roots");
+        for of in rates() {
+            let listed = row.rates(of);
+            let widths = [listed.bits_128, listed.bits_256, listed.bits_512, listed.bits_8192];
+            let quick = !of.in_cycles;
             for rate in widths.into_iter().flatten() {
                 let whole = [1.0 / 16.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0].contains(&rate);
-                assert!(if quick { whole } else { (0.01..0.6).contains(&rate) }, "{name} {work:?}: {rate}");
+                assert!(if quick { whole } else { (0.01..0.6).contains(&rate) }, "{name} {of:?}: {rate}");
             }
             // A wider vector is never quicker.
-            assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {work:?}");
+            assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {of:?}");
         }
-        let of = |work| row.rates(work).bits_128.is_some();
-        let listed = Work::ALL.into_iter().any(of);
-        assert!(!listed || of(Work::Fma) || of(Work::MultiplyAndAdd), "{name}");
-        assert!(!listed || of(Work::Add) && of(Work::Multiply), "{name}");
+        let has = |rate| row.rates(rate).bits_128.is_some();
+        let listed = rates().any(has);
+        assert!(!listed || has(rate::FMA) || has(rate::MULTIPLY_AND_ADD), "{name}");
+        assert!(!listed || has(rate::ADD) && has(rate::MULTIPLY), "{name}");
+        let unknown = row.facts.keys().find(|key| !is_known(key));
+        assert_eq!(unknown, None, "{name}: nothing reads this key; add it to FACTS where something does");
         assert!(row.never.iter().all(|feature| is_feature(feature)), "{name}: {:?}", row.never);
         assert_eq!(row.chip.vendor().is_some(), !row.never.is_empty(), "{name}");
-        for work in [Work::Fma, Work::Add, Work::Multiply, Work::IntegerAdd] {
-            let cycles = row.latency(work);
-            assert!(cycles.is_none_or(|cycles| (1.0..=6.0).contains(&cycles)), "{name} {work:?}");
-            assert!(cycles.is_none() || row.rates(work).bits_128.is_some(), "{name} {work:?}: no rate");
+        for of in [rate::FMA, rate::ADD, rate::MULTIPLY, rate::INTEGER_ADD] {
+            let cycles = row.latency(of);
+            assert!(cycles.is_none_or(|cycles| (1.0..=6.0).contains(&cycles)), "{name} {of:?}");
+            assert!(cycles.is_none() || has(of), "{name} {of:?}: no rate");
         }
-        assert!(row.l1_latency.is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
-        assert!(row.l2_latency.is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
-        if let (Some(loads), Some(stores), Some(both)) = (row.loads, row.stores, row.accesses) {
+        assert!(number("l1_latency").is_none_or(|cycles| (3.0..=6.0).contains(&cycles)), "{name}");
+        assert!(number("l2_latency").is_none_or(|cycles| (9.0..=20.0).contains(&cycles)), "{name}");
+        if let (Some(loads), Some(stores), Some(both)) =
+            (number("loads"), number("stores"), number("accesses"))
+        {
             assert!((1.0..=4.0).contains(&loads) && (1.0..=4.0).contains(&stores), "{name}");
             assert!(both >= loads.max(stores) && both <= loads + stores, "{name}");
         }
-        assert!(row.l1_load_bytes.is_none_or(|bytes| [32.0, 64.0, 96.0, 128.0].contains(&bytes)), "{name}");
+        assert!(
+            number("l1_load_bytes").is_none_or(|bytes| [32.0, 64.0, 96.0, 128.0].contains(&bytes)),
+            "{name}"
+        );
     }
     for row in &table.memory {
         assert!(row.source.len() > 20, "{}", row.name);
@@ -136,15 +161,15 @@ fn chips_are_found_by_family_and_model() {
 fn rates_by_width() {
     let zen4 = x86(AMD, 25, 17, 1);
     let row = Core::seen(&zen4, false, 0).unwrap();
-    let rates = [128, 256, 512].map(|bits| row.per_cycle(Work::Fma, bits, &zen4));
+    let rates = [128, 256, 512].map(|bits| row.per_cycle(rate::FMA, bits, &zen4));
     assert_eq!(rates, [Ok(2.0), Ok(2.0), Ok(1.0)]);
     let (v1, v2) = (arm(0xd40), arm(0xd4f));
     let row = |cpu| Core::seen(cpu, false, 0).unwrap();
-    let rates = [128, 256].map(|bits| row(&v1).per_cycle(Work::Fma, bits, &v1));
+    let rates = [128, 256].map(|bits| row(&v1).per_cycle(rate::FMA, bits, &v1));
     assert_eq!(rates, [Ok(4.0), Ok(2.0)]);
-    assert!(row(&v2).per_cycle(Work::Fma, 256, &v2).is_err());
+    assert!(row(&v2).per_cycle(rate::FMA, 256, &v2).is_err());
     let haswell = x86(INTEL, 6, 63, 2);
-    let error = Core::seen(&haswell, false, 0).unwrap().per_cycle(Work::Fma, 512, &haswell).unwrap_err();
+    let error = Core::seen(&haswell, false, 0).unwrap().per_cycle(rate::FMA, 512, &haswell).unwrap_err();
     assert_eq!(error.to_string(), "the rate of 512-bit FMA of Haswell is not known");
 }
 
@@ -152,7 +177,7 @@ fn rates_by_width() {
 fn skylake_sp_tells_its_units_only_by_its_name() {
     let rate = |model_name: Option<&str>| {
         let cpu = Cpu { model_name: model_name.map(str::to_owned), ..x86(INTEL, 6, 85, 7) };
-        Core::seen(&cpu, false, 0).unwrap().per_cycle(Work::Fma, 512, &cpu)
+        Core::seen(&cpu, false, 0).unwrap().per_cycle(rate::FMA, 512, &cpu)
     };
     assert_eq!(rate(Some("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz")), Ok(2.0));
     assert_eq!(rate(Some("Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz")), Ok(2.0));

@@ -4,6 +4,7 @@
 //! ours. `cpu.hpl` has a process a machine. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
 
 use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
+use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::sample::Fact;
 
@@ -26,11 +27,6 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
         seconds,
         pairs: PAIRS,
     })
-}
-
-/// Operations that HPL counts for a system of this order.
-pub(super) fn operations(n: f64) -> f64 {
-    (2.0 / 3.0 * n + 1.5) * n * n
 }
 
 /// Seconds that factorising takes at the least rate that a core of the last twenty years has.

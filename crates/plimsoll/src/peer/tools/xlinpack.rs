@@ -6,6 +6,7 @@
 
 use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::hpl;
+use crate::bench::cpu::operations;
 use crate::case::Case;
 use crate::machine::Machine;
 
@@ -95,7 +96,7 @@ impl Peer for Xlinpack {
         let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
         let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
         let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
-        let mut reading = Reading::of(rate * 1e9 * factor(n), Account::of(hpl::operations(n), seconds))?;
+        let mut reading = Reading::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
         reading.tell(&fact::N, n);
         if let Ok(threads) = super::number_after(text, "Number of threads:") {
             reading.tell(&fact::THREADS, threads);

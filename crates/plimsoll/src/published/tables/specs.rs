@@ -1,7 +1,7 @@
 //! The families of tables of each report, with its own words for operations and sizes.
 
 use super::{Key, Kind, Spec};
-use crate::published::Figure;
+use crate::published::{Figure, LATENCY, THROUGHPUT};
 
 use Key::{Block, Metric, Operation, Part, Role, Source, Statistic, Subsystem, Threads};
 
@@ -153,16 +153,12 @@ const BARE_METAL_THROUGHPUT: Spec = Spec { tables: &[Threads], rows: &[Block], .
 
 const BARE_METAL: &[Spec] = &[
     Spec { title: "CPU throughput", takes: |f| own(f, "cpu"), tables: &[], ..BARE_METAL_LATENCY },
-    Spec { title: "memory latency", takes: |f| own_of(f, "memory", "latency"), ..BARE_METAL_LATENCY },
-    Spec {
-        title: "memory throughput",
-        takes: |f| own_of(f, "memory", "throughput"),
-        ..BARE_METAL_THROUGHPUT
-    },
-    Spec { title: "disk latency", takes: |f| own_of(f, "disk", "latency"), ..BARE_METAL_LATENCY },
-    Spec { title: "disk throughput", takes: |f| own_of(f, "disk", "throughput"), ..BARE_METAL_THROUGHPUT },
-    Spec { title: "network latency", takes: |f| own_of(f, "network", "latency"), ..BARE_METAL_LATENCY },
-    Spec { title: "network throughput", takes: |f| own_of(f, "network", "throughput"), ..BARE_METAL_LATENCY },
+    Spec { title: "memory latency", takes: |f| own_of(f, "memory", LATENCY), ..BARE_METAL_LATENCY },
+    Spec { title: "memory throughput", takes: |f| own_of(f, "memory", THROUGHPUT), ..BARE_METAL_THROUGHPUT },
+    Spec { title: "disk latency", takes: |f| own_of(f, "disk", LATENCY), ..BARE_METAL_LATENCY },
+    Spec { title: "disk throughput", takes: |f| own_of(f, "disk", THROUGHPUT), ..BARE_METAL_THROUGHPUT },
+    Spec { title: "network latency", takes: |f| own_of(f, "network", LATENCY), ..BARE_METAL_LATENCY },
+    Spec { title: "network throughput", takes: |f| own_of(f, "network", THROUGHPUT), ..BARE_METAL_LATENCY },
     TEXT,
 ];
 
@@ -207,7 +203,7 @@ const KVM: &[Spec] = &[
     },
     Spec {
         title: "memory latency",
-        takes: |f| own_of(f, "memory", "latency"),
+        takes: |f| own_of(f, "memory", LATENCY),
         tables: &[Block],
         rows: &[Operation],
         columns: &[Threads],
@@ -217,7 +213,7 @@ const KVM: &[Spec] = &[
     },
     Spec {
         title: "memory throughput",
-        takes: |f| own_of(f, "memory", "throughput"),
+        takes: |f| own_of(f, "memory", THROUGHPUT),
         tables: &[Operation],
         rows: &[Block],
         columns: &[Threads],
@@ -235,7 +231,7 @@ const KVM: &[Spec] = &[
     },
     Spec {
         title: "disk throughput",
-        takes: |f| own_of(f, "disk", "throughput"),
+        takes: |f| own_of(f, "disk", THROUGHPUT),
         tables: &[Operation],
         rows: &[Threads],
         columns: &[Block],
@@ -245,7 +241,7 @@ const KVM: &[Spec] = &[
     },
     Spec {
         title: "disk latency",
-        takes: |f| own_of(f, "disk", "latency"),
+        takes: |f| own_of(f, "disk", LATENCY),
         tables: &[Block],
         rows: &[Threads],
         columns: &[Operation],
@@ -306,35 +302,35 @@ const HYPERION_DISK: Labels = &[
 const HYPERION: &[Spec] = &[
     Spec {
         title: "CPU throughput",
-        takes: |f| any_of(f, "cpu", "throughput"),
+        takes: |f| any_of(f, "cpu", THROUGHPUT),
         rows: &[Operation, Threads],
         labels: HYPERION_CPU,
         ..HYPERION_OWN
     },
     Spec {
         title: "memory throughput",
-        takes: |f| any_of(f, "memory", "throughput"),
+        takes: |f| any_of(f, "memory", THROUGHPUT),
         rows: &[Operation, Threads, Block],
         labels: HYPERION_MEMORY,
         ..HYPERION_OWN
     },
     Spec {
         title: "memory latency",
-        takes: |f| any_of(f, "memory", "latency"),
+        takes: |f| any_of(f, "memory", LATENCY),
         rows: &[Operation, Threads, Block],
         labels: HYPERION_MEMORY,
         ..HYPERION_OWN
     },
     Spec {
         title: "disk throughput",
-        takes: |f| any_of(f, "disk", "throughput"),
+        takes: |f| any_of(f, "disk", THROUGHPUT),
         rows: &[Operation, Threads, Block],
         labels: HYPERION_DISK,
         ..HYPERION_OWN
     },
     Spec {
         title: "disk latency",
-        takes: |f| any_of(f, "disk", "latency"),
+        takes: |f| any_of(f, "disk", LATENCY),
         rows: &[Operation, Threads, Block],
         labels: HYPERION_DISK,
         ..HYPERION_OWN
@@ -348,14 +344,14 @@ const HYPERION: &[Spec] = &[
     },
     Spec {
         title: "network throughput",
-        takes: |f| any_of(f, "network", "throughput"),
+        takes: |f| any_of(f, "network", THROUGHPUT),
         rows: &[Operation, Threads, Block],
         labels: TRANSPORTS,
         ..HYPERION_OWN
     },
     Spec {
         title: "network latency",
-        takes: |f| any_of(f, "network", "latency"),
+        takes: |f| any_of(f, "network", LATENCY),
         rows: &[Operation, Threads, Block],
         labels: TRANSPORTS,
         ..HYPERION_OWN
@@ -401,20 +397,20 @@ const T2_MICRO_JAVA: &[Spec] = &[
         labels: JAVA_CPU,
         ..OWN
     },
-    Spec { title: "disk throughput", takes: |f| own_of(f, "disk", "throughput"), ..JAVA_DISK_TABLE },
-    Spec { title: "disk latency", takes: |f| own_of(f, "disk", "latency"), ..JAVA_DISK_TABLE },
+    Spec { title: "disk throughput", takes: |f| own_of(f, "disk", THROUGHPUT), ..JAVA_DISK_TABLE },
+    Spec { title: "disk latency", takes: |f| own_of(f, "disk", LATENCY), ..JAVA_DISK_TABLE },
     Spec {
         title: "network latency",
-        takes: |f| own_of(f, "network", "latency") && f.operation == "tcp",
+        takes: |f| own_of(f, "network", LATENCY) && f.operation == "tcp",
         ..JAVA_NETWORK
     },
     Spec {
         title: "network throughput",
-        takes: |f| own_of(f, "network", "throughput") && f.operation == "tcp",
+        takes: |f| own_of(f, "network", THROUGHPUT) && f.operation == "tcp",
         ..JAVA_NETWORK
     },
-    Spec { title: "network latency", takes: |f| own_of(f, "network", "latency"), ..JAVA_NETWORK },
-    Spec { title: "network throughput", takes: |f| own_of(f, "network", "throughput"), ..JAVA_NETWORK },
+    Spec { title: "network latency", takes: |f| own_of(f, "network", LATENCY), ..JAVA_NETWORK },
+    Spec { title: "network throughput", takes: |f| own_of(f, "network", THROUGHPUT), ..JAVA_NETWORK },
     Spec {
         title: "iperf, TCP",
         takes: |f| program(f, "iperf"),

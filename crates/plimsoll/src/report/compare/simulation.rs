@@ -13,8 +13,8 @@ use crate::document::{Node, Run};
 use crate::fixture;
 use crate::measurement::{Measurement, Status};
 use crate::quantity::Unit;
+use crate::report::escape::markdown as escaped;
 use crate::report::html;
-use crate::report::markdown::escaped;
 use crate::stats::Seed;
 
 const PAIRS: u64 = 1000;

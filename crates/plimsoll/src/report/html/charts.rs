@@ -10,21 +10,26 @@ use crate::bench;
 use crate::case::{Case, Value};
 use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, EACH};
 use crate::document::Run;
-use crate::label::{is_usual, label};
+use crate::label::label;
 use crate::machine::Machine;
 use crate::measurement::{Measurement, MetricResult, Status};
+use crate::words::{human, is_usual};
 
 /// Parameters along which a curve is drawn, with the words on the axis and whether it is logarithmic.
 const AXES: &[Along] = &[
-    Along { key: "threads", name: "threads", scale: Scale::Linear },
-    Along { key: "streams", name: "streams", scale: Scale::Linear },
-    Along { key: "size", name: "size", scale: Scale::Log },
-    Along { key: "block", name: "block", scale: Scale::Log },
-    Along { key: "depth", name: "queue depth", scale: Scale::Log },
-    Along { key: "message", name: "message", scale: Scale::Log },
-    Along { key: "n", name: "n", scale: Scale::Log },
-    Along { key: "chases", name: "chases at once", scale: Scale::Linear },
-    Along { key: "chains", name: "independent chains", scale: Scale::Linear },
+    Along::new("threads", "threads", Scale::Linear),
+    Along::new("streams", "streams", Scale::Linear),
+    Along::new("size", "size", Scale::Log),
+    Along::new("block", "block", Scale::Log),
+    Along::new("depth", "queue depth", Scale::Log),
+    Along::new("message", "message", Scale::Log),
+    Along::new("n", "n", Scale::Log),
+    Along::new("chases", "chases at once", Scale::Linear),
+    Along {
+        apart: &["op", "type"],
+        note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
+        ..Along::new("chains", "independent chains", Scale::Linear)
+    },
 ];
 
 #[derive(Clone, Copy)]
@@ -32,6 +37,16 @@ struct Along {
     key: &'static str,
     name: &'static str,
     scale: Scale,
+    /// Parameters of [`OVERLAID`] that part charts all the same, as they have another unit or limit.
+    apart: &'static [&'static str],
+    /// How the curve is read; empty where that is plain.
+    note: &'static str,
+}
+
+impl Along {
+    const fn new(key: &'static str, name: &'static str, scale: Scale) -> Self {
+        Self { key, name, scale, apart: &[], note: "" }
+    }
 }
 
 /// Parameters whose values are laid over each other in one chart; all others part charts.
@@ -49,13 +64,6 @@ const OVERLAID: &[&str] = &[
     "depth",
     "sync",
 ];
-
-/// Of a parameter along which a curve is drawn: what parts charts all the same, as it has another unit or limit.
-const APART: &[(&str, &[&str])] = &[("chains", &["op", "type"])];
-
-/// How the curve by number of chains is read.
-const CHAINS: &str =
-    "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight";
 
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
 const WIDE: f64 = 20.0;
@@ -116,9 +124,11 @@ enum Sizes {
 impl Sizes {
     /// The bytes in all, where it is they that are kept.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
-        let counts = self == Self::InAll && along.key == "threads" && case.subsystem() == "memory";
+        let each =
+            bench::subsystem(case.subsystem()).is_some_and(|part| part.of_each_thread.contains(&"size"));
+        let counts = self == Self::InAll && along.key == "threads" && each;
         let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
-        Some(format!("size {} in all", crate::quantity::format_size(bytes)))
+        Some(format!("size {} in all", human(&Value::Size(bytes))))
     }
 }
 
@@ -149,16 +159,16 @@ fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -
     for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key).is_some()) {
         let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
         let total = sizes.total(case, along);
-        let apart = APART.iter().find(|(key, _)| *key == along.key).map_or(&[][..], |(_, keys)| *keys);
         let kept = |key: &str, _: &Value| {
-            let laid_over = OVERLAID.contains(&key) && !apart.contains(&key);
+            let laid_over = OVERLAID.contains(&key) && !along.apart.contains(&key);
             key != along.key && !laid_over && (total.is_none() || key != "size")
         };
         let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
         let shared = text(others(&stated.case(case), kept));
         // The title has these anyway.
-        let unusual =
-            |name: &str, value: &Value| kept(name, value) && !apart.contains(&name) && !is_usual(name, value);
+        let unusual = |name: &str, value: &Value| {
+            kept(name, value) && !along.apart.contains(&name) && !is_usual(name, value)
+        };
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
         let alike = |f: &Facet<'a>| {
@@ -183,7 +193,7 @@ fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
         ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE_BACK => "bisection back".to_owned(),
-        _ => format!("{name} {value}"),
+        _ => format!("{name} {}", human(value)),
     };
     kept.map(said).collect()
 }
@@ -321,7 +331,7 @@ impl Facet<'_> {
         let mut chart = Chart {
             id: String::new(),
             title: self.title(along),
-            note: if along.key == "chains" { CHAINS.to_owned() } else { String::new() },
+            note: along.note.to_owned(),
             kind: Kind::Lines,
             x: Axis { scale: along.scale, ..Axis::linear(along.name, if bytes { "B" } else { "" }) },
             y: Axis { scale, ..Axis::linear(self.metric, unit) },

@@ -4,6 +4,8 @@
 
 use maud::{Markup, html};
 
+use super::alike::{Block, blocks};
+use super::stated::Stated;
 use super::{Reference, parts};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
@@ -29,16 +31,24 @@ struct Mark {
     value: f64,
 }
 
-/// All lines, by subsystem.
-pub(super) fn gauges(run: &Run, references: &[Reference]) -> Markup {
+/// All lines, by subsystem; below each other what the plan states alike.
+pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Markup {
     let parts = crate::report::subsystems(run);
+    let of = |part: &str| -> Vec<&Measurement> {
+        run.measurements.iter().filter(|m| m.case.subsystem() == part).collect()
+    };
     html! {
         div.gauges {
             @for part in &parts {
                 section.part {
                     h3 { (crate::report::context::title(part)) }
-                    @for measurement in run.measurements.iter().filter(|m| m.case.subsystem() == *part) {
-                        (row(measurement, references))
+                    @for block in blocks(&of(part), stated) {
+                        div.rows {
+                            @if !block.heading.is_empty() { (heading(&block)) }
+                            @for (measurement, name) in &block.rows {
+                                (row(measurement, name, &block.warned, references))
+                            }
+                        }
                     }
                 }
             }
@@ -46,8 +56,22 @@ pub(super) fn gauges(run: &Run, references: &[Reference]) -> Markup {
     }
 }
 
-fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
-    let Row { label: name, figures, .. } = Row::of(measurement);
+/// What all lines of a block have in common.
+fn heading(block: &Block<'_>) -> Markup {
+    html! {
+        p.common {
+            (block.heading)
+            @if !block.warned.is_empty() { span.warned { " ! " (words(&block.warned)) } }
+        }
+    }
+}
+
+/// A line; `short` is the name without what the heading says, and `told` are the warnings that it says.
+fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Reference]) -> Markup {
+    let Row { label: whole, figures, .. } = Row::of(measurement);
+    // Which repeat it is follows the name.
+    let repeat = whole.strip_prefix(&crate::label::label(&measurement.case)).unwrap_or_default();
+    let name = format!("{short}{repeat}");
     let (Some(metric), Some(figures)) = (measurement.metrics.first(), figures) else {
         let reason = measurement.reason.as_deref().unwrap_or("no reason given");
         let word = if measurement.status == Status::Failed { "failed" } else { "skipped" };
@@ -62,8 +86,10 @@ fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
     let known = metric.limit.as_ref().and_then(|l| l.value).is_some();
     let limit = limit_text(metric);
     let conditions = parts::conditions(measurement);
+    let rest: Vec<&str> =
+        measurement.warning_codes().into_iter().filter(|code| !told.contains(code)).collect();
     html! {
-        div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&name, &figures.interval)) {
+        div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&whole, &figures.interval)) {
             span.what title=(measurement.case.id()) { (name) }
             span.value title=(conditions) { (figures.value) }
             span.interval title="95 % interval of the median" { (figures.interval) }
@@ -81,20 +107,20 @@ fn row(measurement: &Measurement, references: &[Reference]) -> Markup {
             span.share {
                 @match (measurement.status, metric.of_limit) {
                     (Status::Invalid, _) => { "invalid" }
-                    (_, Some(share)) => { (percent(share, 3)) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
+                    (_, Some(_)) => { (figures.share()) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
                     (_, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }
-            @if !measurement.warnings.is_empty() {
-                span.warned title=(warnings(measurement)) { "! " (names(measurement)) }
+            @if !rest.is_empty() {
+                span.warned title=(warnings(measurement)) { "! " (words(&rest)) }
             }
         }
     }
 }
 
-/// The names of a measurement's warnings, in words.
-fn names(measurement: &Measurement) -> String {
-    measurement.warning_codes().join(", ").replace('-', " ")
+/// Names of warnings in words.
+fn words(codes: &[&str]) -> String {
+    codes.join(", ").replace('-', " ")
 }
 
 fn warnings(measurement: &Measurement) -> String {
@@ -167,7 +193,7 @@ impl<'a> Line<'a> {
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
         let reason =
             self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();
-        let warned = match names(self.measurement) {
+        let warned = match words(&self.measurement.warning_codes()) {
             names if names.is_empty() => names,
             names => format!("; warnings: {names}"),
         };

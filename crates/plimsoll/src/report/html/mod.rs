@@ -4,6 +4,7 @@
 //! data (`data::Chart`) in one island of JSON, drawn by Apache ECharts and the script in `assets`. A
 //! Content-Security-Policy with the hashes of exactly these two scripts forbids everything else.
 
+mod alike;
 mod charts;
 mod compare;
 mod data;

@@ -27,12 +27,13 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
         part.charts = keep(std::mem::take(&mut part.charts));
     }
     let stated = Stated::of(run);
-    let roof = keep(roofline::roofline(run).into_iter().collect());
+    let (below, roof) = roofline::roofline(run).unzip();
+    let roof = keep(roof.into_iter().collect());
     for part in crate::report::subsystems(run) {
         let mut found = charts::sweeps(run, part, &beside.references);
         found.extend(single::of(run, part, |m| replay.is_some() && stated.is_series(&m.case)));
         let mut found = keep(found);
-        if part == "cpu" {
+        if below == Some(part) {
             found.extend(roof.clone());
         }
         sections.push(section(run, part, &found));
@@ -53,7 +54,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> (Markup, Vec<C
                 }
             }
             section.first aria-label="Figures and their limits" {
-                (gauge::gauges(run, &beside.references))
+                (gauge::gauges(run, &stated, &beside.references))
                 (legend(run, beside))
             }
             @if let Some(replay) = &replay { (replay.section(run)) }
@@ -102,6 +103,14 @@ pub(super) fn figure(chart: &Chart) -> Markup {
     }
 }
 
+/// What the marks of published figures are called: by their report, where there is one alone.
+fn source(beside: &Beside) -> &str {
+    let mut names =
+        beside.references.iter().filter(|r| r.kind.class() == "published").map(|r| r.name.as_str());
+    let first = names.next().unwrap_or("published");
+    if names.all(|name| name == first) { first } else { "published" }
+}
+
 fn legend(run: &Run, beside: &Beside) -> Markup {
     let has = |class: &str| beside.references.iter().any(|r| r.kind.class() == class);
     html! {
@@ -110,7 +119,7 @@ fn legend(run: &Run, beside: &Beside) -> Markup {
             span.key.load {} "limit "
             @if parts::has_peers(run) { span.key.peer {} "tools " }
             @if has("before") { span.key.before {} "last run " }
-            @if has("published") { span.key.published {} "published " }
+            @if has("published") { span.key.published {} (source(beside)) " " }
             span.key.open {} "no limit known: " span.key.own {} "this run, where others stand beside it; the best at nine tenths"
         }
     }

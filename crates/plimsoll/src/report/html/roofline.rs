@@ -1,10 +1,10 @@
 //! The roofline: how fast a program of a given intensity can be, from the peaks that this run measured, with every case of
 //! arithmetic and every stream through memory on it. A chain of loads is neither: it waits for one line after the other.
 
-use super::charts::name;
+use super::alike::short_names;
 use super::data::{Axis, Chart, Kind, Role, Series};
-use super::single::believed;
-use crate::bench;
+use crate::bench::{self, Roofline};
+use crate::case::Case;
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult};
 use crate::quantity::Unit;
@@ -22,32 +22,42 @@ struct Placed<'a> {
     rate: f64,
 }
 
-/// The chart; `None` where arithmetic or memory was not measured.
-pub(super) fn roofline(run: &Run) -> Option<Chart> {
-    let (cpu, memory) = (believed(run, "cpu"), believed(run, "memory"));
-    let computes: Vec<Placed<'_>> = cpu.iter().filter_map(|(m, metric)| arithmetic(m, metric)).collect();
-    let moves: Vec<Moved<'_>> = memory.iter().filter_map(|(m, metric)| moved(m, metric)).collect();
+/// The chart, and the subsystem below whose heading it belongs; `None` where arithmetic or memory was not measured.
+pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
+    let believed = run.measurements.iter().filter_map(|m| Some((m, m.headline()?)));
+    let (mut computes, mut moves) = (Vec::new(), Vec::new());
+    let (mut of_arithmetic, mut of_bandwidth) =
+        (Limits::of(Unit::FlopPerSecond), Limits::of(Unit::BytePerSecond));
+    for (measurement, metric) in believed {
+        match bench::find(measurement.case.benchmark()).map(|one| one.roofline(&measurement.case)) {
+            Some(Roofline::Computes(intensity)) => {
+                computes.extend(arithmetic(measurement, metric, intensity));
+                of_arithmetic.take(metric);
+            }
+            Some(Roofline::Moves { intensity, area }) => {
+                moves.extend(moved(measurement, metric, intensity, area));
+                of_bandwidth.take(metric);
+            }
+            Some(Roofline::No) | None => {}
+        }
+    }
     let peak = computes.iter().map(|p| p.rate).reduce(f64::max)?;
     let bandwidth = of_memory(&moves)?;
+    let part = computes.first()?.measurement.case.subsystem();
     let furthest = computes.iter().filter_map(|p| p.intensity).fold(TO / 2.0, f64::max);
     let to = 2.0 * furthest;
     let mut series = vec![roof("roof: the best of this run", Role::Limit, bandwidth, peak, to)];
-    let limit = |of: &[(&Measurement, &MetricResult)], unit: Unit| {
-        let known = of.iter().filter(|(_, m)| m.unit == unit).filter_map(|(_, m)| m.limit.as_ref()?.value);
-        known.reduce(f64::max)
-    };
-    if let (Some(peak), Some(bandwidth)) =
-        (limit(&cpu, Unit::FlopPerSecond), limit(&memory, Unit::BytePerSecond))
-    {
+    if let (Some(peak), Some(bandwidth)) = (of_arithmetic.highest, of_bandwidth.highest) {
         series.push(roof("limits of arithmetic and memory", Role::Ideal, bandwidth, peak, to));
     }
-    let point = |p: &Placed<'_>| {
+    let placed: Vec<Placed<'_>> = moves.iter().map(Moved::placed).chain(computes).collect();
+    let cases: Vec<&Case> = placed.iter().map(|p| &p.measurement.case).collect();
+    let point = |(p, name): (&Placed<'_>, String)| {
         let at = p.intensity.map_or(to, |x| x.clamp(FROM, to));
-        Series::new(name(p.measurement), Role::Own, vec![vec![Some(at), Some(p.rate)]])
+        Series::new(name, Role::Own, vec![vec![Some(at), Some(p.rate)]])
     };
-    series.extend(moves.iter().map(|m| point(&m.placed())));
-    series.extend(computes.iter().map(point));
-    Some(Chart {
+    series.extend(placed.iter().zip(short_names(&cases)).map(point));
+    let chart = Chart {
         id: "roofline".to_owned(),
         title: "Roofline".to_owned(),
         note: "what this run measured; at the left edge kernels that move bytes and compute nothing, each at its own bandwidth; at the right edge those that stay in registers (whole numbers: OP/s)".to_owned(),
@@ -56,18 +66,31 @@ pub(super) fn roofline(run: &Run) -> Option<Chart> {
         y: Axis::log("rate", "FLOP/s"),
         series,
         bands: Vec::new(),
-    })
+    };
+    Some((part, chart))
+}
+
+/// The highest of the known limits in one unit.
+struct Limits {
+    unit: Unit,
+    highest: Option<f64>,
+}
+
+impl Limits {
+    const fn of(unit: Unit) -> Self {
+        Self { unit, highest: None }
+    }
+
+    fn take(&mut self, metric: &MetricResult) {
+        let known = metric.limit.as_ref().filter(|_| metric.unit == self.unit).and_then(|limit| limit.value);
+        self.highest = self.highest.into_iter().chain(known).reduce(f64::max);
+    }
 }
 
 /// The highest bandwidth of memory itself: of the largest areas that were streamed, down to a quarter of them.
 fn of_memory(moves: &[Moved<'_>]) -> Option<f64> {
-    let bytes = |m: &Moved<'_>| {
-        let case = &m.measurement.case;
-        let size = case.number("size").unwrap_or(0);
-        (case.benchmark() == "memory.bandwidth").then(|| size.saturating_mul(case.threads() as u64))
-    };
-    let largest = moves.iter().filter_map(bytes).max()?;
-    let streamed = moves.iter().filter(|m| bytes(m).is_some_and(|b| b >= largest / 4));
+    let largest = moves.iter().filter_map(|m| m.area).max()?;
+    let streamed = moves.iter().filter(|m| m.area.is_some_and(|bytes| bytes >= largest / 4));
     streamed.map(|m| m.bandwidth).reduce(f64::max)
 }
 
@@ -78,30 +101,41 @@ fn roof(name: &str, role: Role, bandwidth: f64, peak: f64, to: f64) -> Series {
 }
 
 /// A case of arithmetic: rates of operations, in registers or on matrices.
-fn arithmetic<'a>(measurement: &'a Measurement, metric: &MetricResult) -> Option<Placed<'a>> {
+fn arithmetic<'a>(
+    measurement: &'a Measurement,
+    metric: &MetricResult,
+    intensity: Option<f64>,
+) -> Option<Placed<'a>> {
     let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
     let rate = metric.summary.median;
-    (counts && rate > 0.0).then(|| Placed { measurement, intensity: intensity(measurement), rate })
-}
-
-/// Operations for each byte, as the benchmark counts them.
-fn intensity(measurement: &Measurement) -> Option<f64> {
-    bench::find(measurement.case.benchmark())?.intensity(&measurement.case)
+    (counts && rate > 0.0).then_some(Placed { measurement, intensity, rate })
 }
 
 struct Moved<'a> {
     measurement: &'a Measurement,
+    intensity: Option<f64>,
+    area: Option<u64>,
     bandwidth: f64,
 }
 
-fn moved<'a>(measurement: &'a Measurement, metric: &MetricResult) -> Option<Moved<'a>> {
+fn moved<'a>(
+    measurement: &'a Measurement,
+    metric: &MetricResult,
+    intensity: Option<f64>,
+    area: Option<u64>,
+) -> Option<Moved<'a>> {
     let bandwidth = metric.summary.median;
-    (metric.unit == Unit::BytePerSecond && bandwidth > 0.0).then_some(Moved { measurement, bandwidth })
+    (metric.unit == Unit::BytePerSecond && bandwidth > 0.0).then_some(Moved {
+        measurement,
+        intensity,
+        area,
+        bandwidth,
+    })
 }
 
 impl<'a> Moved<'a> {
     fn placed(&self) -> Placed<'a> {
-        let intensity = intensity(self.measurement).unwrap_or(FROM);
+        let intensity = self.intensity.unwrap_or(FROM);
         Placed { measurement: self.measurement, intensity: Some(intensity), rate: intensity * self.bandwidth }
     }
 }
@@ -134,7 +168,9 @@ mod tests {
             made("disk.io/op=read/block=4K", Unit::BytePerSecond, 1e9),
         ];
         let count = all.len();
-        let chart = roofline(&fixture::run_of(all)).unwrap();
+        let run = fixture::run_of(all);
+        let (part, chart) = roofline(&run).unwrap();
+        assert_eq!(part, "cpu");
         assert_eq!(chart.series.len(), 1 + count - 2, "a roof, and all but the disk and the chain of loads");
         assert_eq!(chart.series[0].points[1], [Some(2.0), Some(1e11)], "the knee is peak over bandwidth");
         assert_eq!(place(&chart, "fma"), [256.0, 1e11]);

@@ -1,15 +1,17 @@
 //! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the tools beside the
 //! figures.
 
+use super::alike::short_names;
 use super::charts::name;
-use super::data::{Axis, Chart, Kind, Role, Scale, Series};
-use crate::bench::Better;
+use super::data::{Axis, Chart, Kind, Role, Series};
+use crate::bench::{self, Better, Curve};
 use crate::case::Case;
 use crate::cluster::between::EACH;
 use crate::document::Run;
 use crate::label::label;
 use crate::measurement::{Flow, Measurement, MetricResult, Status};
 use crate::stats::{Seed, Timed, segments};
+use crate::words::human;
 
 /// Samples from which a series is drawn.
 const LEAST_SERIES: usize = 30;
@@ -86,8 +88,9 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let timed: Vec<Timed<'_>> = timed.collect();
     let apart = timed.len() > MOST_DISTRIBUTIONS;
     let size = |m: &Measurement| {
-        let size =
-            ["block", "message"].into_iter().find_map(|key| Some(format!("{key} {}", m.case.get(key)?)));
+        let size = ["block", "message"]
+            .into_iter()
+            .find_map(|key| Some(format!("{key} {}", human(m.case.get(key)?))));
         size.filter(|_| apart).unwrap_or_default()
     };
     let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
@@ -121,9 +124,10 @@ fn told_apart(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
         let kept = case.params().iter().filter(|(key, _)| WORDS.contains(key) || differs(key));
-        label(&kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone())))
+        kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone()))
     };
-    let names: Vec<String> = cases.iter().map(|case| short(case)).collect();
+    let short: Vec<Case> = cases.iter().map(|case| short(case)).collect();
+    let names = short_names(&short.iter().collect::<Vec<_>>());
     let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
@@ -144,26 +148,10 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     points
 }
 
-/// What a curve may be drawn over, and what of: parameter, unit, figure, unit, logarithmic.
-const CURVES: &[Curve] = &[
-    Curve { x: "program", x_unit: "B/s", y: "latency", y_unit: "s", scale: Scale::Linear },
-    Curve { x: "depth", x_unit: "", y: "rate", y_unit: "IO/s", scale: Scale::Log },
-    Curve { x: "depth", x_unit: "", y: "latency", y_unit: "s", scale: Scale::Log },
-    Curve { x: "threads", x_unit: "", y: "rate", y_unit: "IO/s", scale: Scale::Log },
-    Curve { x: "rate", x_unit: "", y: "goodput", y_unit: "bit/s", scale: Scale::Linear },
-    Curve { x: "rate", x_unit: "", y: "loss", y_unit: "", scale: Scale::Linear },
-];
-
-struct Curve {
-    x: &'static str,
-    x_unit: &'static str,
-    y: &'static str,
-    y_unit: &'static str,
-    scale: Scale,
-}
-
+/// The curve of a search or sweep, as its benchmark says what it is drawn over.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
-    let Some(curve) = &metric.curve else { return Vec::new() };
+    let kinds = bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.curves());
+    let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
     let draw = |kind: &Curve| {
         let mut points: Vec<Vec<Option<f64>>> =
             curve.iter().filter_map(|p| Some(vec![Some(*p.get(kind.x)?), Some(*p.get(kind.y)?)])).collect();
@@ -173,13 +161,13 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
             title: format!("{}: {} by {}", name(measurement), kind.y, kind.x),
             note: String::new(),
             kind: Kind::Lines,
-            x: Axis { scale: kind.scale, ..Axis::linear(kind.x, kind.x_unit) },
+            x: if kind.log { Axis::log(kind.x, kind.x_unit) } else { Axis::linear(kind.x, kind.x_unit) },
             y: Axis::linear(kind.y, kind.y_unit),
             series: vec![Series::new(kind.y, Role::Own, points)],
             bands: Vec::new(),
         })
     };
-    CURVES.iter().filter_map(draw).collect()
+    kinds.iter().filter_map(draw).collect()
 }
 
 fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
@@ -216,13 +204,14 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
 pub(super) fn forest(run: &Run) -> Option<Chart> {
     let mut rows = Vec::new();
     let mut points = Vec::new();
-    for measurement in &run.measurements {
+    let cases: Vec<&Case> = run.measurements.iter().map(|m| &m.case).collect();
+    for (measurement, name) in run.measurements.iter().zip(short_names(&cases)) {
         for metric in &measurement.metrics {
             for peer in &metric.peers {
                 let Some(ratio) = peer.ratio else { continue };
                 let [low, high] = ratio.ci95.map_or([None, None], |ci| ci.map(Some));
                 points.push(vec![Some(ratio.median), Some(rows.len() as f64), low, high]);
-                rows.push(format!("{} · {}", peer.peer, name(measurement)));
+                rows.push(format!("{} · {name}", peer.peer));
             }
         }
     }

@@ -149,7 +149,7 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     let matched = figure.matched.as_ref().unwrap();
     let (value, unit) = matched.value.unwrap();
     let id = matched.case.id();
-    let run = fixture::run_of(vec![fixture::measured(id.as_str(), matched.metric, unit, value * 1.5)]);
+    let mut run = fixture::run_of(vec![fixture::measured(id.as_str(), matched.metric, unit, value * 1.5)]);
     let references = published(&run);
     assert!(
         references.iter().any(|r| r.value == value && r.kind == ReferenceKind::Published),
@@ -157,6 +157,9 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     );
     let page = page(std::slice::from_ref(&run), &Beside { references }).unwrap();
     assert!(page.contains("mark published") && page.contains("key published"));
+    run.plan.name = "ec2-t2micro".to_owned();
+    let legend = page_of(&run);
+    assert!(legend.contains("key published\"></span>published (EC2 t2.micro, 2016) "), "{}", markup(&legend));
     let threads = |n: u32| {
         let id = format!("memory.bandwidth/op=read/size=512M/threads={n}");
         fixture::measured(&id, "program", crate::quantity::Unit::BytePerSecond, 1e10)
@@ -224,6 +227,14 @@ fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
     assert!(page.contains("IO/s, 50.0 % of its limit"), "{page}");
 }
 
+#[test]
+fn a_tiny_share_of_a_limit_stays_within_its_column() {
+    let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
+    made.metrics[0].of_limit = Some(2.56e-6);
+    let page = markup(&page_of(&fixture::run_of(vec![made])));
+    assert!(page.contains("&lt;0.01 %<span class=\"of\"> of 118 GFLOP/s"), "{page}");
+}
+
 /// What is usual is not said, but a case that states it is not one that lacks the parameter.
 #[test]
 fn a_stated_usual_value_is_another_chart_with_the_same_title() {
@@ -248,7 +259,7 @@ fn as_much_memory_in_all_is_one_curve_by_threads() {
         charts::sweeps(&fixture::run_of(all), "memory", &[]).into_iter().map(|c| c.title).collect()
     };
     let found = titles(vec![moved("512M", 1), moved("256M", 2)]);
-    assert!(found.iter().any(|t| t.contains("by threads") && t.contains("size 512M in all")), "{found:?}");
+    assert!(found.iter().any(|t| t.contains("by threads") && t.contains("size 512 MiB in all")), "{found:?}");
     let found = titles(vec![moved("512M", 1), moved("512M", 2)]);
     assert!(
         found.iter().any(|t| t.contains("by threads")) && found.iter().all(|t| !t.contains("in all")),

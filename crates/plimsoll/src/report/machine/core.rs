@@ -1,7 +1,9 @@
 //! What each kind of core is taken to be, how certain that is, and what it can start in a cycle.
 
+use plimsoll_metal::kernel::rate;
+
 use super::Section;
-use crate::limit::microarchitecture::{Core, Identity, Work};
+use crate::limit::microarchitecture::{Core, Identity};
 use crate::machine::{Cpu, CpuSet, Machine};
 use crate::quantity::format::significant;
 
@@ -47,15 +49,15 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Se
     if let Some(note) = &core.note {
         section.row("because", note);
     }
-    let works = [
-        ("FMA", Work::Fma),
-        ("additions", Work::Add),
-        ("multiplications", Work::Multiply),
-        ("integer additions", Work::IntegerAdd),
+    let rates = [
+        ("FMA", rate::FMA),
+        ("additions", rate::ADD),
+        ("multiplications", rate::MULTIPLY),
+        ("integer additions", rate::INTEGER_ADD),
     ];
-    for (label, work) in works {
+    for (label, of) in rates {
         let rates = WIDTHS.into_iter().filter_map(|bits| {
-            let rate = core.per_cycle(work, bits, cpu).ok()?;
+            let rate = core.per_cycle(of, bits, cpu).ok()?;
             Some(format!("{} of {bits} bits", significant(rate, 2)))
         });
         let rates: Vec<String> = rates.collect();

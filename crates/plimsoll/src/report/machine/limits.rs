@@ -4,7 +4,7 @@ use super::Section;
 use crate::bench::{self, Candidate, Metric};
 use crate::case::Case;
 use crate::label::label;
-use crate::limit::{self, Evidence, Input, Kind, Limit, Question};
+use crate::limit::{Evidence, Input, Kind, Limit, Question};
 use crate::machine::Machine;
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
@@ -56,7 +56,7 @@ fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Me
     let limits = metrics.into_iter().flat_map(|metric| {
         let evidence = Evidence::default();
         let question = Question { machine, case, metric: metric.name, samples: &samples, evidence };
-        limit::limits(&question).into_iter().map(move |limit| (metric, limit))
+        bench::limits(&question).into_iter().map(move |limit| (metric, limit))
     });
     let limits: Vec<_> = limits.collect();
     limits.iter().find(|(_, limit)| limit.value.is_some()).or(limits.first()).cloned()

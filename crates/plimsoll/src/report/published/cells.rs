@@ -2,7 +2,7 @@
 
 use super::today::{Runs, Today};
 use crate::published::tables::{Kind, Table};
-use crate::published::{Baseline, Figure, Matched};
+use crate::published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
 use crate::quantity::Unit;
 
 /// A table with the figures of today.
@@ -114,6 +114,16 @@ impl<'a> Filled<'a> {
     /// All its cells, row by row.
     pub(super) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.rows.iter().flatten().flatten()
+    }
+
+    /// Whether it is the figure of a case, and not one of its samples, their spread, or its best beside their mean.
+    pub(super) fn is_figure(&self, cell: &Cell<'_>) -> bool {
+        let is_mean = |cell: &Cell<'_>| cell.part == Part::Own && cell.figure.matched.is_some();
+        match cell.part {
+            Part::Own => true,
+            Part::Peak => self.table.kind != Kind::Program || !self.cells().any(is_mean),
+            _ => false,
+        }
     }
 
     /// Whether a column has what is of this source.
@@ -236,10 +246,13 @@ fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
     match (found, figure.subsystem, figure.metric) {
         (Some((scale, unit)), ..) => Shown { scale, name: name(scale, unit, figure.unit) },
         // No unit is printed, and none fits: what is usual for it.
-        (None, "memory", "latency") => Shown { scale: 1e-9, name: "ns".to_owned() },
-        (None, _, "latency") => Shown { scale: 1e-3, name: "ms".to_owned() },
-        // As IOzone counts, which is the only one.
-        (None, "disk", "throughput") => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
+        (None, "memory", LATENCY) => Shown { scale: 1e-9, name: "ns".to_owned() },
+        (None, _, LATENCY) => Shown { scale: 1e-3, name: "ms".to_owned() },
+        // As IOzone counts, which is the only one of a disk.
+        (None, part @ ("memory" | "disk"), THROUGHPUT) => match part {
+            "disk" => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
+            _ => Shown { scale: 1e9, name: "GB/s".to_owned() },
+        },
         _ => Shown { scale: 1.0, name: figure.unit.to_owned() },
     }
 }
@@ -305,11 +318,11 @@ impl Cell<'_> {
     /// Why the report's reference program has no figure of today.
     pub(super) fn no_program(&self) -> String {
         let source = self.figure.source;
-        let tried = self.today.metric.iter().flat_map(|metric| &metric.peers);
-        let why = tried.filter(|peer| peer.peer.starts_with(source)).find_map(|peer| peer.reason.as_deref());
-        match why {
-            Some(why) => format!("{source}: {why}"),
-            None => format!("no {source} in this run"),
+        let why = self.today.declined.iter().find(|why| why.starts_with(source));
+        match (why, self.today.case) {
+            (Some(why), _) => why.clone(),
+            (None, Some(_)) => format!("{source} is not run with this case"),
+            (None, None) => format!("no {source} in this run"),
         }
     }
 

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use super::Report;
 use super::sheet::{Line, Sheet};
+use crate::report::escape::markdown as escaped;
 use crate::report::html::plain;
-use crate::report::markdown::escaped;
 
 /// All of it as Markdown.
-pub(super) fn markdown(reports: &[Report<'_>]) -> String {
+pub(in crate::report) fn markdown(reports: &[Report<'_>]) -> String {
     let mut text = String::new();
     for report in reports {
         text += &format!("## {}\n\n", escaped(&report.title()));
@@ -39,7 +39,7 @@ fn table(sheet: &Sheet) -> String {
 }
 
 /// All of it as a page.
-pub(super) fn page(reports: &[Report<'_>]) -> String {
+pub(in crate::report) fn page(reports: &[Report<'_>]) -> String {
     let names: Vec<&str> = reports.iter().map(|report| report.baseline.name).collect();
     let body = html! {
         @for report in reports {

@@ -10,7 +10,7 @@ use crate::published::{Baseline, Figure};
 use crate::report::tidy;
 
 /// Columns, in their order. Figures are in `unit`, efficiencies in percent.
-const COLUMNS: [&str; 37] = [
+const COLUMNS: [&str; 38] = [
     "report",
     "table",
     "title",
@@ -48,6 +48,7 @@ const COLUMNS: [&str; 37] = [
     "ratio",
     "case",
     "run",
+    "today_reference_differs",
 ];
 
 #[derive(Default, Serialize)]
@@ -89,13 +90,14 @@ struct Record<'a> {
     ratio: Option<f64>,
     case: Option<String>,
     run: Option<&'a str>,
+    today_reference_differs: Option<&'a str>,
 }
 
 /// Writes all of it, below the names of the columns.
 ///
 /// # Errors
 /// What `out` says.
-pub(super) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
+pub(in crate::report) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
     let filled: Vec<(&Report<'_>, Vec<Filled<'_>>)> =
         reports.iter().map(|report| (report, report.filled())).collect();
     let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
@@ -172,6 +174,7 @@ fn with_today<'a>(record: Record<'a>, cell: &'a Cell<'_>) -> Record<'a> {
         today_samples: (!today.samples.is_empty()).then_some(today.samples.len()),
         today_reference: tool.map(|tool| in_unit(tool.figure)),
         today_reference_tool: tool.map(|tool| tool.name),
+        today_reference_differs: tool.map(|tool| tool.differs.as_str()).filter(|text| !text.is_empty()),
         today_limit: today.limit().map(in_unit),
         today_own_efficiency: today.share(today.mean()).map(percent),
         today_reference_efficiency: tool.and_then(|tool| tool.of_limit).map(percent),
@@ -202,7 +205,10 @@ fn status(cell: &Cell<'_>) -> String {
     match (&cell.today.invalid, &cell.today.instead, cell.value()) {
         (Some(why), ..) => format!("invalid: {why}"),
         (None, Some(why), _) => why.clone(),
-        (None, None, None) => "no such figure".to_owned(),
+        (None, None, None) => match (cell.part, cell.today.limit_unknown()) {
+            (Part::Limit | Part::OwnShare | Part::ProgramShare, Some(why)) => format!("limit unknown: {why}"),
+            _ => "no such figure".to_owned(),
+        },
         (None, None, Some(_)) => "ok".to_owned(),
     }
 }

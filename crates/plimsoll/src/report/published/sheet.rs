@@ -2,9 +2,10 @@
 //! one below, and what is between them.
 
 use super::cells::{Cell, Filled, Part};
+use super::units::Units;
 use crate::published::Baseline;
-use crate::published::Figure;
 use crate::published::tables::{Kind, Table};
+use crate::published::{Figure, LATENCY};
 use crate::quantity::{percent, significant};
 
 /// Significant digits of today's figures; published ones are as printed.
@@ -79,78 +80,104 @@ pub(super) struct Block {
 impl Sheet {
     pub(super) fn new(baseline: &Baseline, filled: &Filled<'_>, of: usize) -> Self {
         let table = filled.table;
-        let (units, columns) = units(filled);
+        let units = Units::of(filled);
         let mut sheet = Self {
-            title: title(table, &units, of),
-            columns,
+            title: title(table, &units.title, of),
+            columns: units.columns.clone(),
             rows: Vec::new(),
             remarks: remarks(baseline, filled),
             notes: Vec::new(),
         };
-        for (row, cells) in table.rows.iter().zip(&filled.rows) {
-            let label = match (table.kind, cells.iter().flatten().find(|cell| !cell.part.is_share())) {
-                (Kind::Text, Some(cell)) if !cell.figure.unit.is_empty() => {
-                    format!("{}, {}", row.label, cell.figure.unit)
-                }
-                _ => row.label.clone(),
+        for (at, row) in table.rows.iter().enumerate() {
+            let label = match units.of_row(at) {
+                Some(unit) => format!("{}, {unit}", row.label),
+                None => row.label.clone(),
             };
-            let block = sheet.block(label, filled, cells);
+            let block = sheet.block(label, filled, at, &units);
             sheet.rows.push(block);
         }
         sheet
     }
 
-    fn block(&mut self, label: String, filled: &Filled<'_>, cells: &[Option<Cell<'_>>]) -> Block {
+    fn block(&mut self, label: String, filled: &Filled<'_>, row: usize, units: &Units) -> Block {
         let is_measured = is_measured(filled);
+        let cells = filled.rows.get(row).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
         for line in Line::ALL
             .into_iter()
             .filter(|line| line.is_in(filled) && (is_measured || *line == Line::Published))
         {
-            let row: Vec<Option<String>> =
-                cells.iter().map(|cell| self.text(line, cell.as_ref()?, filled.table.kind)).collect();
-            if row.iter().any(Option::is_some) {
-                lines.push((line, row.into_iter().map(|cell| cell.unwrap_or_default()).collect()));
+            let text = |(at, cell): (usize, &Option<Cell<'_>>)| {
+                let cell = cell.as_ref()?;
+                let unit = match line {
+                    Line::Today => units.today(row, at, cell),
+                    Line::Published => units.published(row, at, cell),
+                    _ => "",
+                };
+                self.text(line, cell, filled.is_figure(cell), unit)
+            };
+            let texts: Vec<Option<String>> = cells.iter().enumerate().map(text).collect();
+            if texts.iter().any(Option::is_some) {
+                lines.push((line, texts.into_iter().map(Option::unwrap_or_default).collect()));
             }
         }
         Block { label, lines }
     }
 
-    /// The text of a line's cell; `None` where the line has nothing there.
-    fn text(&mut self, line: Line, cell: &Cell<'_>, kind: Kind) -> Option<String> {
+    /// The text of a line's cell, with a unit where the table names another; `None` where the line has nothing there.
+    fn text(&mut self, line: Line, cell: &Cell<'_>, is_figure: bool, unit: &str) -> Option<String> {
         let in_unit = |value: f64| significant(value / cell.unit.scale, DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
         let today = &cell.today;
         // The lines between are about the figure itself, not about its samples or their spread.
-        let is_figure =
-            matches!(cell.part, Part::Own | Part::Peak) && (kind != Kind::Program || cell.part == Part::Own);
         match line {
-            Line::Today => Some(self.today(cell)),
-            Line::Published => Some(self.published(cell)),
+            Line::Today => Some(self.today(cell, unit)),
+            Line::Published => Some(self.published(cell, unit)),
             Line::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),
             _ if !is_figure => None,
             Line::Deviation => today.stdev().map(in_unit),
-            Line::Limit => today.limit().map(in_unit),
+            Line::Limit => match (today.limit(), today.limit_unknown()) {
+                (Some(limit), _) => Some(in_unit(limit)),
+                (None, why) => Some(format!("{NOTHING} {}", self.note(unknown(why?)))),
+            },
             Line::OwnShare => today.share(today.mean()).map(share),
             Line::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
-            Line::Reference => {
-                let tool = today.tool.as_ref()?;
-                Some(format!("{} {}", in_unit(tool.figure), crate::text::shown_within(tool.name, 30)))
-            }
+            Line::Reference => match &today.tool {
+                Some(tool) => {
+                    let name = crate::text::shown_within(tool.name, 30);
+                    Some(format!("{} {name}{}", in_unit(tool.figure), self.differs(cell)))
+                }
+                None if today.declined.is_empty() => None,
+                None => Some(format!("{NOTHING} {}", self.note(today.declined.join("; ")))),
+            },
         }
     }
 
-    fn today(&mut self, cell: &Cell<'_>) -> String {
+    /// The mark of what a reference tool did otherwise than the case.
+    fn differs(&mut self, cell: &Cell<'_>) -> String {
+        match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
+            Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
+            None => String::new(),
+        }
+    }
+
+    fn today(&mut self, cell: &Cell<'_>, unit: &str) -> String {
         let Some(value) = cell.value() else { return self.nothing(cell) };
         if cell.part.is_share() {
             return percent(value, SHARE_DIGITS);
         }
         let mut text = significant(value / cell.unit.scale, DIGITS);
+        if !unit.is_empty() {
+            text += &format!(" {unit}");
+        }
         if cell.part == Part::Program
             && let Some((_, name)) = cell.program()
             && !name.starts_with(cell.figure.source)
         {
             text += &format!(" {}", crate::text::shown_within(name, 30));
+        }
+        if cell.part == Part::Program {
+            text += &self.differs(cell);
         }
         let is_own = !matches!(cell.part, Part::Program | Part::Limit);
         match &cell.today.invalid {
@@ -166,10 +193,11 @@ impl Sheet {
     /// Nothing, with the reason where it is one of the figure itself.
     fn nothing(&mut self, cell: &Cell<'_>) -> String {
         let is_itself = cell.figure.matched.is_none()
-            || matches!(cell.part, Part::Own | Part::Peak | Part::Program | Part::Sample(0));
+            || matches!(cell.part, Part::Own | Part::Peak | Part::Program | Part::Limit | Part::Sample(0));
         let why = match (&cell.today.instead, cell.part) {
             (Some(why), _) => why.clone(),
             (None, Part::Program) => cell.no_program(),
+            (None, Part::Limit) => cell.today.limit_unknown().map(unknown).unwrap_or_default(),
             (None, _) => String::new(),
         };
         match is_itself && !why.is_empty() {
@@ -179,9 +207,13 @@ impl Sheet {
     }
 
     /// The published figure as printed, with a mark where it cannot be true.
-    fn published(&mut self, cell: &Cell<'_>) -> String {
+    fn published(&mut self, cell: &Cell<'_>, beyond: &str) -> String {
         let Figure { value, unit, impossible, .. } = cell.figure;
-        let mut text = if *unit == "%" { format!("{value} %") } else { (*value).to_owned() };
+        let mut text = match (*unit, beyond) {
+            ("%", _) => format!("{value} %"),
+            (_, "") => (*value).to_owned(),
+            (_, unit) => format!("{value} {unit}"),
+        };
         if cell.part == Part::Program && cell.figure.is_of_text() {
             text += &format!(" {}", cell.figure.source);
         }
@@ -207,8 +239,12 @@ impl Line {
     fn is_in(self, filled: &Filled<'_>) -> bool {
         match self {
             Self::Deviation => !filled.has(Part::Deviation),
-            Self::Reference => !filled.has(Part::Program),
-            Self::Limit => !filled.has(Part::Limit),
+            Self::Reference => {
+                !filled.has(Part::Program) && figures(filled).any(|cell| cell.today.tool.is_some())
+            }
+            Self::Limit => {
+                !filled.has(Part::Limit) && figures(filled).any(|cell| cell.today.limit().is_some())
+            }
             Self::OwnShare => !filled.has(Part::OwnShare) && !filled.has(Part::OwnToProgram),
             Self::ReferenceShare => !filled.has(Part::ProgramShare),
             Self::Today | Self::Published | Self::Ratio => true,
@@ -232,34 +268,19 @@ fn about(cell: &Cell<'_>) -> Vec<String> {
     said
 }
 
+/// Its cells that have a figure of a case of today.
+fn figures<'a, 'b>(filled: &'b Filled<'a>) -> impl Iterator<Item = &'b Cell<'a>> {
+    filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.metric.is_some())
+}
+
+/// Why there is no limit.
+fn unknown(why: &str) -> String {
+    format!("limit unknown: {why}")
+}
+
 /// Whether any of its cells has a figure of today.
 fn is_measured(filled: &Filled<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
-}
-
-/// The units that the title names, and the names of the columns: where they differ by column, they are named there.
-fn units(filled: &Filled<'_>) -> (Vec<String>, Vec<String>) {
-    let of = |cells: &mut dyn Iterator<Item = &Cell<'_>>| {
-        let mut units: Vec<String> = Vec::new();
-        for cell in cells.filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
-            if !units.contains(&cell.unit.name) {
-                units.push(cell.unit.name.clone());
-            }
-        }
-        units
-    };
-    let all = of(&mut filled.cells());
-    let names = &filled.table.columns;
-    let column = |at: usize| of(&mut filled.rows.iter().filter_map(|row| row.get(at)?.as_ref()));
-    let by_column: Vec<Vec<String>> = (0..names.len()).map(column).collect();
-    if filled.table.kind == Kind::Text || all.len() < 2 || by_column.iter().any(|units| units.len() > 1) {
-        return (all, names.clone());
-    }
-    let named = names.iter().zip(by_column).map(|(name, units)| match units.first() {
-        Some(unit) => format!("{name}, {unit}"),
-        None => name.clone(),
-    });
-    (Vec::new(), named.collect())
 }
 
 /// `Table 3 of 14: memory throughput, in GB/s`.
@@ -285,10 +306,11 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
     }
     if filled.table.kind != Kind::Text {
         remarks.extend(printed_units(filled));
-        remarks.extend(theory_of_text(baseline, filled));
+        remarks.extend(of_text(baseline, filled));
         remarks.extend(not_divided(filled));
+        remarks.extend(lacking(filled));
     }
-    let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == "latency";
+    let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == LATENCY;
     if filled.cells().any(is_latency) {
         remarks.push(
             "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit".to_owned(),
@@ -338,17 +360,60 @@ fn not_divided(filled: &Filled<'_>) -> Vec<String> {
     reasons.into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
-/// What the report's text gives as limit for the points of this table.
-fn theory_of_text(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
-    let is_own = |cell: &&Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
-    let has_own_column = filled.has(Part::Limit);
-    let theory =
-        baseline.figures.iter().filter(|f| f.source == "theoretical" && f.is_of_text() && !has_own_column);
-    let about = theory.filter(|theory| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(theory)));
-    let said = |theory: &Figure| {
-        let whose =
-            if theory.operation.is_empty() { String::new() } else { format!(" of {}", theory.operation) };
-        format!("published limit{whose}, from the text: {} {}", theory.value, theory.unit)
+/// Why there is neither limit nor reference tool of today, where no figure of the table has one.
+fn lacking(filled: &Filled<'_>) -> Vec<String> {
+    let mut said = Vec::new();
+    let all = |of: &dyn Fn(&Cell<'_>) -> Vec<String>| {
+        let mut found: Vec<String> = Vec::new();
+        for why in figures(filled).flat_map(of) {
+            if !found.contains(&why) {
+                found.push(why);
+            }
+        }
+        crate::text::shown_within(&found.join("; "), LONGEST)
     };
-    about.map(said).collect()
+    let is_there = |of: &dyn Fn(&Cell<'_>) -> bool| figures(filled).any(of);
+    if !filled.has(Part::Limit) && !is_there(&|cell| cell.today.limit().is_some()) {
+        let why = all(&|cell| cell.today.limit_unknown().map(str::to_owned).into_iter().collect());
+        said.extend((!why.is_empty()).then(|| format!("today's limit is unknown: {why}")));
+    }
+    if !filled.has(Part::Program) && !is_there(&|cell| cell.today.tool.is_some()) {
+        let why = all(&|cell| cell.today.declined.clone());
+        let none = figures(filled).next().map(|_| "no reference tool of today: none is run with these cases");
+        said.extend(match why.is_empty() {
+            true => none.map(str::to_owned),
+            false => Some(format!("no reference tool of today: {why}")),
+        });
+    }
+    said
+}
+
+/// What the report's text gives for the points of this table: limit, reference program, efficiencies.
+fn of_text(baseline: &Baseline, filled: &Filled<'_>) -> Option<String> {
+    let is_own = |cell: &&Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
+    let is_free = |text: &&Figure| match text.source {
+        "own" => false,
+        "theoretical" => !filled.has(Part::Limit),
+        "efficiency-own" => !filled.has(Part::OwnShare),
+        "efficiency-reference" => !filled.has(Part::ProgramShare),
+        _ => !filled.has(Part::Program) && filled.table.kind == Kind::Own,
+    };
+    let about = |text: &&Figure| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(text));
+    let said = |text: &Figure| {
+        let what = match text.source {
+            "theoretical" => "limit",
+            "efficiency-own" => "own eff.",
+            "efficiency-reference" => "ref. eff.",
+            program => program,
+        };
+        let whose = if text.operation.is_empty() { String::new() } else { format!(" of {}", text.operation) };
+        let doubt = match text.impossible {
+            "" => String::new(),
+            why => format!(" (not to be believed: {why})"),
+        };
+        format!("{what}{whose} {} {}{doubt}", text.value, text.unit)
+    };
+    let all = baseline.figures.iter().filter(|f| f.is_of_text()).filter(is_free).filter(about);
+    let all: Vec<String> = all.map(said).collect();
+    (!all.is_empty()).then(|| format!("published, from the text: {}", all.join(", ")))
 }

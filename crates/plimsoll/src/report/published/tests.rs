@@ -5,6 +5,7 @@ use crate::fixture;
 use crate::measurement::PeerResult;
 use crate::published::{find, names};
 use crate::quantity::Unit;
+use crate::report::format::{self, Format, Replayed, Subject};
 
 fn run() -> Run {
     let mut fast = fixture::measured(
@@ -31,15 +32,24 @@ fn run() -> Run {
     Run { measurements: vec![fast, net, out], ..fixture::run() }
 }
 
-fn written(name: &str, runs: &[&Run], format: Format) -> String {
+fn written_at(width: usize, name: &str, runs: &[&Run], format: &dyn Format) -> String {
     let reports = [(find(name).unwrap(), runs.to_vec())];
-    let mut out = Vec::new();
-    print(&reports, format, &mut out, &Style::plain(160)).unwrap();
+    let (mut out, style) = (Vec::new(), Style::plain(width));
+    let write = format.tables().unwrap();
+    print(&reports, |reports, out| write(&Replayed { reports, style: &style }, out), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
+fn written(name: &str, runs: &[&Run], format: &dyn Format) -> String {
+    written_at(160, name, runs, format)
+}
+
+fn of_name(name: &str) -> &'static dyn Format {
+    format::find(name).unwrap()
+}
+
 fn text(name: &str, runs: &[&Run]) -> String {
-    written(name, runs, Format::Text)
+    written(name, runs, of_name("text"))
 }
 
 /// The table whose title holds these words.
@@ -88,12 +98,12 @@ fn what_cannot_be_true_is_marked_and_nothing_is_divided_by_it() {
 fn every_number_of_every_report_is_printed_in_every_format() {
     for name in names() {
         let baseline = find(name).unwrap();
-        for format in [Format::Text, Format::Markdown, Format::Html, Format::Csv] {
+        for format in Subject::Tables.formats() {
             let written = written(name, &[&run()], format);
             let missing = baseline.figures.iter().find(|figure| !written.contains(figure.value));
-            assert!(missing.is_none(), "{name} {format:?}: {missing:?}");
+            assert!(missing.is_none(), "{name} {}: {missing:?}", format.name());
         }
-        let rows = written(name, &[&run()], Format::Csv).lines().count();
+        let rows = written(name, &[&run()], of_name("csv")).lines().count();
         assert_eq!(rows, baseline.figures.len() + 1, "{name}: a row for each number");
     }
 }
@@ -106,16 +116,13 @@ fn a_table_without_figures_of_today_says_why_once() {
     assert!(iozone.contains("no ratio: IOzone: record size and unit"), "{iozone}");
     assert!(!iozone.contains(" today "), "{iozone}");
     let memory = table(&text, "memory throughput: ReadWrite");
-    assert!(memory.contains("published limit, from the text: 35200 MB/s"), "{memory}");
+    assert!(memory.contains("published, from the text: limit 35200 MB/s"), "{memory}");
     assert!(memory.contains("no figures of today: not in this run"), "{memory}");
 }
 
 #[test]
 fn lines_fit_and_columns_that_do_not_follow_below() {
-    let reports = [(find("chameleon-kvm").unwrap(), vec![])];
-    let mut out = Vec::new();
-    print(&reports, Format::Text, &mut out, &Style::plain(100)).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = written_at(100, "chameleon-kvm", &[], of_name("text"));
     let long = text.lines().find(|line| line.chars().count() > 100);
     assert!(long.is_none(), "{long:?}");
     assert!(table(&text, "IOzone").matches("row=11").count() > 1);
@@ -234,10 +241,108 @@ fn a_scaled_system_of_equations_is_in_its_row_and_says_its_size() {
 fn nothing_of_outside_reaches_a_page_unescaped() {
     let mut run = run();
     run.measurements[2].reason = Some("<b>\u{202e}|x".to_owned());
-    for format in [Format::Html, Format::Markdown, Format::Csv, Format::Text] {
+    for format in Subject::Tables.formats() {
         let written = written("hyperion-prometheus", &[&run], format);
-        assert!(!written.contains('\u{202e}'), "{format:?}");
-        let is_marked_up = matches!(format, Format::Html | Format::Markdown);
-        assert!(!is_marked_up || !written.contains("<b>"), "{format:?}");
+        assert!(!written.contains('\u{202e}'), "{}", format.name());
+        let is_marked_up = matches!(format.name(), "html" | "markdown");
+        assert!(!is_marked_up || !written.contains("<b>"), "{}", format.name());
     }
+}
+
+/// A read of a kibibyte with what a tool beside it gave, or why it gave nothing.
+fn read_beside(change: impl Fn(&mut crate::sample::Beside)) -> Run {
+    let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
+    let mut disk = fixture::measured(case, "throughput", Unit::BytePerSecond, 20e6);
+    let unknown = crate::limit::Limit::unknown(crate::limit::Kind::Ceiling, "no rate is stated");
+    disk.metrics[0].limit = Some(unknown);
+    let mut heard = fixture::heard("java", &[(20e6, 800e6)]);
+    change(&mut heard);
+    disk.metrics[0].peers = vec![PeerResult::of(&heard, 0.03)];
+    Run { measurements: vec![disk], ..fixture::run() }
+}
+
+#[test]
+fn a_tool_that_did_otherwise_says_so_beside_its_figure() {
+    let mut run = read_beside(|_| {});
+    let note = crate::measurement::Note {
+        code: "peer-differs".to_owned(),
+        text: "it went through the page cache".to_owned(),
+    };
+    run.measurements[0].metrics[0].peers[0].warnings = vec![note];
+    let text = text("ec2-t2micro-java", &[&run]);
+    let table = table(&text, "disk throughput: 1 thread, 1KB");
+    assert!(line(table, "Read_Random", "reference").contains("800.0 java ["), "{table}");
+    assert!(table.contains("] java: it went through the page cache"), "{table}");
+}
+
+#[test]
+fn a_table_without_a_limit_or_a_tool_of_today_says_why() {
+    let run = read_beside(|heard| {
+        heard.pairs.clear();
+        heard.unavailable = Some("not installed".to_owned());
+    });
+    let text = text("ec2-t2micro-java", &[&run]);
+    let disk = table(&text, "disk throughput: 1 thread, 1KB");
+    assert!(disk.contains("today's limit is unknown: no rate is stated"), "{disk}");
+    assert!(disk.contains("no reference tool of today: java: not installed"), "{disk}");
+    let csv = written("hyperion-prometheus", &[&run], of_name("csv"));
+    assert!(!csv.contains("limit unknown"), "that report has no such point");
+}
+
+#[test]
+fn a_column_of_limits_says_why_one_is_unknown() {
+    let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
+    let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 20e3);
+    disk.metrics[0].limit =
+        Some(crate::limit::Limit::unknown(crate::limit::Kind::Ceiling, "no rate is stated"));
+    let run = Run { measurements: vec![disk], ..fixture::run() };
+    let text = text("hyperion-prometheus", &[&run]);
+    let rates = table(&text, "disk IOPS");
+    assert!(rates.contains("] limit unknown: no rate is stated"), "{rates}");
+    assert!(rates.contains("] iozone is not run with this case"), "{rates}");
+    let csv = written("hyperion-prometheus", &[&run], of_name("csv"));
+    assert!(csv.contains("limit unknown: no rate is stated"));
+}
+
+#[test]
+fn a_figure_in_another_unit_than_its_table_names_it() {
+    let mut copy = fixture::measured(
+        "memory.bandwidth/op=copy/size=512M/threads=1",
+        "program",
+        Unit::BytePerSecond,
+        50e9,
+    );
+    copy.metrics[0].peers = vec![PeerResult::of(&fixture::heard("hpcc STREAM", &[(50e9, 41.6e9)]), 0.03)];
+    let block = fixture::measured(
+        "memory.block/op=read-write/pattern=sequential/block=8K/threads=1",
+        "throughput",
+        Unit::BytePerSecond,
+        40e9,
+    );
+    let run = Run { measurements: vec![copy, block], ..fixture::run() };
+    let bare = text("chameleon-baremetal", &[&run]);
+    let numbers = table(&bare, "numbers of the text");
+    assert!(numbers.contains("41.60 GB/s hpcc STREAM"), "Mbps does not fit: {numbers}");
+    let java = text("ec2-t2micro-java", &[&run]);
+    let numbers = table(&java, "numbers of the text");
+    assert!(
+        numbers.contains("40 * 10E9 flop/Sec") && numbers.contains("20.4658 GFlops linpack"),
+        "{numbers}"
+    );
+    let kvm = text("chameleon-kvm", &[&run]);
+    let iperf = table(&kvm, "iperf: tcp, iperf3, server");
+    assert!(iperf.lines().next().unwrap().ends_with("iperf: tcp, iperf3, server"), "{iperf}");
+    assert!(line(iperf, "10-10s", "published").contains("0.00 Bytes"), "{iperf}");
+    assert!(!line(iperf, "0-1s", "published").contains("GBytes"), "{iperf}");
+}
+
+#[test]
+fn what_the_text_says_of_the_points_is_above_their_table() {
+    let text = text("ec2-t2micro", &[&run()]);
+    let floats = table(&text, "floating-point operations");
+    let said = "published, from the text: limit of float-ops 38.4 GFlops, own eff. of float-ops 53.59 %";
+    assert!(
+        floats.contains(said) && floats.contains("linpack of float-ops 30.47 GFlops (not to be"),
+        "{floats}"
+    );
 }

@@ -1,10 +1,11 @@
 //! What runs of today measured of a point of a published report.
 
 use crate::bench::Better;
+use crate::bench::converted;
 use crate::case::Case;
 use crate::document::Run;
 use crate::limit::Limit;
-use crate::measurement::{Measurement, MetricResult, Status, converted};
+use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Matched;
 
 /// Why a point has no figure where no run has its case.
@@ -29,6 +30,8 @@ pub(super) struct Today<'a> {
     pub(super) metric: Option<&'a MetricResult>,
     /// The reference tool that gave a figure of it.
     pub(super) tool: Option<Tool<'a>>,
+    /// The reference tools that gave none, each with its reason.
+    pub(super) declined: Vec<String>,
     /// What became of it, where that is not a figure.
     pub(super) instead: Option<String>,
     /// Why it is not to be believed.
@@ -50,6 +53,8 @@ pub(super) struct Tool<'a> {
     pub(super) figure: f64,
     /// Its share of the limit.
     pub(super) of_limit: Option<f64>,
+    /// What it did otherwise than the case; empty where nothing.
+    pub(super) differs: String,
 }
 
 impl<'a> Tool<'a> {
@@ -87,7 +92,13 @@ impl<'a> Tool<'a> {
                     true => peer.of_limit,
                     false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
                 };
-                Some(Self { name: &peer.peer, figure, of_limit: of_limit.filter(|share| share.is_finite()) })
+                let differs: Vec<&str> = peer.warnings.iter().map(|note| note.text.as_str()).collect();
+                Some(Self {
+                    name: &peer.peer,
+                    figure,
+                    of_limit: of_limit.filter(|share| share.is_finite()),
+                    differs: differs.join("; "),
+                })
             });
             given.collect::<Vec<_>>()
         });
@@ -96,6 +107,20 @@ impl<'a> Tool<'a> {
         let of_the_report = near.min_by_key(|(distance, _)| *distance).map(|(_, tool)| tool);
         of_the_report.or_else(|| all.first()).cloned()
     }
+}
+
+/// The reference tools of these measurements that gave no figure, each once, with its reason.
+fn declined(all: &[&Measurement]) -> Vec<String> {
+    let peers = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.peers);
+    let mut said: Vec<String> = Vec::new();
+    for peer in peers {
+        let Some(reason) = &peer.reason else { continue };
+        let one = format!("{}: {reason}", peer.peer);
+        if !said.contains(&one) {
+            said.push(one);
+        }
+    }
+    said
 }
 
 impl<'a> Runs<'a> {
@@ -179,6 +204,7 @@ impl<'a> Today<'a> {
             samples: Vec::new(),
             metric: None,
             tool: None,
+            declined: Vec::new(),
             instead: Some(why.to_owned()),
             invalid: None,
             is_in_others: false,
@@ -212,6 +238,7 @@ impl<'a> Today<'a> {
             samples: metrics().flat_map(|found| found.samples.iter().copied()).collect(),
             metric: metrics().next(),
             tool: here.iter().find_map(|m| Tool::of(m, metric, tool)),
+            declined: declined(&here),
             instead,
             invalid: reason(Status::Invalid),
             is_in_others: false,
@@ -262,6 +289,12 @@ impl<'a> Today<'a> {
     fn known_limit(&self) -> Option<(&'a Limit, f64)> {
         let limit = self.metric?.limit.as_ref()?;
         Some((limit, limit.value? / self.per))
+    }
+
+    /// Why its limit is not known; `None` where it is, and where a limit has no meaning.
+    pub(super) fn limit_unknown(&self) -> Option<&'a str> {
+        let limit = self.metric?.limit.as_ref().filter(|limit| limit.value.is_none())?;
+        Some(limit.reason.as_deref().unwrap_or("no reason is given"))
     }
 
     /// The limit of its metric.

@@ -154,8 +154,6 @@ impl Path for UdpPath<'_> {
     }
 }
 
-/// Largest message of an ICMP echo: the UDP limit, as both headers are 8 bytes.
-pub const MAX_ICMP: usize = 65_507;
 /// Bytes of an ICMP echo's header (RFC 792, RFC 4443 §4.1).
 const ICMP_HEADER: usize = 8;
 

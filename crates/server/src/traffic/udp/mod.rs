@@ -117,7 +117,7 @@ impl<'env> Run<'env> {
             if done && (self.means.end == End::Far || progress.outcome.there.is_some()) {
                 return self.conclude(progress.outcome, &mut vigil, before);
             }
-            match (vigil.next()?, self.means.end) {
+            match (vigil.await_next()?, self.means.end) {
                 (Seen::Local, _) => {}
                 (Seen::Message(Message::Sent(totals)), _)
                     if self.receives() && totals.len() == self.means.sockets.len() =>

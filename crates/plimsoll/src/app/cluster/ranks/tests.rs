@@ -1,5 +1,6 @@
 use super::*;
 use crate::bench::Candidate;
+use crate::bench::mpi::Number;
 use crate::machine::fixture;
 use crate::machine::network::NicKind;
 use crate::peer::Against;
@@ -33,17 +34,6 @@ fn pairs_have_the_point_to_point_cases_and_all_have_the_rest() {
     assert!(two.iter().all(|p| p.candidate.feasible.is_ok()));
     let how: Vec<_> = two.iter().map(|p| (p.sampling.samples, p.sampling.sample_time)).collect();
     assert_eq!(how, [(Some(SAMPLES), ONE_DIRECTION), (Some(2), 0.01)]);
-}
-
-#[test]
-fn a_case_is_an_exercise_of_its_size() {
-    let of = |case: &str| what(&case.parse().unwrap());
-    assert_eq!(of("mpi.latency/message=4M"), Some(What::Trips { bytes: 4 << 20 }));
-    assert_eq!(of("mpi.bandwidth/message=1"), Some(What::Windows { bytes: 1 }));
-    assert_eq!(of("mpi.allreduce/type=f64/message=1K"), Some(What::Sums { number: Number::F64, count: 128 }));
-    assert_eq!(of("mpi.allreduce/type=f32/message=1K"), Some(What::Sums { number: Number::F32, count: 256 }));
-    assert_eq!(of("mpi.barrier"), Some(What::Barriers));
-    assert_eq!(of("network.tcp/message=1"), None);
 }
 
 const DEV: &str = "Inter-|   Receive                                                |  Transmit\n face |bytes    packets errs drop fifo frame \

@@ -107,5 +107,5 @@ fn one_wrong_solution_among_right_ones_is_not_forgotten() {
 
 #[test]
 fn operations_are_counted_as_hpl_does() {
-    assert_eq!(operations(3), 18.0 + 13.5);
+    assert_eq!(operations(3.0), 18.0 + 13.5);
 }

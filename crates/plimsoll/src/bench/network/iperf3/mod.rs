@@ -20,7 +20,7 @@ use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
 use super::path::Path;
 use super::server::Address;
-use super::{Placement, random_bytes};
+use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
 use crate::bench::{Context, Prepared};
 use crate::case::{Case, Value};
 use crate::sample::{Amount, CannotMeasure, Conditions, Facts, Sample, WrongAnswer};
@@ -357,10 +357,10 @@ impl Client {
         }
         let goodput = test.bytes as f64 * 8.0 / test.seconds;
         let loss = if self.datagrams { 1.0 - test.received as f64 / test.sent.max(1) as f64 } else { 0.0 };
-        let mut values = vec![("goodput", goodput), ("messages", goodput / 8.0 / size), ("loss", loss)];
+        let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS.name, loss)];
         // This end's alone: the server's is not told in a way that can be added.
-        values.push(("cpu", test.cpu.as_secs_f64() / (test.bytes.max(1)) as f64));
-        values.extend(test.jitter.map(|jitter| ("jitter", jitter)));
+        values.push((CPU, test.cpu.as_secs_f64() / (test.bytes.max(1)) as f64));
+        values.extend(test.jitter.map(|jitter| (JITTER, jitter)));
         let mut more = self.path.conditions();
         more.set_of(&END_CPU, "near", test.cpu.as_secs_f64() / test.seconds);
         if self.datagrams {

@@ -5,6 +5,7 @@
 //! `rtt` of a sample is the mean over the messages that came back; `rate` and `goodput` are those of all streams
 //! together, and goodput counts a message once there and once back.
 
+mod limit;
 mod load;
 mod seats;
 mod trips;
@@ -12,10 +13,13 @@ mod trips;
 pub use trips::RoundTrips;
 
 use super::setup::{Setup, streams, with_options};
-use super::{LOSS, Placement, fit_a_datagram, message_sizes};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, places};
-use crate::case::Case;
+use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes};
+use crate::bench::fixed::{self, Pace};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, OfTransfers, Prepared, Say, places};
+use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::quantity::Unit;
 use crate::sample::CannotMeasure;
@@ -41,6 +45,11 @@ impl Benchmark for Latency {
         "round-trip time of a message, and what is lost"
     }
 
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // 50 µs there and back.
+        fixed::seconds(case, Pace { bytes: 1e9, operations: 2e4 })
+    }
+
     fn words(&self) -> &'static [Say] {
         &[
             Say::Instead(
@@ -63,42 +72,60 @@ impl Benchmark for Latency {
         ]
     }
 
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
+                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                    .about("round trips per second")
+                    .drawn()
+                    .of_transfers(OfTransfers::Rate(1.0))
+                    .with_floor(),
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second there and back")
+                    .drawn()
+                    .with_floor(),
+                LOSS,
+                Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second of the TCP stream beside the round trips")
+                    .told()
+                    .said("beside", "of load"),
+            ]
+        }
+    }
+
     fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let load = case.get("load").map(|_| {
-            Metric::new("load", Unit::BitPerSecond, Better::Higher).told().said("beside", "of load")
-        });
-        let always = [
-            Metric::new("rtt", Unit::Second, Better::Lower),
-            Metric::new("rate", Unit::PerSecond, Better::Higher).drawn(),
-            Metric::new("goodput", Unit::BitPerSecond, Better::Higher).drawn(),
-            LOSS,
-        ];
-        always.into_iter().chain(load).collect()
+        let loaded = case.get("load").is_some();
+        let streams = case.number("streams").unwrap_or(1) as f64;
+        let rows = self.all_metrics().iter().filter(|metric| loaded || metric.name != LOAD);
+        let row = |row: &Metric| match row.name {
+            RTT => row.of_transfers(OfTransfers::Time(streams)),
+            _ => *row,
+        };
+        rows.map(row).collect()
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        seats::in_words(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, MESSAGE)?;
         places(machine, group)?;
-        let mut cases = Vec::new();
-        for protocol in words(group, "protocol", PROTOCOLS, "tcp")? {
+        let protocols = words(group, "protocol", PROTOCOLS, "tcp")?;
+        for protocol in &protocols {
             match protocol.as_str() {
                 "udp" => fit_a_datagram(&sizes, "UDP")?,
                 "icmp" => fit_a_datagram(&sizes, "ICMP")?,
                 _ => {}
             }
-            for message in &sizes {
-                for streams in streams(group, STREAMS)? {
-                    for mode in words(group, "mode", &["block", "poll"], "block")? {
-                        let case = Case::of(self.name())
-                            .with_word("protocol", &protocol)
-                            .with_size("message", *message)
-                            .with_count("streams", streams)
-                            .with_word("mode", &mode);
-                        cases.push(case);
-                    }
-                }
-            }
         }
+        let cases =
+            Case::with_each(vec![Case::of(self.name())], "protocol", protocols.into_iter().map(Value::Word));
+        let cases = Case::with_each(cases, "message", sizes.into_iter().map(Value::Size));
+        let cases = Case::with_each(cases, "streams", streams(group, STREAMS)?.into_iter().map(Value::Count));
+        let modes = words(group, "mode", &["block", "poll"], "block")?;
+        let cases = Case::with_each(cases, "mode", modes.into_iter().map(Value::Word));
         let cases = with_options(cases, group, self.keys())?;
         if let Some(case) =
             cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
@@ -119,6 +146,10 @@ impl Benchmark for Latency {
             false => Ok(()),
         };
         Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {

@@ -15,7 +15,7 @@ use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::near_end::{FarEnd, Place};
 use super::super::path::Path as ToFarEnd;
 use super::super::setup::Setup;
-use super::super::{Placement, foreign_datagrams, message_of, random_bytes};
+use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, message_of, random_bytes};
 use super::MESSAGE;
 use super::load::Load;
 use super::seats::{self, Seats};
@@ -323,12 +323,12 @@ impl RoundTrips {
         let (returned, seconds) = (trips.returned() as f64, trips.elapsed.as_secs_f64().max(1e-9));
         let message = self.payloads.first().map_or(0, |payload| payload.bytes().len()) as f64;
         let values = [
-            ("rtt", trips.total.as_secs_f64() / returned),
-            ("rate", returned / seconds),
-            ("goodput", 2.0 * 8.0 * message * returned / seconds),
-            ("loss", trips.lost as f64 / trips.sent as f64),
+            (RTT, trips.total.as_secs_f64() / returned),
+            (RATE, returned / seconds),
+            (GOODPUT, 2.0 * 8.0 * message * returned / seconds),
+            (LOSS.name, trips.lost as f64 / trips.sent as f64),
         ];
-        let values = values.into_iter().chain(load.map(|carried| ("load", carried)));
+        let values = values.into_iter().chain(load.map(|carried| (LOAD, carried)));
         let path = self.path.conditions();
         let mut more: Numbers = LINK.iter().map(|row| (*row, path.get(row))).collect();
         more.set_of(&END_CPU, "near", trips.cpu.as_secs_f64() / seconds);
@@ -341,7 +341,7 @@ impl RoundTrips {
         Ok(Sample {
             elapsed: seconds,
             values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
-            histograms: vec![Histogram { metric: "rtt".to_owned(), buckets: trips.times.buckets() }],
+            histograms: vec![Histogram { metric: RTT.to_owned(), buckets: trips.times.buckets() }],
             conditions: Conditions { more, ..Conditions::default() },
             ..Sample::default()
         })

@@ -4,6 +4,7 @@
 //! The receiver decides what was lost, with the sender's own final count. Goodput is the payload that arrived, each
 //! datagram once, over the longer of the sender's and the receiver's time, so that a loss at the end cannot flatter it.
 
+mod limit;
 mod search;
 
 use std::net::UdpSocket;
@@ -20,13 +21,17 @@ use super::fact::SEGMENTATION;
 use super::held::Held;
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::setup::{Setup, direction, directions, with_options};
+use super::setup::{Setup, direction, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
 use super::warning::NetworkWarning;
-use super::{LOSS, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say};
+use super::{
+    CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
+};
+use crate::bench::fixed::{self, Pace};
+use crate::bench::{Benchmark, Better, Candidate, Context, Curve, Metric, Prepared, Say};
 use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::plan::Group;
 use crate::quantity::Unit;
@@ -68,8 +73,13 @@ impl Benchmark for Udp {
         "throughput and loss of UDP datagrams, as received"
     }
 
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A link of 10 Gbit/s.
+        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
+    }
+
     fn words(&self) -> &'static [Say] {
-        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams")]
+        &[Say::Word("UDP"), Say::Value("message"), Say::Word("datagrams"), Say::Rates(Unit::BitPerSecond)]
     }
 
     fn common(&self) -> Option<&'static str> {
@@ -80,18 +90,34 @@ impl Benchmark for Udp {
         &["message", "streams", "direction", "server", "rate", "search", "bind", "volume", "count", "scaling"]
     }
 
-    fn metrics(&self, case: &Case) -> Vec<Metric> {
-        let mut metrics = vec![
-            Metric::new("goodput", Unit::BitPerSecond, Better::Higher),
-            Metric::new("messages", Unit::PerSecond, Better::Higher),
-            LOSS,
-            Metric::new("cpu", Unit::Second, Better::Lower),
-        ];
-        // Smaller datagrams have no room for the time at which they were sent.
-        if case.number("message").is_none_or(|bytes| bytes >= 16) {
-            metrics.push(Metric::new("jitter", Unit::Second, Better::Lower).said("jitter", ""));
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                    .about("bits per second that the receiver got"),
+                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                    .about("datagrams per second that the receiver got"),
+                LOSS,
+                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of both ends for a byte"),
+                Metric::new(JITTER, Unit::Second, Better::Lower)
+                    .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
+                    .said("jitter", ""),
+            ]
         }
-        metrics
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        // Smaller datagrams have no room for the time at which they were sent.
+        let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
+        self.all_metrics().iter().filter(|metric| timed || metric.name != JITTER).copied().collect()
+    }
+
+    /// What came of the rates that a search tried.
+    fn curves(&self) -> &'static [Curve] {
+        &[
+            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
+            Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
+        ]
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -103,21 +129,14 @@ impl Benchmark for Udp {
         if group.asked("search") && (group.asked("volume") || group.asked("count")) {
             return Err("search: each trial lasts for a time; leave --volume and --count out".to_owned());
         }
-        let mut cases = Vec::new();
-        for message in sizes {
-            for streams in super::setup::streams(group, STREAMS)? {
-                for way in directions(group)? {
-                    let case = Case::of(self.name())
-                        .with_size("message", message)
-                        .with_count("streams", streams)
-                        .with_word("direction", &way);
-                    cases.push(case);
-                }
-            }
-        }
+        let cases = streaming(self.name(), sizes, group, STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         Ok(cases.into_iter().map(|case| Candidate { case, feasible: Ok(()) }).collect())
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
     }
 
     fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
@@ -449,14 +468,14 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
-    let mut values = vec![("goodput", goodput), ("messages", goodput / bits), ("loss", loss)];
+    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS.name, loss)];
     if received > 0.0 {
-        values.push(("cpu", cpu / (received * f64::from(work.datagram))));
+        values.push((CPU, cpu / (received * f64::from(work.datagram))));
     }
     let jitters: Vec<f64> =
         ways.iter().filter_map(|w| Some(w.received.jitter_nanos? as f64 * 1e-9)).collect();
     if !jitters.is_empty() {
-        values.push(("jitter", jitters.iter().sum::<f64>() / jitters.len() as f64));
+        values.push((JITTER, jitters.iter().sum::<f64>() / jitters.len() as f64));
     }
     let more = [
         (OFFERED, offered),

@@ -6,6 +6,8 @@
 //! more is offered than is served. Where the delays are too rough to tell, the trial is made again for longer, and where the
 //! time for that is used up, the search says so.
 
+use crate::bench::network::condition::OFFERED;
+use crate::bench::network::{GOODPUT, LOSS};
 use crate::sample::{CannotMeasure, Point};
 use crate::stats::{Timed, Trend};
 use crate::wire::Course;
@@ -59,7 +61,7 @@ pub(super) enum Verdict {
 impl Trial {
     /// As a point of the curve.
     pub(super) fn point(&self) -> Point {
-        let named = [("offered", self.offered), ("goodput", self.goodput), ("loss", self.loss)];
+        let named = [(OFFERED.name, self.offered), (GOODPUT, self.goodput), (LOSS.name, self.loss)];
         let growth = self.growth.map(|trend| ("delay_growth", trend.slope));
         named.into_iter().chain(growth).map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -104,7 +104,7 @@ function laidOut(api, count, bar) {
   return place ? { middle: place.offsetCenter, half: place.width / 2 } : { middle: 0, half: 20 };
 }
 
-// A limit over its bar.
+// A limit over its bar, or what perfect scaling would give: that is thinner and dashed.
 function loadLine(one, look, count) {
   return {
     type: "custom", name: one.name, data: one.points, encode: { x: 0, y: 1 }, z: 6, itemStyle: { color: look.colour },
@@ -112,7 +112,8 @@ function loadLine(one, look, count) {
       const at = api.coord([api.value(0), api.value(1)]);
       const { middle, half } = laidOut(api, count, look.bar);
       const shape = { x1: at[0] + middle - half - 3, x2: at[0] + middle + half + 3, y1: at[1], y2: at[1] };
-      return { type: "line", shape, style: { stroke: theme().text, lineWidth: 3 } };
+      const ideal = { stroke: look.colour, lineWidth: 1.5, lineDash: [5, 3] };
+      return { type: "line", shape, style: one.role === "limit" ? { stroke: theme().text, lineWidth: 3 } : ideal };
     },
   };
 }
@@ -244,7 +245,7 @@ function spoken(chart) {
 
 function options(chart) {
   const colours = theme();
-  const names = Math.min(250, innerWidth * 0.4);
+  const names = Math.min(300, innerWidth * 0.4);
   const x = axis(chart.x, colours);
   const y = axis(chart.y, colours);
   y.nameGap = 64;

@@ -23,5 +23,6 @@ function human(value, unit) {
   const step = steps.find(([, s]) => size >= s * 0.9995) || steps[steps.length - 1];
   const scaled = value / step[1];
   const text = unit === "B" && Number.isInteger(scaled) ? String(scaled) : digits(scaled);
-  return text + " " + step[0] + unit;
+  // Of a plain count each second no 1 is said: k/s.
+  return text + " " + step[0] + unit.replace(/^1\//, "/");
 }

@@ -1,5 +1,7 @@
 //! Lines over named places: a chart whose columns are numbers of threads, in bands of one block or precision each.
 
+use crate::bench;
+use crate::published::Matched;
 use crate::quantity::Unit;
 use crate::report::html::charts::is_wide;
 use crate::report::html::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
@@ -98,9 +100,8 @@ impl Lines {
     }
 }
 
-/// The axis of a metric.
-pub(super) fn metric(name: &str, unit: Option<Unit>) -> Axis {
-    // What a program of bandwidths counts.
-    let name = if name == "program" { "bandwidth" } else { name };
-    Axis::linear(name, unit.map_or("", Unit::name))
+/// The axis of our metric.
+pub(super) fn metric(of: &Matched, unit: Option<Unit>) -> Axis {
+    let axis = bench::metric(&of.case, of.metric).and_then(|row| row.axis);
+    Axis::linear(axis.unwrap_or(of.metric), unit.map_or("", Unit::name))
 }

@@ -2,7 +2,7 @@
 
 use super::lines::{At, Column, Lines, metric};
 use super::shares;
-use super::today::Today;
+use super::today::{Today, Tool};
 use crate::document::Run;
 use crate::published::{Baseline, Figure, Matched};
 use crate::quantity::{Unit, format_size};
@@ -79,9 +79,15 @@ impl<'a> Plot<'a> {
         if mute > 0 {
             note.push(format!("{mute} published points have no unit that is known"));
         }
+        for tool in self.points.iter().zip(&today).flat_map(|(p, t)| self.tools(baseline, run, *p, t)) {
+            let differs = format!("{}: {}", tool.name, tool.differs);
+            if !tool.differs.is_empty() && !note.contains(&differs) {
+                note.push(differs);
+            }
+        }
         let unit = self.unit().or_else(|| today.iter().find_map(Today::unit));
         let lines = self.lines(baseline, run, &today);
-        let y = metric(self.points[0].matched.metric, unit);
+        let y = metric(self.points[0].matched, unit);
         let chart = lines.chart(self.title(), note.join("; "), self.axis(), y);
         std::iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
     }
@@ -126,8 +132,10 @@ impl<'a> Plot<'a> {
             if let Some([mean, least, most]) = today.figure() {
                 lines.add("this run", Role::Own, at(mean, Some([least, most]), point.words()));
             }
-            for (name, value) in self.tools(baseline, run, *point, today) {
-                lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, point.words()));
+            for tool in self.tools(baseline, run, *point, today) {
+                let words = [point.words(), tool.differs];
+                let label = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
+                lines.add(&format!("{}, this run", tool.name), Role::Peer, at(tool.figure, None, label));
             }
             if let Some(value) = today.limit() {
                 lines.add("limit, this run", Role::Limit, at(value, None, point.words()));
@@ -151,7 +159,7 @@ impl<'a> Plot<'a> {
         run: &'a Run,
         point: Point<'a>,
         today: &Today<'a>,
-    ) -> Vec<(&'a str, f64)> {
+    ) -> Vec<Tool<'a>> {
         let own = today.tools();
         if !own.is_empty() {
             return own;

@@ -4,7 +4,7 @@ use super::lines::{At, Column, Lines, metric};
 use super::plot::{covers, points};
 use super::today::Today;
 use crate::document::Run;
-use crate::published::{Baseline, Figure, Matched};
+use crate::published::{Baseline, Figure, Matched, THROUGHPUT};
 use crate::report::context;
 use crate::report::html::data::{Chart, Role};
 
@@ -23,7 +23,7 @@ pub(super) fn of(baseline: &Baseline, run: &Run) -> Vec<(&'static str, Chart)> {
 
 fn programs(baseline: &Baseline) -> Vec<Program<'_>> {
     let mut found: Vec<Program<'_>> = Vec::new();
-    for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == "throughput") {
+    for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT) {
         let Some(matched) = figure.matched.as_ref().filter(|m| m.value.is_some()) else { continue };
         if points(baseline).any(|point| covers(figure, point.figure)) {
             continue;
@@ -59,8 +59,9 @@ impl Program<'_> {
             if let Some([mean, least, most]) = today.figure() {
                 lines.add("this run", Role::Own, at(mean, Some([least, most]), words.clone()));
             }
-            for (name, value) in today.tools() {
-                lines.add(&format!("{name}, this run"), Role::Peer, at(value, None, words.clone()));
+            for tool in today.tools() {
+                let name = format!("{}, this run", tool.name);
+                lines.add(&name, Role::Peer, at(tool.figure, None, words.clone()));
             }
             if let Some(value) = today.limit() {
                 lines.add("limit, this run", Role::Limit, at(value, None, words.clone()));
@@ -88,7 +89,7 @@ impl Program<'_> {
         }
         let title = format!("{} throughput: {}", context::title(self.first.subsystem), self.first.source);
         let note = "a reference program of the report, and the case that measures the same";
-        let y = metric(self.first.matched.as_ref()?.metric, unit);
+        let y = metric(self.first.matched.as_ref()?, unit);
         lines.has(Role::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
     }
 

@@ -18,11 +18,12 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
             if let Some([mean, ..]) = today.figure() {
                 lines.add("this run", Role::Own, at(share(mean), point.words()));
             }
-            for (name, value) in today.tools() {
-                lines.add(&format!("{name}, this run"), Role::Peer, at(share(value), point.words()));
+            for tool in today.tools() {
+                let name = format!("{}, this run", tool.name);
+                lines.add(&name, Role::Peer, at(share(tool.figure), point.words()));
             }
         }
-        for figure in plot.beside(baseline, *point) {
+        for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
             let (of, role) = match figure.source {
                 // One of the prose is of no point.
                 "efficiency-own" => {
@@ -55,10 +56,24 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
             "figure ÷ limit, for rates and latencies alike, as the report counts it; of a scaled run small work counts against it"
         }
     };
+    let own = if lines.has(Role::Own) { "" } else { "; none of this run, whose limit is unknown" };
     let title = format!("{}, efficiency", plot.title());
-    printed.then(|| {
-        lines.chart(title, note.to_owned(), plot.axis(), Axis::linear("share of theory or limit", "%"))
-    })
+    let axis = Axis::linear("share of theory or limit", "%");
+    printed.then(|| lines.chart(title, format!("{note}{own}"), plot.axis(), axis))
+}
+
+/// Whether an efficiency is of this point: one of the prose is of the points with the number that the prose gives, if there
+/// are any.
+fn is_of(baseline: &Baseline, efficiency: &Figure, point: &Figure) -> bool {
+    if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
+        return true;
+    }
+    let stated = |own: &&Figure| own.source == "own" && own.is_of_text() && point.is_what(own);
+    let numbers: Vec<f64> = baseline.figures.iter().filter(stated).filter_map(Figure::number).collect();
+    let has_it = |f: &Figure| f.number().is_some_and(|number| numbers.contains(&number));
+    let mut points =
+        baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text() && f.is_what(efficiency));
+    has_it(point) || !points.any(has_it)
 }
 
 /// The figure of the reference program that an efficiency is of: the one that the report prints at the same point.

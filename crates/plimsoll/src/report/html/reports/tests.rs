@@ -198,3 +198,35 @@ fn what_a_run_lacks_is_named() {
     assert!(text.contains("Not in this run: ") && text.contains("Disk latency: random read"), "{text}");
     assert!(of(&fixture::run()).is_none());
 }
+
+#[test]
+fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
+    let at = |name: &str, title: &str| -> Vec<String> {
+        let baseline = published::find(name).unwrap();
+        let charts = charts(&replay(&baseline));
+        let chart = charts.iter().find(|c| c.title == title).unwrap();
+        let published = of_role(std::slice::from_ref(chart), Role::Published);
+        published.into_iter().flat_map(|one| one.labels.clone()).filter(|label| !label.is_empty()).collect()
+    };
+    let floats = at("ec2-t2micro", "CPU throughput: float-ops, efficiency");
+    assert_eq!(floats, ["1 thread, printed 53.59 %"], "of 20.58 GFLOPS");
+    let tcp = at("ec2-t2micro", "Network throughput: tcp, efficiency");
+    assert_eq!(tcp, ["1 KiB, 1 thread, printed 90 %"], "of 750.464 Mbps");
+}
+
+#[test]
+fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
+    use crate::measurement::{Note, PeerResult};
+    let case = "disk.io/op=read/pattern=random/block=1K/threads=1";
+    let mut disk = fixture::measured(case, "throughput", crate::quantity::Unit::BytePerSecond, 20e6);
+    let mut peer = PeerResult::of(&fixture::heard("java", &[(20e6, 800e6)]), 0.03);
+    peer.warnings = vec![Note { code: "peer-differs".to_owned(), text: "it used the page cache".to_owned() }];
+    disk.metrics[0].peers = vec![peer];
+    let mut run = fixture::run_of(vec![disk]);
+    run.plan.name = "ec2-t2micro-java".to_owned();
+    let charts = charts(&run);
+    let chart = charts.iter().find(|c| c.title == "Disk throughput: random read").unwrap();
+    assert!(chart.note.contains("java: it used the page cache"), "{}", chart.note);
+    let java = chart.series.iter().find(|one| one.name == "java, this run").unwrap();
+    assert_eq!(java.labels, ["1 KiB, 1 thread, it used the page cache"]);
+}

@@ -1,8 +1,19 @@
 //! What a run measured of a published point: its samples, its limit, the reference tools beside it.
 
+use crate::bench::converted;
 use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status, converted};
+use crate::measurement::{Measurement, MetricResult, Status};
 use crate::published::Matched;
+
+/// What a reference tool gave of a point.
+#[derive(Clone)]
+pub(super) struct Tool<'a> {
+    pub(super) name: &'a str,
+    /// As the report counts.
+    pub(super) figure: f64,
+    /// What it did otherwise than the case; empty where nothing.
+    pub(super) differs: String,
+}
 
 /// What a run measured of a point; of several repeats all.
 pub(super) struct Today<'a> {
@@ -49,8 +60,8 @@ impl<'a> Today<'a> {
     }
 
     /// Each reference tool's figure of this metric, or one that follows from another metric of the same transfers.
-    pub(super) fn tools(&self) -> Vec<(&'a str, f64)> {
-        let mut found: Vec<(&str, f64)> = Vec::new();
+    pub(super) fn tools(&self) -> Vec<Tool<'a>> {
+        let mut found: Vec<Tool<'a>> = Vec::new();
         for measurement in &self.all {
             let own = measurement.metrics.iter().filter(|m| m.name == self.metric);
             let others = measurement.metrics.iter().filter(|m| m.name != self.metric);
@@ -61,18 +72,21 @@ impl<'a> Today<'a> {
                         .and_then(|median| converted(&measurement.case, median, &metric.name, self.metric));
                     let figure = figure.map(|ours| self.matched.as_published(ours));
                     if let Some(figure) = figure.filter(|f| *f > 0.0)
-                        && !found.iter().any(|(name, _)| *name == peer.peer)
+                        && !found.iter().any(|tool| tool.name == peer.peer)
                     {
-                        found.push((&peer.peer, figure));
+                        let differs: Vec<&str> =
+                            peer.warnings.iter().map(|note| note.text.as_str()).collect();
+                        let differs = crate::text::shown_within(&differs.join("; "), 200);
+                        found.push(Tool { name: &peer.peer, figure, differs });
                     }
                 }
             }
         }
         // Of further passes of the same tool, the report's figures have none.
-        let tools: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+        let tools: Vec<&str> = found.iter().map(|tool| tool.name).collect();
         let is_pass = |name: &str| {
             tools.iter().any(|tool| name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(' ')))
         };
-        found.into_iter().filter(|(name, _)| !is_pass(name)).collect()
+        found.into_iter().filter(|tool| !is_pass(tool.name)).collect()
     }
 }

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use super::plot::{Point, points};
 use super::today::Today;
 use crate::document::Run;
-use crate::published::{self, Baseline};
+use crate::published::{self, Baseline, LATENCY, THROUGHPUT};
 use crate::report::context;
 use crate::report::html::data::{Axis, Chart, Kind, Role, Scale, Series};
 use crate::text::shown_within;
 
 /// Metrics of which a chart is made, as the reports name them.
-const METRICS: &[&str] = &["throughput", "latency"];
+const METRICS: &[&str] = &[THROUGHPUT, LATENCY];
 
 /// The charts; none where no run of the page replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {

@@ -1,0 +1,95 @@
+//! Kernels in general registers: integers that stand alone, in twelve independent chains, and in each number of chains up to
+//! that. Twelve, because a core may start three instructions in a cycle, each of which takes three. A turn is three times as long
+//! as that of vectors, whose loop counts in other units.
+//!
+//! Each architecture has a table of them (`general.rs` in its folder). What differs is the text that moves the numbers and
+//! ends the loop, and which registers the chains are.
+
+/// Rows and functions of a table.
+///
+/// In parentheses: how features are detected, the registers of the chains, and text: what comes first, with the rows' address in
+/// `rows`; what loads chain `\\i`; what counts a turn in `turns`, and repeats the loop; what comes between; what stores chain
+/// `\\i`; what comes last; the two registers that were named, and all others that are used.
+/// Each line: name, operation, type, the mnemonic as disassembled, the operations that count, the instruction, and what it
+/// needs, as /proc/cpuinfo and as the compiler names it.
+macro_rules! general {
+    ($isa:ident $how:tt;
+        $($name:ident $op:ident $element:ident [$mnemonic:literal $operations:literal $text:literal] needs $feature:literal $enabled:tt;)*) => {
+        /// Those of all chains.
+        pub(crate) static KERNELS: &[$crate::kernel::Kernel] = &[$(
+            general!(@row 12 false stringify!($name); $how $isa $name $op $element $mnemonic $operations $feature $enabled),
+        )*];
+        /// Those of so many chains, by row.
+        pub(crate) static CHAINED: &[&[$crate::kernel::Kernel]] = &[$(
+            general!(@rows 1 2 3 4 5 6 7 8 9 10 11 12; ($how $isa $name $op $element $mnemonic $operations $feature $enabled)),
+        )*];
+        $(general!(@function $name $enabled $text $how);)*
+    };
+    (@function $name:ident $enabled:tt $text:literal ($detected:ident $chains:literal $first:literal $load:literal
+        $count:literal $again:literal $between:literal $store:literal $last:literal rows $rows:tt turns $turns:tt
+        ($($register:tt)+))) => {
+        /// # Safety
+        /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+        #[inline(never)]
+        #[target_feature(enable = $enabled)]
+        unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut $crate::kernel::Vectors) {
+            // SAFETY: the caller grants the instruction and rows of 8 bytes for both constants and all chains without
+            // gaps; all registers are named, or put back.
+            unsafe {
+                core::arch::asm!(
+                    $first,
+                    general!(@each $chains $load),
+                    ".p2align 6",
+                    "2:",
+                    ".rept {steps}",
+                    general!(@each $chains $text),
+                    ".endr",
+                    $count,
+                    $again,
+                    $between,
+                    general!(@each $chains $store),
+                    $last,
+                    inout($rows) vectors.rows() => _,
+                    inout($turns) turns => _,
+                    chains = const CHAINS,
+                    steps = const 3 * $crate::arch::steps::steps(CHAINS),
+                    $(out($register) _,)+
+                    options(nostack),
+                );
+            }
+        }
+    };
+    (@each $chains:literal $text:literal) => {
+        concat!(
+            ".set .Lchain, 0\n.irp i, ", $chains, "\n.if .Lchain < {chains}\n", $text,
+            "\n.endif\n.set .Lchain, .Lchain + 1\n.endr\n",
+        )
+    };
+    (@rows $($chains:literal)+; $row:tt) => {
+        &[$(general!(@named $chains $row),)+]
+    };
+    (@named $chains:literal ($how:tt $isa:ident $name:ident $($row:tt)+)) => {
+        general!(@row $chains true concat!(stringify!($name), "_chains_", $chains); $how $isa $name $($row)+)
+    };
+    (@row $chains:literal $chained:literal $row:expr; ($detected:ident $($how:tt)+) $isa:ident $name:ident $op:ident
+        $element:ident $mnemonic:literal $operations:literal $feature:literal $enabled:tt) => {
+        $crate::kernel::Kernel {
+            name: $row,
+            op: $crate::kernel::Op::$op,
+            element: $crate::kernel::Element::$element,
+            isa: $crate::isa::Isa::$isa,
+            needs: Some($crate::isa::Feature { name: $feature, present: || std::arch::$detected!($enabled) }),
+            lanes: 1,
+            accumulators: $chains,
+            steps: 3 * $crate::arch::steps::steps($chains),
+            chains: $chained,
+            recurrence: $crate::kernel::Recurrence::Own,
+            parts: &[$crate::kernel::Part {
+                mnemonic: $mnemonic,
+                count: 3 * $chains * $crate::arch::steps::steps($chains),
+                operations: $operations,
+            }],
+            function: $name::<$chains>,
+        }
+    };
+}

@@ -1,0 +1,190 @@
+//! Tiles of the matrix multiplication by fused multiply-adds: AVX2 12 × 4 numbers of 64 bits, 24 × 4 of 32 bits; AVX-512
+//! 24 × 8 and 48 × 8.
+//!
+//! Three vectors of A times the numbers of a row of B. AVX2: 12 sums, 3 vectors and a broadcast are all 16 registers; 7
+//! loads stand against 12 multiply-adds, and 12 sums cover 5 cycles of latency on 2 pipes. AVX-512: 24 sums, 3 vectors and
+//! 4 broadcasts in turn are 31 of the 32 registers, and 11 loads stand against 24 multiply-adds. So neither loads nor latency
+//! set the pace. All is assembly: compilers were seen to spill such tiles, at half the speed.
+
+use core::arch::asm;
+
+use crate::gemm::pack::{Part, pack_a, pack_b};
+use crate::gemm::tile::{Operands, Tile, Update};
+use crate::isa::Isa;
+
+/// One column of A times one row of B. Of each column: its number, the register for the number of B, the three sums.
+macro_rules! step {
+    ($r:literal $type:literal $bytes:literal $vector:literal $columns:literal
+        ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
+        concat!(
+            "vmovup", $type, " ", $r, "0, [{a}]\n",
+            "vmovup", $type, " ", $r, "1, [{a} + ", $vector, "]\n",
+            "vmovup", $type, " ", $r, "2, [{a} + 2 * ", $vector, "]\n",
+            $(
+                "vbroadcasts", $type, " ", $r, $f, ", [{b} + ", $bytes, " * ", $j, "]\n",
+                "vfmadd231p", $type, " ", $r, $x, ", ", $r, "0, ", $r, $f, "\n",
+                "vfmadd231p", $type, " ", $r, $y, ", ", $r, "1, ", $r, $f, "\n",
+                "vfmadd231p", $type, " ", $r, $z, ", ", $r, "2, ", $r, $f, "\n",
+            )+
+            "prefetcht1 [{ahead}]\n",
+            "add {ahead}, {ahead_bytes}\n",
+            "add {a}, {a_bytes}\n",
+            "add {b}, ", $columns, " * ", $bytes, "\n",
+        )
+    };
+}
+
+/// Adds the sums, with their sign in register 0, to C, or puts them there.
+macro_rules! update {
+    (add $r:literal $type:literal $vector:literal ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
+        concat!($(
+            "vfmadd213p", $type, " ", $r, $x, ", ", $r, "0, [{c}]\n",
+            "vfmadd213p", $type, " ", $r, $y, ", ", $r, "0, [{c} + ", $vector, "]\n",
+            "vfmadd213p", $type, " ", $r, $z, ", ", $r, "0, [{c} + 2 * ", $vector, "]\n",
+            update!(set $r $type $vector (($j $f $x $y $z))),
+        )+)
+    };
+    (set $r:literal $type:literal $vector:literal ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
+        concat!($(
+            "vmovup", $type, " [{c}], ", $r, $x, "\n",
+            "vmovup", $type, " [{c} + ", $vector, "], ", $r, $y, "\n",
+            "vmovup", $type, " [{c} + 2 * ", $vector, "], ", $r, $z, "\n",
+            "add {c}, {c_bytes}\n",
+        )+)
+    };
+}
+
+/// The tile of a type in an instruction set: its functions and its row.
+macro_rules! tile {
+    ($tile:ident $name:ident $pack_a:ident $pack_b:ident $float:ident $type:literal $bytes:literal $rows:literal;
+        $isa:ident $features:literal $r:literal $vector:literal $columns:literal $zero:literal $sums:literal
+        $each:tt ($($register:tt)+)) => {
+        pub(crate) static $tile: Tile<$float> = Tile {
+            name: stringify!($name),
+            isa: Isa::$isa,
+            rows: $rows,
+            columns: $columns,
+            pack_a: $pack_a,
+            pack_b: $pack_b,
+            function: $name,
+        };
+
+        /// # Safety
+        /// As [`crate::gemm::tile::TileFunction`].
+        #[inline(never)]
+        #[target_feature(enable = $features)]
+        unsafe fn $name(operands: &Operands<$float>, c: *mut $float, c_stride: usize, update: Update) {
+            let sign: $float = if update == Update::Subtract { -1.0 } else { 1.0 };
+            let c_bytes = c_stride * size_of::<$float>();
+            // The next tile of C is fetched while the first turns are made, and no more: what follows may be another
+            // thread's.
+            let lines = (operands.ahead_c.addr() % 64 + 3 * $vector).div_ceil(64);
+            let turns = (operands.depth / 8).min($columns * lines);
+            // SAFETY: the caller grants the instruction set, the strips and the whole tile of C. A prefetch of any
+            // address is harmless.
+            unsafe {
+                asm!(
+                    concat!(".irp i, ", $sums),
+                    concat!($zero, " ", $r, "\\i, ", $r, "\\i, ", $r, "\\i"),
+                    ".endr",
+                    "test {turns}, {turns}",
+                    "jz 3f",
+                    ".p2align 6",
+                    "2:",
+                    // A line of each column in turn, then the next line of each: all at once would hold up A and B.
+                    "prefetchw [{ahead_c}]",
+                    "lea {wrapped}, [{ahead_c} + {back}]",
+                    "add {ahead_c}, {c_bytes}",
+                    "dec {turns}",
+                    concat!("test {turns}, ", $columns, " - 1"),
+                    "cmovz {ahead_c}, {wrapped}",
+                    ".rept 8",
+                    step!($r $type $bytes $vector $columns $each),
+                    ".endr",
+                    "test {turns}, {turns}",
+                    "jnz 2b",
+                    "3:",
+                    "test {rest}, {rest}",
+                    "jz 5f",
+                    ".p2align 6",
+                    "4:",
+                    step!($r $type $bytes $vector $columns $each),
+                    "dec {rest}",
+                    "jnz 4b",
+                    "5:",
+                    "test {set:e}, {set:e}",
+                    "jnz 6f",
+                    concat!("vbroadcasts", $type, " ", $r, "0, [{sign}]"),
+                    update!(add $r $type $vector $each),
+                    "jmp 7f",
+                    "6:",
+                    update!(set $r $type $vector $each),
+                    "7:",
+                    "vzeroupper",
+                    a = inout(reg) operands.a => _,
+                    a_bytes = in(reg) operands.a_stride * size_of::<$float>(),
+                    b = inout(reg) operands.b => _,
+                    c = inout(reg) c => _,
+                    ahead_c = inout(reg) operands.ahead_c => _,
+                    c_bytes = in(reg) c_bytes,
+                    back = in(reg) 64_usize.wrapping_sub(($columns - 1) * c_bytes),
+                    wrapped = out(reg) _,
+                    ahead = inout(reg) operands.ahead => _,
+                    ahead_bytes = in(reg) operands.ahead_bytes,
+                    turns = inout(reg) turns => _,
+                    rest = inout(reg) operands.depth - 8 * turns => _,
+                    sign = in(reg) &sign,
+                    set = in(reg) u32::from(update == Update::Set),
+                    $(out($register) _,)+
+                    options(nostack),
+                );
+            }
+        }
+
+        /// # Safety
+        /// As [`crate::gemm::pack::PackA`].
+        #[target_feature(enable = $features)]
+        unsafe fn $pack_a(part: Part<$float>, depth: usize, to: *mut $float) {
+            // SAFETY: granted by the caller.
+            unsafe { pack_a::<$float, $rows>(part, depth, to) }
+        }
+
+        /// # Safety
+        /// As [`crate::gemm::pack::PackB`].
+        #[target_feature(enable = $features)]
+        unsafe fn $pack_b(part: Part<$float>, to: *mut $float) {
+            // SAFETY: granted by the caller.
+            unsafe { pack_b::<$float, $columns>(part, to) }
+        }
+    };
+}
+
+/// The tiles of both types in an instruction set.
+macro_rules! tiles {
+    ($set:tt $($tile:ident $name:ident $pack_a:ident $pack_b:ident $float:ident $type:literal $bytes:literal $rows:literal;)+) => {
+        $(tiles!(@ ($tile $name $pack_a $pack_b $float $type $bytes $rows) $set);)+
+    };
+    (@ ($($tile:tt)+) ($($set:tt)+)) => {
+        tile!($($tile)+; $($set)+);
+    };
+}
+
+tiles! {
+    (Avx2 "avx2,fma" "ymm" 32 4 "vxorps" "4,5,6,7,8,9,10,11,12,13,14,15"
+        ((0 "3" "4" "5" "6") (1 "3" "7" "8" "9") (2 "3" "10" "11" "12") (3 "3" "13" "14" "15"))
+        ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14"
+            "ymm15"))
+    F64_AVX2 gemm_f64_avx2 pack_a_f64_avx2 pack_b_f64_avx2 f64 "d" 8 12;
+    F32_AVX2 gemm_f32_avx2 pack_a_f32_avx2 pack_b_f32_avx2 f32 "s" 4 24;
+}
+
+tiles! {
+    (Avx512 "avx512f" "zmm" 64 8 "vpxord" "8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
+        ((0 "3" "8" "9" "10") (1 "4" "11" "12" "13") (2 "5" "14" "15" "16") (3 "6" "17" "18" "19")
+            (4 "3" "20" "21" "22") (5 "4" "23" "24" "25") (6 "5" "26" "27" "28") (7 "6" "29" "30" "31"))
+        ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
+            "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28"
+            "zmm29" "zmm30" "zmm31"))
+    F64_AVX512 gemm_f64_avx512 pack_a_f64_avx512 pack_b_f64_avx512 f64 "d" 8 24;
+    F32_AVX512 gemm_f32_avx512 pack_a_f32_avx512 pack_b_f32_avx512 f32 "s" 4 48;
+}

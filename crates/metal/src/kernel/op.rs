@@ -1,0 +1,259 @@
+//! What kernels compute: a row for each operation, and their list, [`Op::ALL`].
+//!
+//! A row has all that is said of an operation outside its kernels: what is counted, which rate of a core bounds it, and its
+//! definition where that is no arithmetic (the recurrences of [`super::Recurrence`] define the others).
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::names::unknown;
+use super::rate::{self, Latency, Rate};
+use super::{Element, Kernel, UnknownName};
+
+/// A row: what is said of an operation.
+#[derive(Debug)]
+pub struct Operation {
+    /// Its name in cases and flags.
+    pub name: &'static str,
+    /// What an instruction counts for each lane, and of which types there are kernels.
+    pub about: &'static str,
+    /// In what its rate is counted.
+    pub counted: Counted,
+    /// Whether it sums products of narrow numbers in 32 bits.
+    pub sums_in_32_bits: bool,
+    /// What a step makes of a number and the first constant: the reference of [`super::Recurrence::Own`].
+    pub step: Option<fn(x: u64, constant: u64) -> u64>,
+    /// The rates of cores that bound its kernels: of each the first that holds.
+    pub rates: &'static [Bound],
+}
+
+/// In what a rate is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Floating-point operations or integer ones, by the type of the numbers.
+    Operations,
+    /// Bytes.
+    Bytes,
+}
+
+/// A rate, and the kernels that it bounds.
+#[derive(Debug)]
+pub struct Bound {
+    /// Whether it holds for a kernel.
+    pub of: fn(&Kernel) -> bool,
+    /// The rate.
+    pub rate: Rate,
+}
+
+impl Bound {
+    const fn of(of: fn(&Kernel) -> bool, rate: Rate) -> Self {
+        Self { of, rate }
+    }
+
+    const fn all(rate: Rate) -> Self {
+        Self { of: |_| true, rate }
+    }
+}
+
+/// What a kernel computes.
+#[derive(Clone, Copy)]
+pub struct Op(&'static Operation);
+
+/// A row that only names what most rows share.
+const ARITHMETIC: Operation = Operation {
+    name: "",
+    about: "",
+    counted: Counted::Operations,
+    sums_in_32_bits: false,
+    step: None,
+    rates: &[],
+};
+
+impl Op {
+    /// Multiplication and addition, fused where the instruction set can.
+    pub const FMA: Self = Self(&Operation {
+        name: "fma",
+        about: "2 (SSE2 has none: a multiplication and an addition, 1 each); f64, f32, f16",
+        rates: &[Bound::of(Kernel::is_apart, rate::MULTIPLY_THEN_ADD), Bound::all(rate::FMA)],
+        ..ARITHMETIC
+    });
+
+    /// Addition.
+    pub const ADD: Self = Self(&Operation {
+        name: "add",
+        about: "1; f64, f32, f16; integers, modulo 2ⁿ",
+        rates: &[Bound::of(|k| k.element.is_float(), rate::ADD), Bound::all(rate::INTEGER_ADD)],
+        ..ARITHMETIC
+    });
+
+    /// Multiplication.
+    pub const MUL: Self = Self(&Operation {
+        name: "mul",
+        about: "1; f64, f32, f16; integers, modulo 2ⁿ (x86-64 multiplies no bytes, and 64 bits only by AVX-512)",
+        rates: &[
+            Bound::of(|k| k.element.is_float(), rate::MULTIPLY),
+            Bound::of(|k| k.element == Element::I8, rate::MULTIPLY_I8),
+            Bound::of(|k| k.element == Element::I16, rate::MULTIPLY_I16),
+            Bound::of(|k| k.element == Element::I32, rate::MULTIPLY_I32),
+            Bound::of(|k| k.element == Element::I64, rate::MULTIPLY_I64),
+        ],
+        ..ARITHMETIC
+    });
+
+    /// Additions and as many multiplications that do not wait for one another.
+    pub const MIX: Self = Self(&Operation {
+        name: "mix",
+        about: "1; as many additions as multiplications, in chains of one kind each or of both, whichever is quicker on this \
+                core; f64, f32, f16",
+        rates: &[Bound::all(rate::MULTIPLY_AND_ADD)],
+        ..ARITHMETIC
+    });
+
+    /// Products of narrow numbers, summed in wide ones.
+    pub const DOT: Self = Self(&Operation {
+        name: "dot",
+        about: "2 for each product: a lane of 32 bits sums 4 products of i8, or 2 of i16 or bf16; a result of an AMX tile 64 \
+                and 32, one of SMMLA and BFMMLA (`mmla`) 8 and 4; i8, i16, bf16",
+        sums_in_32_bits: true,
+        rates: &[
+            Bound::of(|k| k.isa.is_matrix() && k.element == Element::Bf16, rate::MATRIX_BF16),
+            Bound::of(|k| k.isa.is_matrix(), rate::MATRIX_I8),
+            Bound::of(|k| k.element == Element::Bf16, rate::DOT_BF16),
+            Bound::all(rate::DOT_INTEGER),
+        ],
+        ..ARITHMETIC
+    });
+
+    /// Division.
+    pub const DIV: Self = Self(&Operation {
+        name: "div",
+        about: "1; f64, f32, f16",
+        rates: &[
+            Bound::of(|k| k.element == Element::F64, Rate::in_cycles("divide_f64_cycles", "divisions")),
+            Bound::of(|k| k.element == Element::F32, Rate::in_cycles("divide_f32_cycles", "divisions")),
+            Bound::of(|k| k.element == Element::F16, Rate::in_cycles("divide_f16_cycles", "divisions")),
+        ],
+        ..ARITHMETIC
+    });
+
+    /// Square root.
+    pub const SQRT: Self = Self(&Operation {
+        name: "sqrt",
+        about: "1; f64, f32, f16",
+        rates: &[
+            Bound::of(|k| k.element == Element::F64, Rate::in_cycles("root_f64_cycles", "square roots")),
+            Bound::of(|k| k.element == Element::F32, Rate::in_cycles("root_f32_cycles", "square roots")),
+            Bound::of(|k| k.element == Element::F16, Rate::in_cycles("root_f16_cycles", "square roots")),
+        ],
+        ..ARITHMETIC
+    });
+
+    /// Cyclic redundancy check with Castagnoli's polynomial.
+    pub const CRC32C: Self = Self(&Operation {
+        name: "crc32c",
+        about: "8 bytes, by the instruction for it (SSE4.2, FEAT_CRC32), so the rate is in B/s; i64",
+        counted: Counted::Bytes,
+        step: Some(crc32c),
+        rates: &[Bound::all(Rate {
+            latency: Latency::Of("crc32c_latency"),
+            ..Rate::new("crc32c", "CRC32C steps")
+        })],
+        ..ARITHMETIC
+    });
+
+    /// Every operation that has kernels.
+    pub const ALL: &'static [Self] =
+        &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
+
+    /// What is said of it.
+    #[must_use]
+    pub const fn row(self) -> &'static Operation {
+        self.0
+    }
+
+    /// Its name in cases and flags.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+}
+
+/// Every rate of cores that bounds a kernel of some operation, whether or not one is built for this architecture.
+pub fn rates() -> impl Iterator<Item = Rate> {
+    Op::ALL.iter().flat_map(|op| op.row().rates).map(|bound| bound.rate)
+}
+
+impl PartialEq for Op {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Op {}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Op {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().copied().find(|op| op.name() == text);
+        let names = || Self::ALL.iter().map(|op| op.name()).collect::<Vec<_>>();
+        found.ok_or_else(|| unknown("operation", text, &names()))
+    }
+}
+
+/// Castagnoli's polynomial x³² + x²⁸ + x²⁷ + … + 1, its bits reversed (RFC 3720, 12.1).
+const CASTAGNOLI: u32 = 0x82f6_3b78;
+
+/// The check of each byte alone.
+static CHECKS: [u32; 256] = checks();
+
+const fn checks() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut check, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            check = check >> 1 ^ if check & 1 == 1 { CASTAGNOLI } else { 0 };
+            bit += 1;
+        }
+        table[byte] = check;
+        byte += 1;
+    }
+    table
+}
+
+/// The check `x` of what was before, and eight bytes more, byte by byte. The instructions clear the upper half.
+fn crc32c(x: u64, bytes: u64) -> u64 {
+    let check = bytes.to_le_bytes().into_iter().fold(x as u32, |check, byte| {
+        let [low, ..] = check.to_le_bytes();
+        check >> 8 ^ CHECKS[usize::from(low ^ byte)]
+    });
+    u64::from(check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of RFC 3720, B.4.
+    #[test]
+    fn the_reference_of_crc32c_is_that_of_iscsi() {
+        let check = |words: [u64; 4]| !words.into_iter().fold(u64::from(u32::MAX), crc32c) as u32;
+        assert_eq!(check([0; 4]), 0x8a91_36aa);
+        assert_eq!(check([u64::MAX; 4]), 0x62a8_ab43);
+        let rising = |first: u8| u64::from_le_bytes(std::array::from_fn(|at| first + at as u8));
+        assert_eq!(check([0, 8, 16, 24].map(rising)), 0x46dd_794e);
+    }
+}

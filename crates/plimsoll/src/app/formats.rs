@@ -1,0 +1,58 @@
+//! The formats that each command offers, from the one list of them: the values of `--format`, its help and its errors.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
+
+use crate::cli;
+use crate::report::format::{Format, NoFormat, Subject, find};
+
+/// The whole command line, with the formats.
+#[must_use]
+pub fn command() -> Command {
+    let rows: Vec<&str> = Subject::Tools.formats().map(Format::name).collect();
+    let table = format!(
+        "Rows of {}: one for each sample, or one for each reference tool beside a case",
+        rows.join(" and ")
+    );
+    cli::command()
+        .mut_subcommand("export", |c| {
+            c.mut_arg("format", of(Subject::Run)).mut_arg("table", |a| a.help(table))
+        })
+        .mut_subcommand("report", |c| c.mut_arg("format", of(Subject::Tables)))
+        .mut_subcommand("compare", |c| c.mut_arg("format", of(Subject::Comparison)))
+}
+
+fn of(subject: Subject) -> impl FnOnce(Arg) -> Arg {
+    move |arg| arg.value_parser(Offered(subject))
+}
+
+/// Reads the name of a format that can write this.
+#[derive(Clone, Copy, Debug)]
+struct Offered(Subject);
+
+fn value(format: &'static dyn Format) -> PossibleValue {
+    PossibleValue::new(format.name()).help(format.about()).aliases(format.alias())
+}
+
+impl TypedValueParser for Offered {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        // A format that there is, but not for this, says more than a list of values.
+        if let Some(name) = value.to_str().filter(|name| find(name).is_some_and(|f| !self.0.is_in(f))) {
+            let why = format!("{}\n", NoFormat::new(name, self.0));
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, why).with_cmd(command));
+        }
+        PossibleValuesParser::new(self.0.formats().map(self::value)).parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.formats().map(value)))
+    }
+}

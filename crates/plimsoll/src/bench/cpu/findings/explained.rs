@@ -1,0 +1,107 @@
+//! "sqrt of f64 by sse2 is at 93 % of its limit, by avx2 at 100 %: …": what stands between a kernel and the limit of the
+//! units it uses, shown by another kernel that reaches it.
+
+use serde_json::json;
+
+use crate::bench::Benchmark;
+use crate::bench::cpu::Peak;
+use crate::measurement::Measurement;
+use crate::quantity::percent;
+use crate::view::{Finding, RunView, Topic};
+
+/// Shares of the limit from here on need no explanation.
+const REACHED: f64 = 0.97;
+
+/// Speaks for each `cpu.peak` case below 97 % of its limit, where the same operation of the same type by another
+/// instruction set reached its limit in this run, on as many threads: so it is neither the unit nor the clock, but what
+/// the kernel must do beside.
+pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+    run.of(Peak.name()).filter_map(|low| explained(low, run)).collect()
+}
+
+fn explained(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
+    // With few chains it is the latency.
+    if low.case.number("chains").is_some() {
+        return None;
+    }
+    let share = of_limit(low)?;
+    let high = run
+        .of(Peak.name())
+        .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
+    // The figure is without interruptions, save under a quota, and that is told elsewhere.
+    if share >= REACHED || low.warnings.iter().any(|note| note.code == "cpu-quota") {
+        return None;
+    }
+    let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
+    let text = format!(
+        "{} of {} by {} is at {} of its limit, by {} at {} in the same run: the unit reaches it, what this kernel does \
+         beside does not fit in",
+        word(low, "op"),
+        word(low, "type"),
+        word(low, "isa"),
+        percent(share, 3),
+        word(high, "isa"),
+        percent(of_limit(high)?, 3),
+    );
+    let evidence = json!({
+        "cases": [low.case.id(), high.case.id()],
+        "of_limit": [share, of_limit(high)],
+    });
+    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
+}
+
+fn of_limit(measurement: &Measurement) -> Option<f64> {
+    measurement.headline()?.of_limit.filter(|share| share.is_finite())
+}
+
+/// Whether they differ in nothing but the instruction set.
+fn alike(a: &Measurement, b: &Measurement) -> bool {
+    let others = |m: &Measurement| -> Vec<String> {
+        let params = m.case.params().iter().filter(|(name, _)| *name != "isa");
+        params.map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    let together = a.node == b.node && a.repeat == b.repeat;
+    together && a.case.word("isa") != b.case.word("isa") && others(a) == others(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Better;
+    use crate::quantity::Unit;
+    use crate::view::testing::{measured, warned};
+
+    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+        super::find(&RunView::new(measurements))
+    }
+
+    fn root(isa: &str, threads: u32, share: f64) -> Measurement {
+        let id = format!("cpu.peak/op=sqrt/type=f64/isa={isa}/threads={threads}");
+        let mut made = measured(&id, Unit::FlopPerSecond, Better::Higher, &[1e9]);
+        made.metrics[0].of_limit = Some(share);
+        made
+    }
+
+    #[test]
+    fn another_kernel_at_the_limit_explains_the_one_below() {
+        let found = find(&[root("sse2", 1, 0.932), root("avx2", 1, 0.9971), root("avx512", 1, 0.999)]);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].text.starts_with(
+                "sqrt of f64 by sse2 is at 93.2 % of its limit, by avx2 at 99.7 % in the same run: "
+            ),
+            "{}",
+            found[0].text
+        );
+        assert_eq!(found[0].evidence["cases"][1], "cpu.peak/op=sqrt/type=f64/isa=avx2/threads=1");
+    }
+
+    #[test]
+    fn it_is_silent_without_the_other_kernel_or_under_a_quota() {
+        assert!(find(&[root("sse2", 1, 0.932), root("avx2", 2, 0.997)]).is_empty());
+        assert!(find(&[root("sse2", 1, 0.932), root("avx2", 1, 0.96)]).is_empty());
+        assert!(find(&[root("sse2", 1, 0.98), root("avx2", 1, 0.997)]).is_empty());
+        let throttled = warned(root("sse2", 1, 0.5), "cpu-quota");
+        assert!(find(&[throttled, root("avx2", 1, 0.997)]).is_empty());
+    }
+}

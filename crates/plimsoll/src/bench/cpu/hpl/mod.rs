@@ -1,0 +1,98 @@
+//! `cpu.hpl`: HPL over all machines of a run, by the installed `xhpl` or `hpcc` under MPI.
+//!
+//! The machines of a cluster run solve it together when each has been measured; alone there is nothing that could
+//! start it on others, and `cpu.linpack` measures the same.
+
+mod limit;
+
+use super::dense::{self, BLOCK, MOST_ROWS};
+use crate::bench::{Benchmark, Candidate, Context, Metric, Prepared, Roofline, Say, counts};
+use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::sample::{CannotMeasure, Condition};
+
+/// Most columns of a block.
+const MOST_BLOCK: u64 = 4096;
+
+/// Most rows or columns of processes.
+const MOST_GRID: u64 = 1 << 16;
+
+/// How many machines solved a system together.
+pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
+/// What they could compute together.
+pub const MACHINES_PEAK: Condition = Condition::new(
+    "machines_peak",
+    "FLOP/s",
+    "sum over the machines of the limit of multiply-adds that each derived for itself",
+);
+
+/// The benchmark itself.
+pub struct Hpl;
+
+impl Benchmark for Hpl {
+    fn name(&self) -> &'static str {
+        "cpu.hpl"
+    }
+
+    fn about(&self) -> &'static str {
+        "HPL over all machines of a run under mpirun, by the installed xhpl or hpcc"
+    }
+
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times]
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["n", "nb", "p", "q"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn roofline(&self, case: &Case) -> Roofline {
+        Roofline::Computes(dense::of_a_system(case))
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        dense::METRICS
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        // What is not asked for the machines decide, when all are known.
+        let mut made = vec![Case::of(self.name())];
+        let lists: [(&str, &[u64], u64); 4] = [
+            ("n", &[], MOST_ROWS),
+            ("nb", &[BLOCK], MOST_BLOCK),
+            ("p", &[], MOST_GRID),
+            ("q", &[], MOST_GRID),
+        ];
+        for (key, usual, most) in lists {
+            let values = counts(group, key, usual, most)?;
+            if !values.is_empty() {
+                made = Case::with_each(made, key, values.into_iter().map(Value::Count));
+            }
+        }
+        Ok(made.into_iter().map(|case| Candidate { case, feasible: Err(alone()) }).collect())
+    }
+
+    fn of_all_machines(&self) -> bool {
+        true
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
+    fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        Err(alone())
+    }
+}
+
+fn alone() -> CannotMeasure {
+    CannotMeasure::not_here(
+        "all machines of a run solve it together: start the run with mpirun (a build by make cluster); alone, cpu.linpack measures the same",
+    )
+}

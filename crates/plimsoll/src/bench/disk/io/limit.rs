@@ -1,0 +1,316 @@
+//! Limits of disk figures: the link that attaches the device, what its maker or provider rates it at, what the instance
+//! type promises its volumes, and how fast a spinning disk turns.
+//!
+//! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
+//! file system below), in memory or over a network there is no device limit, and it is said why.
+
+use crate::bench::disk::job::READ_SHARE;
+use crate::bench::disk::mean_block;
+use crate::bench::disk::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::limit::device::{Burstable, Device, Promise};
+use crate::limit::{Input, Kind, Limit, Question, Source, tightest_first};
+use crate::machine::Disk;
+use crate::machine::disk::{DiskKind, Link};
+use crate::machine::storage::{Medium, Storage};
+
+/// What is the matter where a figure is past its link.
+const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
+
+/// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
+const FASTEST_TURNS: f64 = 15_000.0;
+
+/// Limits of `disk.io`.
+pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
+        (THROUGHPUT, _) => ceilings(question, Counted::Bytes),
+        (RATE, Some(block)) => ceilings(question, Counted::Transfers { block }),
+        (LATENCY, _) => vec![access(question)],
+        _ => Vec::new(),
+    }
+}
+
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Counted {
+    Bytes,
+    Transfers { block: f64 },
+}
+
+impl Counted {
+    /// Bytes of one.
+    fn bytes(self) -> f64 {
+        match self {
+            Counted::Bytes => 1.0,
+            Counted::Transfers { block } => block,
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Counted::Bytes => "",
+            Counted::Transfers { .. } => " ÷ block",
+        }
+    }
+}
+
+/// How much of what is counted goes which way: of a copy all of it goes both ways.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Shares {
+    read: f64,
+    write: f64,
+}
+
+impl Shares {
+    fn of(question: &Question<'_>) -> Result<Shares, String> {
+        let case = question.case;
+        let (read, write) = match case.word("op").unwrap_or("read") {
+            "read" => (1.0, 0.0),
+            "write" | "append" => (0.0, 1.0),
+            "mixed" => {
+                let read = case.number("read-share").unwrap_or(u64::from(READ_SHARE)) as f64 / 100.0;
+                (read, 1.0 - read)
+            }
+            "copy" => (1.0, 1.0),
+            op => return Err(format!("{op} moves no data over the link")),
+        };
+        Ok(Shares { read, write })
+    }
+
+    /// What comes out where each way has its own bound; `None` where one that is needed is not known.
+    fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
+        let ways = [(self.read, read), (self.write, write)];
+        let ways = ways.iter().filter(|(share, _)| *share > 0.0);
+        ways.map(|(share, bound)| Some((*bound)? / share))
+            .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
+    }
+
+    /// What comes out of `bound` where both ways share it, or each way has it for itself.
+    fn within(self, bound: f64, duplex: bool) -> f64 {
+        bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
+    }
+
+    fn suffix(self) -> &'static str {
+        if self.read > 0.0 && self.write > 0.0 { ", by the shares of reads and writes" } else { "" }
+    }
+}
+
+/// All ceilings that are known, or the one that is not with its reason.
+fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
+    let (shares, disks) = match Shares::of(question).and_then(|shares| Ok((shares, disks(question)?))) {
+        Ok(known) => known,
+        Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
+    };
+    let link = links(&disks).map(|links| crossing(&links, shares, counted));
+    let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
+    let rated = rated.into_iter().flatten().map(Limit::promised);
+    let mut all: Vec<Limit> = rated.chain(link.clone().ok()).collect();
+    if let (Err(reason), true) = (link, all.is_empty()) {
+        let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
+        let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
+        all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
+    }
+    tightest_first(&mut all);
+    all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
+}
+
+/// The ceiling by the links.
+fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit {
+    let (mut inputs, mut all) = (Vec::new(), 0.0);
+    for (disk, link) in links {
+        all += shares.within(link.coded_bit_per_s() / 8.0, link.is_duplex());
+        inputs.extend(inputs_of(disk, link));
+    }
+    let sum = if links.len() > 1 { "Σ disks: " } else { "" };
+    let formula =
+        format!("({sum}line rate × lanes × line coding ÷ 8){}{}", counted.suffix(), shares.suffix());
+    inputs.extend(block_input(counted));
+    Limit::fixed(Kind::Ceiling, Source::Derived, all / counted.bytes(), &formula, inputs)
+}
+
+fn block_input(counted: Counted) -> Option<Input> {
+    let Counted::Transfers { block } = counted else { return None };
+    Some(Input::new("block", block, "B", "the case"))
+}
+
+/// What the makers rate the disks at, if all of them are known.
+fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+    let mut sum = 0.0;
+    let mut inputs = Vec::new();
+    let mut any = None;
+    for disk in disks {
+        let row = Device::of(disk)?;
+        let by_bytes = shares.bound(row.read, row.write)? / counted.bytes();
+        let by_transfers = match counted {
+            Counted::Bytes => None,
+            Counted::Transfers { .. } => shares.bound(row.read_io, row.write_io),
+        };
+        let own = by_transfers.map_or(by_bytes, |transfers| transfers.min(by_bytes));
+        sum += own;
+        any = any.or_else(|| row.any.then_some(row));
+        let checked = row.checked.as_ref().map_or("; not re-read for this file", |_| "");
+        inputs.push(Input {
+            name: format!("rating of {}", disk.name),
+            value: own,
+            unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+            from: format!("data/devices.toml, {}: {}{checked}", row.name, row.source),
+        });
+    }
+    let formula = if disks.len() > 1 { "Σ disks: rating" } else { "rating" };
+    let mut limit =
+        Limit::fixed(Kind::Ceiling, Source::Rated, sum, &format!("{formula}{}", shares.suffix()), inputs);
+    limit.reason = any.map(|row| {
+        format!(
+            "the type of the volume cannot be seen: that of the fastest {}; give yours with --limits",
+            row.name
+        )
+    });
+    Some(limit)
+}
+
+/// What the instance type promises its volumes.
+fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+    let promise = Promise::of(&question.machine.virtualisation, disks)?;
+    let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
+    let value = match counted {
+        Counted::Bytes => by_bytes,
+        Counted::Transfers { .. } => shares.within(promise.transfers, false).min(by_bytes),
+    };
+    let input = Input {
+        name: format!("promise of {}", promise.product),
+        value,
+        unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+        from: format!(
+            "data/instances.toml by the firmware's product name; {}; not re-read for this file",
+            promise.source
+        ),
+    };
+    let formula = format!("promise of the instance to all its volumes{}", shares.suffix());
+    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, vec![input]);
+    limit.reason = Some("small sizes reach it for half an hour a day, and less for longer".to_owned());
+    Some(limit)
+}
+
+/// The least time of a lone random read: half a turn of a spinning disk, in the mean.
+fn access(question: &Question<'_>) -> Limit {
+    let unknown = || Limit::unknown(Kind::Floor, "no device states how long an access takes");
+    let case = question.case;
+    let lone = case.word("op") == Some("read")
+        && case.word("pattern") == Some("random")
+        && case.number("depth") == Some(1)
+        && case.threads() == 1;
+    let Ok(disks) = disks(question) else { return unknown() };
+    // Virtual disks claim to rotate without reason.
+    let real = question.machine.virtualisation.is_virtual != Some(true);
+    let spins = |disk: &&&Disk| {
+        disk.rotational == Some(true) && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb)
+    };
+    if !lone || !real || !disks.iter().all(|disk| spins(&disk)) {
+        return unknown();
+    }
+    let turns =
+        |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
+    let fastest = disks.iter().filter_map(turns).max_by(|a, b| a.0.total_cmp(&b.0));
+    let all_known = disks.iter().all(|disk| turns(disk).is_some());
+    let (turns, from) = fastest.filter(|_| all_known).unwrap_or((
+        FASTEST_TURNS,
+        "no disk ever sold turned faster; this one does not tell how fast it does",
+    ));
+    let input = Input::new("turns per minute", turns, "1/min", from);
+    Limit::fixed(Kind::Floor, Source::Derived, 60.0 / turns / 2.0, "60 s ÷ turns per minute ÷ 2", vec![input])
+}
+
+/// The disks behind the test directory, or why there is no device limit.
+fn disks<'a>(question: &Question<'a>) -> Result<Vec<&'a Disk>, String> {
+    if question.case.word("cache") == Some("buffered") {
+        return Err("the page cache is between the program and the device".to_owned());
+    }
+    let storage =
+        question.machine.storage.as_ref().ok_or("it is not known what is behind the test directory")?;
+    let file_system = storage.file_system.as_ref();
+    let kind = file_system.map_or("the file system", |fs| fs.fs_type.as_str());
+    match file_system.map(|fs| fs.medium) {
+        Some(Medium::Memory) => return Err(format!("{kind} is in memory: there is no device")),
+        Some(Medium::Network) => return Err(format!("{kind} is on another machine")),
+        Some(Medium::Stacked) => {
+            return Err(format!("{kind} is on another file system, and its device is not known"));
+        }
+        Some(Medium::Device) | None => {}
+    }
+    if let Some(layer) = looped(storage) {
+        return Err(format!("loop device {layer}: the file behind it is cached by the file system below"));
+    }
+    if storage.disks.is_empty() {
+        let why = storage.unknown.first().map_or(String::new(), |unknown| format!(": {}", unknown.why));
+        return Err(format!("no disk was found behind the test directory{why}"));
+    }
+    Ok(storage.disks.iter().collect())
+}
+
+/// The links of all disks, or why one has none.
+fn links<'a>(disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+    let link = |disk: &&'a Disk| {
+        // A network volume that poses as a local disk states a link that is not there.
+        let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
+        link.map(|link| (*disk, link)).ok_or_else(|| linkless(disk))
+    };
+    disks.iter().map(link).collect()
+}
+
+/// The first loop device among the layers.
+fn looped(storage: &Storage) -> Option<&str> {
+    storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
+}
+
+/// Why a disk without a known link has no limit.
+fn linkless(disk: &Disk) -> String {
+    let name = &disk.name;
+    match disk.kind {
+        DiskKind::Virtio | DiskKind::Xen => format!("virtual device {name}: the host states no rate"),
+        DiskKind::Network => format!("{name} is on another machine"),
+        DiskKind::Zram | DiskKind::Ram => format!("{name} is in memory: there is no device"),
+        DiskKind::Loop => {
+            format!("loop device {name}: the file behind it is cached by the file system below")
+        }
+        DiskKind::Nvme
+        | DiskKind::Sata
+        | DiskKind::Usb
+        | DiskKind::Scsi
+        | DiskKind::Mmc
+        | DiskKind::DeviceMapper
+        | DiskKind::Md
+        | DiskKind::Other => format!("{name}: the system states no speed of its link"),
+    }
+}
+
+/// What the ceiling of one link is computed from.
+fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
+    let input = |what: &str, value: f64, unit: &str, from: &str| {
+        Input::new(&format!("{what} of {}", disk.name), value, unit, from)
+    };
+    let (line, lanes, from) = match *link {
+        Link::Pcie { transfers_per_s, lanes, .. } => (
+            transfers_per_s as f64,
+            f64::from(lanes),
+            "sysfs current_link_speed, current_link_width: the slowest on the way",
+        ),
+        Link::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
+        Link::Sas { line_bit_per_s, lanes } => {
+            (line_bit_per_s as f64, f64::from(lanes), "sysfs negotiated_linkrate of the port's phys")
+        }
+        Link::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
+    };
+    let coding = link.coded_bit_per_s() / (line * lanes);
+    vec![
+        input("line rate", line, "bit/s", from),
+        input("lanes", lanes, "1", from),
+        input(
+            "line coding",
+            coding,
+            "1",
+            "PCI Express 6.0 §4.2, Serial ATA 3.5 §7, SPL-5 §5, USB 3.2 §6: payload bits of those sent",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

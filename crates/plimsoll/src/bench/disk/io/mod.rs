@@ -1,0 +1,312 @@
+//! `disk.io`: reads and writes over a filled file, so many at a time, in such an order, of such a size.
+//!
+//! `latency` is the time of one transfer as the program sees it, from handing it to the kernel to taking it back
+//! (the sample's value is the mean, the percentiles are those of all transfers); `submit` is the part of it that
+//! handing over took, `complete` the rest. `rate` and `throughput` are counted while the queue is full, from one
+//! completion to another, and the load stays up from sample to sample. `depth` is the mean number in flight, over all
+//! threads; `cpu` and `switches` are for one transfer; `busy` is the share of the time in which the kernel counts the
+//! device as working; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
+//! directions are told apart.
+
+mod limit;
+
+use super::engine::Kind;
+use super::file::in_memory;
+use super::findings;
+use super::job::{Job, MAX_BUFFERS, READ_SHARE, canonical_sync, fits_sectors};
+use super::metrics::{
+    BUSY, COMPLETE, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SUBMIT, SWITCHES, SYNC,
+    THROUGHPUT, WRITE, WRITE_LATENCY,
+};
+use super::search::{Deepest, Target};
+use super::transfers::Transfers;
+use super::{mean_block, under_way, words};
+use crate::bench::fixed::{self, Pace};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Curve, Metric, OfTransfers, PATTERN, Prepared, Say,
+};
+use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::machine::storage::Medium;
+use crate::measurement::Measurement;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{CannotMeasure, Point};
+use crate::view::{Finding, RunView};
+
+pub use super::job::file_size;
+
+/// The benchmark itself.
+pub struct DiskIo;
+
+/// Blocks up to this size are judged by their rate (DESIGN: 64 KiB).
+const SMALL: f64 = 65_536.0;
+
+/// The deepest queue that a search tries when none is named.
+const DEEPEST: u64 = 256;
+
+/// A default case: what is not typed is taken from here.
+struct Preset {
+    op: &'static str,
+    pattern: &'static str,
+    block: u64,
+    depth: u64,
+}
+
+/// The latency of a lone small read, the rate of many, the throughput of large ones and of large writes.
+const PRESETS: &[Preset] = &[
+    Preset { op: "read", pattern: "random", block: 4 << 10, depth: 1 },
+    Preset { op: "read", pattern: "random", block: 4 << 10, depth: 32 },
+    Preset { op: "read", pattern: "sequential", block: 1 << 20, depth: 8 },
+    Preset { op: "write", pattern: "sequential", block: 1 << 20, depth: 8 },
+];
+
+/// The headline is one of the first three, by the size of the transfers.
+const METRICS: &[Metric] = &[
+    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
+    Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
+        .about("transfers per second")
+        .drawn()
+        .of_transfers(OfTransfers::Rate(1.0))
+        .with_floor(),
+    Metric::new(LATENCY, Unit::Second, Better::Lower)
+        .about("time of a transfer, from its submission to its completion")
+        .said("latency", "")
+        .drawn()
+        .with_floor(),
+    Metric::new(SUBMIT, Unit::Second, Better::Lower)
+        .about("time of a transfer until the kernel has it")
+        .told(),
+    Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
+    Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").told(),
+    Metric::new(COMPLETE, Unit::Second, Better::Lower).about("time of a transfer from then on").told(),
+    Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").told(),
+    Metric::new(BUSY, Unit::One, Better::Higher)
+        .about("share of the time in which the device had something to do")
+        .told(),
+    Metric::new(SYNC, Unit::Second, Better::Lower)
+        .about("time of a call that keeps what was written for good")
+        .said("each sync", ""),
+    Metric::new(READ, Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second that were read, of a mixed load"),
+    Metric::new(WRITE, Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second that were written, of a mixed load"),
+    Metric::new(READ_LATENCY, Unit::Second, Better::Lower).about("time of a read, of a mixed load"),
+    Metric::new(WRITE_LATENCY, Unit::Second, Better::Lower).about("time of a write, of a mixed load"),
+    Metric::new(LATENCY_STDEV, Unit::Second, Better::Lower)
+        .about("standard deviation of the latency of single transfers")
+        .told(),
+];
+
+impl Benchmark for DiskIo {
+    fn name(&self) -> &'static str {
+        "disk.io"
+    }
+
+    fn about(&self) -> &'static str {
+        "reads and writes past the page cache: latency, rate, throughput"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A flash disk of one thread; the page cache in memory.
+        let pace = match case.word("cache") {
+            Some("buffered") => Pace { bytes: 2e9, operations: 5e5 },
+            _ => Pace { bytes: 5e8, operations: 2e4 },
+        };
+        fixed::seconds(case, pace)
+    }
+
+    fn words(&self) -> &'static [Say] {
+        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times]
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &[
+            "op",
+            "read-share",
+            "pattern",
+            "block",
+            "depth",
+            "size",
+            "threads",
+            "engine",
+            "cache",
+            "sync",
+            "verify",
+            "steady",
+            "rate",
+            "arrivals",
+            "latency-target",
+            "volume",
+            "count",
+            "scaling",
+        ]
+    }
+
+    fn searches(&self, case: &Case) -> bool {
+        case.word("latency-target").is_some()
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn curves(&self) -> &'static [Curve] {
+        words::CURVES
+    }
+
+    fn point(&self, point: &Point) -> Option<String> {
+        words::point(point)
+    }
+
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        words::deepest(measurement).into_iter().collect()
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let block = mean_block(case);
+        let mut all = METRICS.to_vec();
+        all[0].transfers = block.map(OfTransfers::Rate);
+        all[2].transfers = Some(OfTransfers::Time(under_way(case)));
+        let small = block.is_some_and(|bytes| bytes <= SMALL);
+        let lone = case.threads() == 1 && case.number("depth") == Some(1);
+        let headline = if small && lone { 2 } else { usize::from(small) };
+        all[..=headline].rotate_right(1);
+        all
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for preset in PRESETS {
+            for case in product(self, preset, group) {
+                Job::check_unused(&case)?;
+                let case = settled(case, group);
+                let job = Job::of(&case)?;
+                if !candidates.iter().any(|candidate| candidate.case == case) {
+                    let feasible = feasible(machine, &case, &job);
+                    candidates.push(Candidate { case, feasible });
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn shares_worker(&self) -> bool {
+        true
+    }
+
+    fn waits_for_a_device(&self) -> bool {
+        true
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::io(run)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let job = Job::of(case).map_err(CannotMeasure::environment)?;
+        let target = job.target;
+        let transfers = Transfers::new(case, job, cx)?;
+        Ok(match target {
+            Some(target) => Box::new(Deepest::new(transfers, target)),
+            None => Box::new(transfers),
+        })
+    }
+}
+
+/// All cases of the lists that were typed, with the preset's values where none were.
+fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
+    let word = |word: &str| Some(Value::Word(word.to_owned()));
+    let default = |key: &str| match key {
+        "op" if group.asked("read-share") => word("mixed"),
+        "op" => word(preset.op),
+        "pattern" => word(preset.pattern),
+        "block" => Some(Value::Size(preset.block)),
+        "depth" => Some(Value::Count(preset.depth)),
+        "threads" => Some(Value::Count(1)),
+        "engine" => word(Kind::PLAIN.word()),
+        "cache" => word("direct"),
+        // The rest is part of a case only when it is named.
+        _ => None,
+    };
+    let mut cases = vec![Case::of(benchmark.name())];
+    for key in benchmark.keys() {
+        let values = match group.lists.get(key) {
+            Some(typed) => typed.clone(),
+            None => default(key).into_iter().collect(),
+        };
+        if !values.is_empty() {
+            cases = Case::with_each(cases, key, values);
+        }
+    }
+    cases
+}
+
+/// As many blocks of this size as the buffers hold, for what is not asked for.
+pub(super) fn deepest(case: &Case) -> u64 {
+    let block = case.number("block").unwrap_or(1).saturating_mul(case.threads().max(1) as u64);
+    (MAX_BUFFERS / block.max(1)).max(1)
+}
+
+/// The case with what follows from its own parameters, where it was not typed, and without what has no meaning in it.
+fn settled(case: Case, group: &Group) -> Case {
+    let op = case.word("op").unwrap_or_default().to_owned();
+    let engine = case.word("engine").and_then(Kind::from_word);
+    let writes = matches!(op.as_str(), "write" | "append" | "mixed" | "copy");
+    let through_cache = engine == Some(Kind::Mmap) || !fits_sectors(case.get("block"));
+    let mut settled = Case::of(case.benchmark());
+    for (name, value) in case.params() {
+        let value = match (*name, value) {
+            ("read-share", _) if op != "mixed" => continue,
+            // What is switched off is not part of a case.
+            ("verify" | "steady", Value::Word(word)) if word == "off" => continue,
+            ("sync", Value::Word(word)) if word == "none" || !writes => continue,
+            ("sync", Value::Word(word)) => Value::Word(canonical_sync(word)),
+            ("scaling", Value::Word(word)) if word == "weak" => continue,
+            ("pattern", _) if op == "append" => Value::Word("sequential".to_owned()),
+            ("latency-target", Value::Word(word)) => {
+                let target = Target::parse(word).map(|target| target.canonical());
+                Value::Word(target.unwrap_or_else(|_| word.clone()))
+            }
+            ("depth", _) if !group.asked("depth") && engine.is_some_and(Kind::is_one_at_a_time) => {
+                Value::Count(1)
+            }
+            ("depth", _) if !group.asked("depth") && group.asked("latency-target") => {
+                Value::Count(DEEPEST.min(deepest(&case)))
+            }
+            ("depth", Value::Count(depth)) if !group.asked("depth") => {
+                Value::Count((*depth).min(deepest(&case)))
+            }
+            ("cache", _) if !group.asked("cache") && through_cache => Value::Word("buffered".to_owned()),
+            (_, value) => value.clone(),
+        };
+        settled = settled.with(name, value);
+        if *name == "op" && op == "mixed" {
+            let share = case.get("read-share").cloned().unwrap_or(Value::Count(u64::from(READ_SHARE)));
+            settled = settled.with("read-share", share);
+        }
+    }
+    settled
+}
+
+/// Whether this machine can measure the case, as far as that is known without touching it.
+fn feasible(machine: &Machine, case: &Case, job: &Job) -> Result<(), CannotMeasure> {
+    if let Some(why) = job.impossible() {
+        return Err(CannotMeasure::not_here(why));
+    }
+    let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
+    match file_system {
+        Some(known) if known.medium == Medium::Memory && case.word("cache") == Some("direct") => {
+            Err(in_memory(&known.fs_type))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

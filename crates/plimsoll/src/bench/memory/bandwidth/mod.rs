@@ -1,0 +1,229 @@
+//! `memory.bandwidth`: every thread passes over arrays of its own, first touched by itself, all starting together.
+//!
+//! The time is from the first start to the last end. `program` counts what the program loads and stores, `bus` also the lines
+//! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
+
+mod limit;
+
+use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
+
+use super::answered;
+use super::field::Layout;
+use super::findings;
+use super::passes::Passes;
+use super::site;
+use super::{BUS, PROGRAM, fits_in, pages, sizes, threads, working_set};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Roofline, Say, place};
+use crate::case::{Case, nearest};
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::metric::Form;
+use crate::plan::Group;
+use crate::quantity::{Unit, format_size};
+use crate::sample::CannotMeasure;
+use crate::view::{Finding, RunView};
+
+/// The smallest size per thread that has room for three arrays and the gaps between them.
+pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
+
+/// The benchmark itself.
+pub struct Bandwidth;
+
+impl Benchmark for Bandwidth {
+    fn name(&self) -> &'static str {
+        "memory.bandwidth"
+    }
+
+    fn about(&self) -> &'static str {
+        "bytes per second of passes over arrays larger than the caches"
+    }
+
+    fn words(&self) -> &'static [Say] {
+        &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times]
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["op", "size", "variant", "pages", "layout", "node", "place", "threads"]
+    }
+
+    /// Of the arrays of STREAM's kernels, f64: its own counts.
+    fn roofline(&self, case: &Case) -> Roofline {
+        let op: Option<StreamOp> =
+            case.word("op").and_then(|op| op.parse().ok()).filter(|op: &StreamOp| op.flops() > 0);
+        let bytes = |op: StreamOp| 8 * (op.loads() + op.stores());
+        Roofline::Moves {
+            intensity: op.map(|op| op.flops() as f64 / bytes(op) as f64),
+            area: Some(case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64)),
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(PROGRAM, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second that the program reads and writes")
+                    .on_axis("bandwidth"),
+                Metric::new(BUS, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second over the bus: a line that is written is read before")
+                    .said_as("with write-allocate", Form::UnlikeHeadline),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let layouts = layouts(group)?;
+        let (pages, threads) = (pages(machine, group)?, threads(machine, group)?);
+        let sites = site::sites(machine, group)?;
+        let mut candidates = Vec::new();
+        for (op, variant) in kernels(group)? {
+            for pages in &pages {
+                for layout in &layouts {
+                    for threads in &threads {
+                        for size in sizes(machine, group, &[default_size(machine, group, op, *threads)])? {
+                            let mut case = Case::of(self.name())
+                                .with_word("op", op.name())
+                                .with_size("size", size)
+                                .with_word("variant", &variant)
+                                .with_word("pages", pages);
+                            if *layout == Layout::Shared {
+                                case = case.with_word("layout", "shared");
+                            }
+                            for site in &sites {
+                                let case = site.on(case.clone()).with_count("threads", *threads);
+                                let feasible = loadable(op, &variant)
+                                    .and_then(|()| holds_arrays(size))
+                                    .and_then(|()| fits_in(machine, *threads, size, pages))
+                                    .and_then(|()| site::holds(machine, &case, *threads, size));
+                                candidates.push(Candidate { case, feasible });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
+        crate::bench::cpu::identity::look(machine);
+    }
+
+    fn findings(&self, run: &RunView<'_>) -> Vec<Finding> {
+        findings::bandwidth(run)
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let op = case.word("op").unwrap_or_default().parse::<StreamOp>();
+        let op = op.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let layout = case.word("layout").and_then(Layout::named).unwrap_or(Layout::Private);
+        let mut passes = Passes::new(op, layout, case, cx)?;
+        passes.choose(case.word("variant").unwrap_or("best"))?;
+        Ok(Box::new(passes))
+    }
+}
+
+fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
+    let words = group.words("op", &["read", "copy", "triad"]);
+    words.iter().map(|word| word.parse().map_err(|_| unknown_operation(word))).collect()
+}
+
+fn unknown_operation(word: &str) -> String {
+    let names: Vec<&str> = StreamOp::ALL.iter().map(|op| op.name()).collect();
+    let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
+    format!(
+        "op: '{}' is no operation of passes over arrays; choose among {}{of_blocks}",
+        crate::text::shown(word),
+        names.join(", ")
+    )
+}
+
+/// The operations asked for, each with those of the variants asked for that it has.
+fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
+    let variants = group.words("variant", &["best"]);
+    let mut pairs = Vec::new();
+    let mut unmatched = variants.clone();
+    for op in operations(group)? {
+        for variant in &variants {
+            let names = variants_of(op, variant);
+            if !names.is_empty() {
+                unmatched.retain(|other| other != variant);
+            }
+            pairs.extend(names.into_iter().map(|name| (op, name)));
+        }
+    }
+    match unmatched.first() {
+        Some(variant) => Err(unknown_variant(variant)),
+        None => Ok(pairs),
+    }
+}
+
+/// The variants that a name stands for: `all` for each that this CPU can run.
+fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
+    match variant {
+        "best" => vec![variant.to_owned()],
+        "all" => stream::available(op).map(|kernel| kernel.variant()).collect(),
+        name => {
+            let built = stream::kernels().filter(|kernel| kernel.op == op);
+            built.flat_map(StreamKernel::variants).filter(|other| other == name).collect()
+        }
+    }
+}
+
+fn unknown_variant(word: &str) -> String {
+    let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
+    let near = nearest(word, names.iter().map(String::as_str));
+    format!(
+        "variant: '{}' is none of the operations asked for{}; choose best, or one that --variant all --list shows",
+        crate::text::shown(word),
+        near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+    )
+}
+
+/// Whether this CPU has the instructions of the variant.
+fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
+    let built = stream::kernels().filter(|kernel| kernel.op == op);
+    match built.into_iter().find(|kernel| kernel.variants().any(|name| name == variant)) {
+        Some(kernel) => {
+            kernel.load().map(|_| ()).map_err(|absence| CannotMeasure::not_here(absence.to_string()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
+    let words = group.words("layout", &["private"]);
+    let found = words.iter().map(|word| {
+        Layout::named(word).ok_or_else(|| {
+            format!("layout: '{}' is none; write {}", crate::text::shown(word), Layout::NAMES.join(" or "))
+        })
+    });
+    found.collect()
+}
+
+/// Each thread's share of what counts as memory, within what memory and time allow.
+fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::least(machine, &cpus, op.arrays()))
+}
+
+/// Whether the arrays and the gaps between them have room in `size`.
+fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
+    if size >= SMALLEST_ARRAYS {
+        return Ok(());
+    }
+    let smallest = format_size(SMALLEST_ARRAYS);
+    Err(CannotMeasure::not_here(format!(
+        "{} is too small for arrays; give a --size of {smallest}",
+        format_size(size)
+    )))
+}

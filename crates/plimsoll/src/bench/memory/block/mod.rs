@@ -1,0 +1,510 @@
+//! `memory.block`: a region is read, written or copied a block at a time, in order or at random, each block once before
+//! any comes again.
+//!
+//! Where the region lives decides what is measured: blocks of 8 KiB out of 1 GiB are memory, a region of 16 KiB is a
+//! cache whatever its blocks are. Blocks of 1 to 8 bytes are single accesses of just that width. `--volume` may be far
+//! larger than the region; it is then the amount of each sample.
+
+mod limit;
+
+use plimsoll_metal::block::{BlockOp, LINE, Order, is_block};
+
+use super::answered;
+use super::batches::{Batches, Fixed};
+use super::site;
+use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, fits_in, pages, sizes, threads, working_set};
+use crate::bench::fixed::{self, Pace, Scaling};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, PATTERN, Prepared, Roofline, Say, place};
+use crate::case::{Case, Value};
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::plan::Group;
+use crate::quantity::{Unit, format_size};
+use crate::sample::CannotMeasure;
+
+/// Operations by their names in case ids.
+const OPS: &[(&str, BlockOp)] =
+    &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
+/// Orders by their names.
+const PATTERNS: &[(&str, Order)] = &[("sequential", Order::Sequential), ("random", Order::Random)];
+/// Blocks when none are named: one access, and what fits into the first and the third cache.
+const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
+/// A region has room for at least so many blocks when its size is left out.
+const LEAST_BLOCKS: u64 = 4;
+/// Blocks up to this size are single accesses, and have a latency for each byte too.
+const SMALL: u64 = 8;
+
+/// The benchmark itself.
+pub struct Block;
+
+impl Benchmark for Block {
+    fn name(&self) -> &'static str {
+        "memory.block"
+    }
+
+    fn about(&self) -> &'static str {
+        "blocks of a region in order or at random, each once: throughput and time per block"
+    }
+
+    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+        // A core or two, with memory between them.
+        fixed::seconds(case, Pace { bytes: 1e10, operations: 1e8 })
+    }
+
+    fn words(&self) -> &'static [Say] {
+        &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Word("of"), Say::Value("size"), Say::Times]
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["op", "pattern", "block", "size", "pages", "node", "place", "threads", "volume", "count", "scaling"]
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes per second of whole blocks")
+                    .drawn(),
+                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a block")
+                    .said("", "per block")
+                    .drawn()
+                    .with_floor(),
+                Metric::new(LATENCY_PER_BYTE, Unit::Second, Better::Lower)
+                    .about("time of a block ÷ its bytes, of small blocks")
+                    .said("", "per byte"),
+            ]
+        }
+    }
+
+    fn metrics(&self, case: &Case) -> Vec<Metric> {
+        let small = case.number("block").is_some_and(|block| block <= SMALL);
+        let all = self.all_metrics().iter();
+        all.filter(|metric| small || metric.name != LATENCY_PER_BYTE).copied().collect()
+    }
+
+    fn roofline(&self, _: &Case) -> Roofline {
+        Roofline::Moves { intensity: None, area: None }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let threads = threads(machine, group)?;
+        let (ops, patterns) = (ops(group)?, patterns(group)?);
+        let (blocks, pages, amounts) = (blocks(group)?, pages(machine, group)?, amounts(group)?);
+        let sites = site::sites(machine, group)?;
+        let mut candidates = Vec::new();
+        for (name, op) in ops {
+            for (pattern, _) in &patterns {
+                for block in &blocks {
+                    for pages in &pages {
+                        for threads in &threads {
+                            let blocks = most_blocks(&amounts, op, *block, *threads);
+                            let usual = default_size(machine, group, op, *block, *threads, blocks);
+                            for size in sizes(machine, group, &[usual])? {
+                                has_room(op, *block, size)?;
+                                let case = Case::of(self.name())
+                                    .with_word("op", name)
+                                    .with_word("pattern", pattern)
+                                    .with_size("block", *block)
+                                    .with_size("size", size)
+                                    .with_word("pages", pages);
+                                for site in &sites {
+                                    let case = site.on(case.clone()).with_count("threads", *threads);
+                                    let feasible = fits_in(machine, *threads, size, pages)
+                                        .and_then(|()| site::holds(machine, &case, *threads, size));
+                                    for amount in &amounts {
+                                        let case = amount.on(case.clone(), op, *block)?;
+                                        candidates.push(Candidate { case, feasible: feasible.clone() });
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
+    }
+
+    /// Where its region lives: it decides what was measured.
+    fn details(&self, measurement: &Measurement) -> Vec<String> {
+        answered::level(measurement).map(|level| format!("region: {level}")).into_iter().collect()
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let broken = |why: String| CannotMeasure::environment(why);
+        let op = find(OPS, "op", case.word("op").unwrap_or("read")).map_err(broken)?;
+        let order =
+            find(PATTERNS, "pattern", case.word("pattern").unwrap_or("sequential")).map_err(broken)?;
+        let block = case.number("block").unwrap_or(SMALL);
+        let fixed = fixed_blocks(case, op, block).map_err(broken)?;
+        Ok(Box::new(Batches::new(op, order, fixed, case, cx)?))
+    }
+}
+
+/// The value of a word; an unknown one lists those there are.
+fn find<T: Copy>(known: &[(&str, T)], key: &str, word: &str) -> Result<T, String> {
+    let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        format!("{key}: there is no '{}'; choose among {}", crate::text::shown(word), names.join(", "))
+    })
+}
+
+/// The words asked for, or all, with what they mean.
+fn named<T: Copy>(
+    group: &Group,
+    key: &str,
+    known: &'static [(&'static str, T)],
+) -> Result<Vec<(&'static str, T)>, String> {
+    let all: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    let words = group.words(key, &all);
+    let one = |word: &String| {
+        let value = find(known, key, word)?;
+        let name = all.iter().find(|name| *name == word).copied().unwrap_or_default();
+        Ok((name, value))
+    };
+    words.iter().map(one).collect()
+}
+
+fn ops(group: &Group) -> Result<Vec<(&'static str, BlockOp)>, String> {
+    named(group, "op", OPS)
+}
+
+fn patterns(group: &Group) -> Result<Vec<(&'static str, Order)>, String> {
+    named(group, "pattern", PATTERNS)
+}
+
+fn blocks(group: &Group) -> Result<Vec<u64>, String> {
+    let mixed = |value: &Value| !matches!(value, Value::Size(_));
+    if let Some(mix) = group.lists.get("block").and_then(|values| values.iter().find(|value| mixed(value))) {
+        return Err(format!("block: memory takes sizes alone, and no mix such as '{mix}'"));
+    }
+    let blocks = group.numbers("block", BLOCKS);
+    match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
+        Some(block) => {
+            Err(format!("block: {} is none; write 1, 2, 4, 8 or a multiple of {LINE}", format_size(*block)))
+        }
+        None => Ok(blocks),
+    }
+}
+
+/// The most blocks that a thread works on in a sample of a fixed amount; none where no amount is fixed.
+fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
+    let each = |asked: &Asked| {
+        let (key, value) = asked.amount.as_ref()?;
+        let amount = match value {
+            Value::Size(n) | Value::Count(n) => *n,
+            _ => return None,
+        };
+        let blocks = if *key == "volume" { amount / block.max(1) / op.regions() as u64 } else { amount };
+        let divided = asked.scaling.as_deref() == Some("strong");
+        Some(if divided { blocks.div_ceil(threads.max(1)) } else { blocks })
+    };
+    amounts.iter().filter_map(each).max()
+}
+
+/// Each thread's share of what counts as memory, and room for some blocks, as many as it works on; less where that does
+/// not fit.
+fn default_size(
+    machine: &Machine,
+    group: &Group,
+    op: BlockOp,
+    block: u64,
+    threads: u64,
+    blocks: Option<u64>,
+) -> u64 {
+    let regions = op.regions() as u64;
+    let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
+    let least = blocks.saturating_mul(block).saturating_mul(regions);
+    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::share(machine, group, threads, working_set::least(machine, &cpus, regions)).max(least)
+}
+
+/// Whether a block fits into the region, which for a copy is half the size.
+fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
+    let regions = op.regions() as u64;
+    if block <= size / regions {
+        return Ok(());
+    }
+    let (block_text, size_text) = (format_size(block), format_size(size));
+    Err(match regions {
+        1 => format!("block: {block_text} does not fit into --size {size_text}"),
+        _ => format!(
+            "block: {block_text} does not fit into either half of --size {size_text}, between which read-write copies; \
+             give at least {}",
+            format_size(block.saturating_mul(regions))
+        ),
+    })
+}
+
+/// The amount of each sample, if it is fixed.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    /// Key and value.
+    amount: Option<(&'static str, Value)>,
+    scaling: Option<String>,
+}
+
+impl Asked {
+    /// The case with this amount.
+    fn on(&self, case: Case, op: BlockOp, block: u64) -> Result<Case, String> {
+        let Some((key, value)) = &self.amount else { return Ok(case) };
+        let case = case.with(key, value.clone());
+        let case = match &self.scaling {
+            Some(word) => case.with_word("scaling", word),
+            None => case,
+        };
+        fixed_blocks(&case, op, block).map(|_| case)
+    }
+}
+
+/// Every amount asked for; one that fixes nothing where none is.
+fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
+    let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
+    let [key] = keys[..] else {
+        return match keys.is_empty() {
+            true if group.asked("scaling") => {
+                Err("scaling: there is no amount to divide; give --volume or --count".to_owned())
+            }
+            true => Ok(vec![Asked { amount: None, scaling: None }]),
+            false => Err("volume: --count fixes the amount of a sample too; give one".to_owned()),
+        };
+    };
+    let scalings = match group.asked("scaling") {
+        true => group.words("scaling", &[]).into_iter().map(Some).collect(),
+        false => vec![None],
+    };
+    let values = group.lists.get(key).into_iter().flatten();
+    let with = |value: &Value| {
+        let value = value.clone();
+        scalings
+            .iter()
+            .map(move |scaling| Asked { amount: Some((key, value.clone())), scaling: scaling.clone() })
+    };
+    Ok(values.flat_map(with).collect())
+}
+
+/// What the case fixes, in blocks.
+fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, String> {
+    let scaling = fixed::scaling(case)?;
+    let per_block = block.saturating_mul(op.regions() as u64).max(1);
+    let (key, blocks) = match (case.number("volume"), case.number("count")) {
+        (Some(volume), _) => ("volume", volume / per_block),
+        (None, Some(count)) => ("count", count),
+        (None, None) => return Ok(None),
+    };
+    let least = if scaling == Scaling::Strong { case.threads() as u64 } else { 1 };
+    if blocks >= least {
+        return Ok(Some(Fixed { blocks, scaling }));
+    }
+    Err(format!(
+        "{key}: {} is not a block for each thread; give at least {}",
+        case.get(key).map(ToString::to_string).unwrap_or_default(),
+        match key {
+            "volume" => format_size(per_block.saturating_mul(least)),
+            _ => least.to_string(),
+        }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
+    use super::*;
+    use crate::bench::{Keep, Options};
+    use crate::case::Key;
+    use crate::machine::Root;
+    use crate::machine::fixture::{Fault, Fixture};
+    use crate::sample::{Amount, Cause};
+
+    const MIB: u64 = 1 << 20;
+
+    fn group(lists: &[(&str, &[&str])]) -> Group {
+        lists.iter().fold(Group::default(), |group, (key, texts)| {
+            let key = Key::find(key).unwrap();
+            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+        })
+    }
+
+    fn cases(lists: &[(&str, &[&str])]) -> Result<Vec<Candidate>, String> {
+        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+        Block.cases(&machine, &group(lists))
+    }
+
+    fn ids(lists: &[(&str, &[&str])]) -> Vec<String> {
+        cases(lists).unwrap().iter().map(|candidate| candidate.case.to_string()).collect()
+    }
+
+    fn prepared(case: &Case, machine: &Machine) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+        Block.prepare(case, &Context { machine, options: &options, keep: &Keep::default() })
+    }
+
+    #[test]
+    fn a_region_has_no_more_large_blocks_than_a_thread_works_on() {
+        let size = |scaling: &str| {
+            let of = [("op", &["read-write"][..]), ("block", &["80M"]), ("threads", &["8"])];
+            ids(&[of[0], of[1], of[2], ("volume", &["1280M"]), ("scaling", &[scaling])])[0].clone()
+        };
+        assert!(size("strong").contains("size=160M"), "a block each: {}", size("strong"));
+        assert!(size("weak").contains("size=640M"), "eight each: {}", size("weak"));
+    }
+
+    #[test]
+    fn left_out_every_operation_and_order_is_measured_in_memory() -> Result<(), Fault> {
+        let all = ids(&[]);
+        assert_eq!(all.len(), 3 * 2 * 3 * 2);
+        assert_eq!(all[0], "memory.block/op=read/pattern=sequential/block=8/size=128M/pages=thp/threads=1");
+        assert_eq!(
+            all[35],
+            "memory.block/op=read-write/pattern=random/block=8M/size=128M/pages=thp/threads=2"
+        );
+        let large = ids(&[("block", &["80M"]), ("op", &["read-write"]), ("threads", &["2"])]);
+        assert!(large[0].contains("size=640M"), "room for four blocks in each half: {}", large[0]);
+        Ok(())
+    }
+
+    #[test]
+    fn published_experiments_are_command_lines() {
+        let blocks = ["1", "8", "1K", "8K", "1M", "8M", "10M", "80M"];
+        let threads = ["1", "2", "4", "8"];
+        let all = ids(&[
+            ("block", &blocks),
+            ("threads", &threads),
+            ("volume", &["100G"]),
+            ("scaling", &["strong"]),
+            ("size", &["1G"]),
+        ]);
+        assert_eq!(all.len(), 3 * 2 * blocks.len() * threads.len());
+        assert!(
+            all[0].ends_with("block=1/size=1G/pages=thp/threads=1/volume=100G/scaling=strong"),
+            "{}",
+            all[0]
+        );
+        let counted =
+            ids(&[("block", &["1"]), ("count", &["1e8"]), ("threads", &["4"]), ("op", &["read-write"])]);
+        assert!(counted[0].ends_with("threads=4/count=100000000"), "{}", counted[0]);
+        let both = ids(&[("volume", &["1G"]), ("scaling", &["weak", "strong"]), ("block", &["8"])]);
+        assert_eq!(both.len(), 3 * 2 * 2 * 2);
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_what_is_right() {
+        let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
+        assert!(error(&[("op", &["copy"])]).contains("choose among read, write, read-write"));
+        assert!(error(&[("pattern", &["zigzag"])]).contains("choose among sequential, random"));
+        assert!(error(&[("block", &["3"])]).contains("3 is none; write 1, 2, 4, 8 or a multiple of 64"));
+        assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
+        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("no mix such as '4K@60+64K@40'"));
+        assert!(error(&[("threads", &["0"])]).contains("from 1 to"));
+        assert!(error(&[("pages", &["5k"])]).starts_with("pages:"));
+        let room = error(&[("block", &["8M"]), ("size", &["4M"]), ("op", &["read"])]);
+        assert_eq!(room, "block: 8M does not fit into --size 4M");
+        let room = error(&[("block", &["8M"]), ("size", &["8M"]), ("op", &["read-write"])]);
+        assert!(room.contains("either half of --size 8M") && room.ends_with("at least 16M"), "{room}");
+    }
+
+    #[test]
+    fn amounts_must_be_something_to_divide() {
+        let one: &[(&str, &[&str])] = &[("block", &["8K"]), ("op", &["read-write"]), ("threads", &["2"])];
+        let error = |more: &[(&str, &[&str])]| cases(&[one, more].concat()).unwrap_err();
+        assert!(error(&[("volume", &["0"])]).ends_with("at least 16K"));
+        assert!(error(&[("volume", &["16383"])]).ends_with("at least 16K"));
+        assert!(error(&[("volume", &["16K"]), ("scaling", &["strong"])]).ends_with("at least 32K"));
+        assert!(error(&[("count", &["1"]), ("scaling", &["strong"])]).ends_with("at least 2"));
+        assert!(error(&[("count", &["0"])]).starts_with("count: 0 is not a block for each thread"));
+        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("give one"));
+        assert!(error(&[("scaling", &["strong"])]).contains("give --volume or --count"));
+        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak, strong"));
+        assert!(cases(&[one, &[("volume", &["16K"])]].concat()).is_ok());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<(), Fault> {
+        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+        machine.memory.available_bytes = Some(1 << 30);
+        let candidates = Block.cases(&machine, &group(&[("size", &["600M"]), ("threads", &["2"])])).unwrap();
+        let refusals = candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err());
+        assert_eq!(refusals.clone().count(), candidates.len());
+        for why in refusals {
+            assert!(why.cause == Cause::Environment && why.reason.starts_with("needs 2 × 600 MiB"), "{why}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn every_operation_and_order_is_measured_and_verified() {
+        let machine = Machine::discover(&Root::live());
+        for (op, _) in OPS {
+            for (pattern, _) in PATTERNS {
+                for (block, threads) in [(1, 1), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
+                    let case = Case::of("memory.block")
+                        .with_word("op", op)
+                        .with_word("pattern", pattern)
+                        .with_size("block", block)
+                        .with_size("size", MIB)
+                        .with_count("threads", threads);
+                    let block = block & !63 | if block < 64 { block } else { 0 };
+                    let case = case.with_size("block", block);
+                    let mut prepared = prepared(&case, &machine).unwrap();
+                    let sample = prepared.sample(Amount::Work(3 * MIB)).unwrap();
+                    let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
+                    assert_eq!(again.work, sample.work, "{case}: an amount repeats exactly");
+                    let regions = if *op == "read-write" { 2.0 } else { 1.0 };
+                    let (throughput, latency) = (sample.values["throughput"], sample.values["latency"]);
+                    let product = throughput * latency / (block as f64 * regions * threads as f64);
+                    assert!((product - 1.0).abs() < 1e-9, "{case}: {product}");
+                    let per_byte = sample.values["latency_per_byte"] * block as f64;
+                    assert!((per_byte / latency - 1.0).abs() < 1e-9, "{case}");
+                    prepared.verify().unwrap();
+                    let facts = prepared.facts();
+                    assert!(facts.achieved.get(&VARIANT).is_some() && facts.achieved.get(&LEVEL).is_some());
+                    let drawn = facts.achieved.get(&DRAW_SECONDS_PER_BLOCK).is_some();
+                    assert_eq!(drawn, *pattern == "random", "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_amount_is_each_threads_or_all_threads_together() {
+        let machine = Machine::discover(&Root::live());
+        let case = Case::of("memory.block")
+            .with_word("op", "read-write")
+            .with_word("pattern", "random")
+            .with_size("block", 4 << 10)
+            .with_size("size", MIB)
+            .with_count("threads", 3)
+            .with_size("volume", 5 * MIB);
+        let moved = |case: &Case| {
+            let mut prepared = prepared(case, &machine).unwrap();
+            let by_time = prepared.sample(Amount::Seconds(0.0)).unwrap();
+            assert_eq!(by_time.work, Some(3 * (8 << 10)), "a warm-up does not do it all");
+            // What the loop asks for is not what counts.
+            let sample = prepared.sample(Amount::Work(1)).unwrap();
+            prepared.verify().unwrap();
+            assert!(prepared.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
+            sample.work.unwrap()
+        };
+        assert_eq!(moved(&case), 3 * 5 * MIB);
+        assert_eq!(moved(&case.clone().with_word("scaling", "strong")), 5 * MIB);
+    }
+}

@@ -1,0 +1,376 @@
+//! `memory.latency`: the time of one load that needs the one before, through a random cycle over the whole size.
+//!
+//! One thread, pinned, in slices between probes of the core clock: what was interrupted is set aside, and the latency
+//! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory. With several
+//! chases at once it is the time of a step of all: as long as it stays that of one, the core has their loads in flight.
+
+mod limit;
+
+use std::time::Duration;
+
+use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
+use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
+
+use super::answered;
+use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
+use super::site::{self, Site};
+use super::warning::MemoryWarning;
+use super::{
+    LATENCY, Level, TIMES_LAST_LEVEL, answers, fits_in, levels, note_caches, note_effective, note_nodes,
+    note_pages, pages, pages_of, seed, sizes, team, working_set,
+};
+use crate::bench::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, counts, place, placed};
+use crate::case::Case;
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::measurement::Measurement;
+use crate::plan::Group;
+use crate::quantity::{Unit, format_size};
+use crate::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample, WrongAnswer};
+
+/// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
+/// bring the next node nearer.
+const FAR_STRIDE: u64 = 256;
+/// Bytes for each node within the second-level cache: two lines, one of them a node, so that its sets are half filled.
+/// With a node on every line, small pages that happen to share sets overflow some of them (often so under a hypervisor,
+/// whatever the guest's pages are: 16 cycles for 14).
+const MIDDLE_STRIDE: u64 = 128;
+/// The cycle visits all of a group of 64 small pages before it leaves it: the nearest translation buffers hold that
+/// many. Small pages also for huge ones, because a hypervisor may hold those in small ones beneath.
+const GROUP: u64 = 64 * 4096;
+/// Groups are whole small pages, so that the translation of one serves a group.
+const LEAST_GROUP: u64 = 4096;
+/// The largest default size: more would take too long to set up.
+const LARGEST_DEFAULT: u64 = 4 << 30;
+
+/// The name of the base pages.
+const SMALL_PAGES: &str = "4k";
+/// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
+/// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
+const NEAR_SPREAD: f64 = 0.05;
+const FAR_SPREAD: f64 = 0.25;
+/// Further attempts at a sample of which not one slice was undisturbed: on a busy machine a short one may be so.
+const ATTEMPTS: usize = 8;
+
+/// The benchmark itself.
+pub struct Latency;
+
+impl Benchmark for Latency {
+    fn name(&self) -> &'static str {
+        "memory.latency"
+    }
+
+    fn about(&self) -> &'static str {
+        "time of one dependent load, from the first cache to memory"
+    }
+
+    fn words(&self) -> &'static [Say] {
+        &[Say::Word("latency"), Say::Value("size")]
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["size", "pages", "chases", "group", "node", "place"]
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+                .about("time of a load that depends on the one before")]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let sizes = sizes(machine, group, &default_sizes(machine, group))?;
+        let (chases, groups, sites) = (chases(group)?, groups(group)?, site::sites(machine, group)?);
+        let mut candidates = Vec::new();
+        for pages in pages_of_chases(machine, group)? {
+            for size in sizes.iter().filter(|size| pages.matter(**size)) {
+                let case = Case::of(self.name()).with_size("size", *size).with_word("pages", &pages.word);
+                for case in varied(&case, &chases, &groups, &sites) {
+                    let feasible = enough_nodes(&case)
+                        .and_then(|()| fits_in(machine, 1, *size, &pages.word))
+                        .and_then(|()| site::holds(machine, &case, 1, *size));
+                    candidates.push(Candidate { case, feasible });
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn look(&self, machine: &mut Machine) {
+        super::look(machine);
+    }
+
+    fn answered(&self, measurement: &Measurement) -> Option<String> {
+        answered::answered(measurement)
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
+    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        let size = case.number("size").unwrap_or(0);
+        let caches = levels(cx.machine, first_cpu(cx.machine, case));
+        let Layout { stride, spread } = layout(&caches, size);
+        let shape = Shape {
+            bytes: usize::try_from(size).unwrap_or(0),
+            stride: usize::try_from(stride).unwrap_or(LINE),
+            group: usize::try_from(case.number("group").unwrap_or(GROUP)).ok(),
+            pages: pages_of(case),
+            chases: chases_of(case),
+            seed: seed(cx, case),
+            node: site::node(case),
+        };
+        let team = team(cx.machine, case)?;
+        let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
+        let mut facts = Facts::default();
+        for chaser in chase.loads() {
+            let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let resident: Vec<_> = made.resident().into_iter().collect();
+            note_pages(&mut facts, shape.pages, &resident);
+            facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
+            site::note(&mut facts, case, std::iter::once(made.memory()));
+            note_touched(&mut facts, cx.machine, &caches, chase.cpus(), size, made.touched_bytes());
+        }
+        if caches.last().is_none_or(|last| size > last.bytes) {
+            note_caches(&mut facts, cx.machine);
+        }
+        facts.achieved.set(&STRIDE, stride);
+        note_nodes(&mut facts, cx.machine, case, chase.cpus());
+        note_effective(&mut facts, cx.machine, chase.cpus());
+        let level = answers(cx.machine, chase.cpus(), size, 1);
+        facts.achieved.set(&LEVEL, level.to_string());
+        facts.achieved.set(&CPU, chase.cpus());
+        Ok(Box::new(Chasing { chase, chases: shape.chases, facts }))
+    }
+}
+
+/// Pages that chases are to be in.
+struct PagesOfChases {
+    word: String,
+    /// Sizes up to this are not measured with them.
+    above: u64,
+}
+
+impl PagesOfChases {
+    fn matter(&self, size: u64) -> bool {
+        size > self.above
+    }
+}
+
+/// The pages asked for. By default the best there are, and beyond the second-level cache small ones as well: what these
+/// cost more is address translation's.
+fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
+    let words = pages(machine, group)?;
+    let mut found: Vec<_> = words.into_iter().map(|word| PagesOfChases { word, above: 0 }).collect();
+    if !group.asked("pages") && found.iter().all(|pages| pages.word != SMALL_PAGES) {
+        let caches = levels(machine, usual_cpu(machine));
+        let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
+        found.push(PagesOfChases { word: SMALL_PAGES.to_owned(), above });
+    }
+    Ok(found)
+}
+
+fn chases(group: &Group) -> Result<Vec<u64>, String> {
+    counts(group, "chases", &[1], MOST_CHASES as u64)
+}
+
+/// Bytes that the cycle stays within, each kind of them asked for.
+fn groups(group: &Group) -> Result<Vec<u64>, String> {
+    let groups = group.numbers("group", &[GROUP]);
+    match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
+        Some(bytes) => Err(format!(
+            "group: {} is none; write a multiple of {}",
+            format_size(*bytes),
+            format_size(LEAST_GROUP)
+        )),
+        None => Ok(groups),
+    }
+}
+
+/// The case with each number of chases, each group and each site; what is usual is not named.
+fn varied(case: &Case, chases: &[u64], groups: &[u64], sites: &[Site]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for chases in chases {
+        for group in groups {
+            for site in sites {
+                let mut case = case.clone();
+                if *chases != 1 {
+                    case = case.with_count("chases", *chases);
+                }
+                if *group != GROUP {
+                    case = case.with_size("group", *group);
+                }
+                cases.push(site.on(case));
+            }
+        }
+    }
+    cases
+}
+
+/// Chains of dependent loads at once.
+fn chases_of(case: &Case) -> usize {
+    case.number("chases").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+}
+
+/// Whether each chain has two nodes or more, however they lie.
+fn enough_nodes(case: &Case) -> Result<(), CannotMeasure> {
+    let needed = 2 * chases_of(case) as u64 * FAR_STRIDE;
+    if chases_of(case) == 1 || case.number("size").is_some_and(|size| size >= needed) {
+        return Ok(());
+    }
+    Err(CannotMeasure::not_here(format!(
+        "{} chases need a --size of at least {}",
+        chases_of(case),
+        format_size(needed)
+    )))
+}
+
+/// The CPU that chases, or the first of several that work.
+pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
+    placed(machine, case).first().copied().unwrap_or(0)
+}
+
+/// The CPU that chases where no other is asked for: sizes are made for its caches.
+fn usual_cpu(machine: &Machine) -> usize {
+    place(machine, 1).first().copied().unwrap_or(0)
+}
+
+/// Half of each cache that the first CPU has, and one size for memory.
+fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
+    let cpu = usual_cpu(machine);
+    let last = working_set::last_level(machine, &[cpu]);
+    let own = |level: Level| level.bytes.min(last) / 2;
+    let memory = memory_size(machine, group);
+    let mut sizes: Vec<u64> =
+        levels(machine, cpu).into_iter().map(own).filter(|size| *size < memory).collect();
+    sizes.dedup();
+    sizes.push(memory);
+    sizes
+}
+
+/// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
+/// would take too long to set up or does not fit.
+fn memory_size(machine: &Machine, group: &Group) -> u64 {
+    let lines = working_set::least(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
+    working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
+}
+
+/// How a chase of this size is laid out, and how alike its slices are.
+fn layout(caches: &[Level], size: u64) -> Layout {
+    match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
+        Some(1) => Layout { stride: LINE as u64, spread: NEAR_SPREAD },
+        Some(2) => Layout { stride: MIDDLE_STRIDE, spread: NEAR_SPREAD },
+        _ => Layout { stride: FAR_STRIDE, spread: FAR_SPREAD },
+    }
+}
+
+/// See [`layout`].
+#[derive(Debug, PartialEq)]
+struct Layout {
+    stride: u64,
+    spread: f64,
+}
+
+/// A remark where the size is beyond the caches but the lines that are touched are not.
+fn note_touched(
+    facts: &mut Facts,
+    machine: &Machine,
+    caches: &[Level],
+    cpus: &[usize],
+    size: u64,
+    touched: u64,
+) {
+    let bytes = working_set::last_level(machine, cpus);
+    if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
+        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
+        facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
+    }
+}
+
+/// Cycles of the core in a load.
+pub(super) const CYCLES: Condition = Condition::new("cycles", "1", "cycles of the core in a load");
+
+/// Loads of all chases.
+pub(super) const LOADS_PER_SECOND: Condition =
+    Condition::new("loads_per_second", "1/s", "loads of all chases together");
+
+/// A chase on its pinned thread.
+struct Chasing {
+    chase: Sliced<Chaser>,
+    /// Loads of each step.
+    chases: usize,
+    facts: Facts,
+}
+
+fn disturbed(error: SlicedError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+impl Prepared for Chasing {
+    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+        let until = match amount {
+            Amount::Work(steps) => Until::Turns(steps),
+            Amount::Seconds(seconds) => {
+                Until::Elapsed(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+            }
+        };
+        let mut outcome = self.chase.measure(until);
+        for _ in 0..ATTEMPTS {
+            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
+                break;
+            }
+            outcome = self.chase.measure(until);
+        }
+        let outcome = outcome.map_err(disturbed)?;
+        let elapsed = outcome.elapsed.as_secs_f64();
+        let latency = 1.0 / outcome.turns_per_second();
+        let clock_hz = outcome.clock_hz();
+        let loads = Some(self.chases as f64 / latency);
+        let own = [(CYCLES, clock_hz.map(|hz| latency * hz)), (LOADS_PER_SECOND, loads)];
+        Ok(Sample {
+            elapsed,
+            work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
+            values: [(LATENCY.to_owned(), latency)].into(),
+            conditions: Conditions {
+                clock_hz,
+                set_aside: Some(outcome.set_aside()),
+                excluded: ExcludedBy::of(&outcome.causes()),
+                more: own.into_iter().collect(),
+                ..Conditions::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn verify(&mut self) -> Result<(), WrongAnswer> {
+        for chaser in self.chase.loads() {
+            let chase = chaser.chase().map_err(|e| WrongAnswer(e.to_string()))?;
+            chase.verify().map_err(|e| WrongAnswer(e.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_denser_the_nearer_the_cache() {
+        let level = |number, bytes| Level { number, bytes };
+        let caches = [level(1, 32 << 10), level(2, 1 << 20), level(3, 32 << 20)];
+        let stride = |caches: &[Level], size| layout(caches, size).stride;
+        let strides =
+            [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|size| stride(&caches, size));
+        assert_eq!(strides, [64, 64, 128, 128, 256, 256]);
+        assert_eq!(stride(&[], 16 << 10), 256);
+        // A machine that hides its second level.
+        assert_eq!(stride(&[level(1, 32 << 10), level(3, 32 << 20)], 512 << 10), 256);
+    }
+}

@@ -1,0 +1,174 @@
+//! Which of its limits a figure is held to.
+//!
+//! Of a drive or a volume the tightest is often what its maker or provider promises; that is no physical bound, so a figure
+//! past it says something of the row and not of the figure. So does a figure past what a row says of a chip, where the
+//! result is verified and the clock was sound: the fact is wrong, or the chip is another than it says.
+
+use super::{TOLERANCE, share_of, shares_of};
+use crate::limit::{Fact, Limit, Varies};
+use crate::quantity::percent;
+
+/// Marks the limits that rest on a fact of a table and are refuted by these values. A limit that needs the clock is there
+/// only where the clock was sound; the caller says whether the result is verified. What a quota allows on average is passed
+/// for a short time without a fault of any table.
+/// `least` is the share of its limit from which a figure refutes it.
+pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: f64) {
+    for limit in limits {
+        let most = least * limit.burst.unwrap_or(1.0);
+        let changes = limit.fact.as_ref().is_some_and(|fact| fact.changes);
+        let share = match changes {
+            true => shares_of(limit, values).and_then(|shares| shares.max_by(f64::total_cmp)),
+            false => share_of(limit, values).filter(|_| all_are_above(limit, values, most)),
+        };
+        let share = share.filter(|share| *share > most);
+        let Some((share, Fact { text, otherwise, .. })) = share.zip(limit.fact.as_ref()) else { continue };
+        let sound = match limit.varies() {
+            Varies::Not => "a verified result",
+            Varies::WithClock | Varies::Otherwise => "a verified result and a sound clock",
+        };
+        limit.refuted = Some(format!(
+            "{metric} is {} of this limit, with {sound}: {text} is wrong here, or {otherwise}",
+            percent(share, 4)
+        ));
+    }
+}
+
+/// Whether every sample is above its limit, where the clock decides: a wrong row is passed by all of them, while what
+/// disturbs the probes of some makes their clock and limit read low.
+fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
+    let is_fixed = matches!(limit.varies(), Varies::Not);
+    is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
+}
+
+/// The tightest limit with a value that is not refuted, ascending as they are. Promises that the figure has passed are left out,
+/// and the limit that remains says so.
+pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
+    let past = |limit: &&Limit| -> Option<String> {
+        if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
+            return Some(format!("refuted, because the figure is above it: {}", fact.text));
+        }
+        let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
+        let share = share.filter(|_| limit.is_promise)?;
+        let row = limit.inputs.first().map_or("its rating", |input| input.name.as_str());
+        Some(format!("the figure is {} of the {row}, which is wrong here or was passed", percent(share, 3)))
+    };
+    let known = limits.iter().filter(|limit| limit.value.is_some());
+    let kept = known.clone().find(|limit| past(limit).is_none());
+    let Some((refuted, why)) = known.clone().find_map(|limit| Some((limit, past(&limit)?))) else {
+        return kept.or(limits.first()).cloned();
+    };
+    Some(match kept {
+        Some(limit) => Limit { reason: Some(why), ..limit.clone() },
+        None => Limit::unknown(refuted.kind, why),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::{Input, Kind, Source};
+
+    fn limit(source: Source, value: f64) -> Limit {
+        Limit::fixed(Kind::Ceiling, source, value, "some bound", Vec::new())
+    }
+
+    #[test]
+    fn a_rating_that_is_passed_gives_way_to_the_link() {
+        let limits = [limit(Source::Rated, 100.0).promised(), limit(Source::Derived, 200.0)];
+        let held_to = |values: &[f64]| chosen(&limits, values).expect("a limit");
+        assert_eq!(held_to(&[99.0, 101.0]).value, Some(100.0));
+        let passed = held_to(&[120.0]);
+        assert_eq!((passed.value, passed.source), (Some(200.0), Source::Derived));
+        assert!(passed.reason.is_some_and(|why| why.contains("120 %")));
+        assert_eq!(held_to(&[300.0]).value, Some(200.0), "what passes the link stays held to it");
+    }
+
+    #[test]
+    fn what_passes_a_quota_for_a_short_time_refutes_nothing() {
+        let burst = Some(4.0);
+        let mut limits = [Limit { burst, ..limit(Source::Derived, 100.0).resting_on("2 FMA") }];
+        refute(&mut limits, "rate", &[150.0], TOLERANCE);
+        assert_eq!(limits[0].refuted, None);
+        let held = chosen(&limits, &[150.0]).expect("a limit");
+        assert_eq!(held.value, Some(100.0));
+        refute(&mut limits, "rate", &[450.0], TOLERANCE);
+        assert!(limits[0].refuted.is_some());
+    }
+
+    #[test]
+    fn a_row_that_some_samples_keep_to_is_not_refuted() {
+        let of = |per_sample: [f64; 3]| {
+            let clock = Input::new("clock", 3.7e9, "Hz", "measured");
+            let row = Limit::fixed(Kind::Ceiling, Source::Derived, 97.0, "2 × clock", vec![clock]);
+            let mut limits = [Limit { per_sample: per_sample.to_vec(), ..row.resting_on("2 FMA") }];
+            refute(&mut limits, "rate", &[100.0, 100.0, 100.0], TOLERANCE);
+            let held = chosen(&limits, &[100.0, 100.0, 100.0]).and_then(|l| l.value);
+            (limits[0].refuted.is_some(), held)
+        };
+        // Two of three clocks read low; all of them; a row that is wrong by half.
+        assert_eq!(of([97.0, 97.0, 100.0]), (false, Some(97.0)));
+        assert_eq!(of([97.0, 97.0, 97.0]), (true, None));
+        assert_eq!(of([50.0, 48.0, 51.0]), (true, None));
+    }
+
+    #[test]
+    fn cpus_that_left_their_common_core_refute_that_and_no_row() {
+        let core = |value| limit(Source::Inferred, value).resting_on_a_place("one core for CPUs 0-1");
+        let refuted = |values: &[f64], least| {
+            let mut limits = [core(100.0), limit(Source::Derived, 200.0).resting_on("2 FMA")];
+            refute(&mut limits, "rate", values, least);
+            let held = chosen(&limits, values).and_then(|limit| limit.value);
+            (limits.map(|limit| limit.refuted), held)
+        };
+        let (why, held) = refuted(&[198.0, 199.0, 198.0], TOLERANCE);
+        assert_eq!(held, Some(200.0));
+        let [Some(place), None] = &why else { panic!("{why:?}") };
+        assert!(
+            place.ends_with("is wrong here, or the host has moved these CPUs to cores of their own since"),
+            "{place}"
+        );
+        // They left in the middle of the case; they stayed; a disturbed clock explains some per cent, and not the double.
+        assert_eq!(refuted(&[100.0, 100.0, 198.0], TOLERANCE).1, Some(200.0));
+        assert_eq!(refuted(&[100.0, 99.0, 100.0], TOLERANCE).1, Some(100.0));
+        assert_eq!(refuted(&[110.0, 110.0, 110.0], 1.5).1, Some(100.0));
+        assert_eq!(refuted(&[198.0, 198.0, 198.0], 1.5).1, Some(200.0));
+    }
+
+    #[test]
+    fn without_a_link_a_passed_rating_leaves_no_limit() {
+        let only = chosen(&[limit(Source::Rated, 100.0).promised()], &[150.0]).expect("a limit");
+        assert_eq!((only.value, only.source), (None, Source::Unknown));
+        let memory = chosen(&[limit(Source::Rated, 100.0)], &[150.0]);
+        assert_eq!(
+            memory.and_then(|limit| limit.value),
+            Some(100.0),
+            "what is bound by its interface stays so"
+        );
+        let user = chosen(&[limit(Source::User, 100.0)], &[150.0]);
+        assert_eq!(user.and_then(|limit| limit.value), Some(100.0));
+    }
+
+    #[test]
+    fn a_verified_figure_past_a_fact_of_a_chip_refutes_the_fact() {
+        let row = limit(Source::Derived, 100.0).resting_on("1 additions of 256 bits per cycle (Haswell)");
+        let mut limits = [row, limit(Source::User, 500.0)];
+        refute(&mut limits, "rate", &[101.9], TOLERANCE);
+        assert!(limits.iter().all(|limit| limit.refuted.is_none()));
+        refute(&mut limits, "rate", &[186.0], TOLERANCE);
+        let why = limits[0].refuted.as_ref().expect("refuted");
+        assert!(
+            why.starts_with("rate is 186.0 % of this limit") && why.contains("(Haswell) is wrong here"),
+            "{why}"
+        );
+        assert_eq!(limits[1].refuted, None);
+        assert!(
+            why.ends_with("report it") && why.contains("a verified result: "),
+            "no clock is in it: {why}"
+        );
+        let held = chosen(&limits, &[186.0]).expect("a limit");
+        assert_eq!((held.value, held.source), (Some(500.0), Source::User));
+        let held = chosen(&limits[..1], &[186.0]).expect("a limit");
+        assert_eq!((held.value, held.source), (None, Source::Unknown));
+        assert!(held.reason.is_some_and(|why| why.starts_with("refuted, ")));
+    }
+}

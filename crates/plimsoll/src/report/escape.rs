@@ -1,0 +1,33 @@
+//! Text from outside that no reader of a format takes for markup.
+
+/// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
+pub(super) fn markdown(text: &str) -> String {
+    let safe = crate::text::shown_within(text, 600);
+    let mut out = String::with_capacity(safe.len());
+    for c in safe.chars() {
+        match c {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '~' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '@' => out += "&#64;",
+            _ => out.push(c),
+        }
+    }
+    // "https://…" would become a link.
+    out.replace("://", "&#58;//")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_is_plain() {
+        let text = markdown("<script>|[x](https://y)@me\n`c`");
+        assert_eq!(text, "&lt;script&gt;\\|\\[x\\](https&#58;//y)&#64;me\\\\u{a}\\`c\\`");
+    }
+}

@@ -1,0 +1,134 @@
+//! Bencher Metric Format, as Bencher's adapter `json` reads it: benchmark → measure → value with its bounds
+//! (<https://bencher.dev/docs/reference/bencher-metric-format/>).
+//!
+//! A benchmark is a case, a measure a metric in its base unit, value its median, and the bounds its confidence interval.
+//! Both names stay the same from run to run, so that Bencher draws them over time.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::openmetrics::unit_name;
+use super::{Format, OneRun, RunWriter};
+use crate::document::Run;
+use crate::measurement::{Measurement, MetricResult, Status};
+
+/// The format.
+pub(super) struct Bmf;
+
+impl Format for Bmf {
+    fn name(&self) -> &'static str {
+        "bmf"
+    }
+
+    fn about(&self) -> &'static str {
+        "Bencher Metric Format: medians with their intervals for continuous benchmarking"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(run)
+    }
+
+    fn leaves_out(&self, measurement: &Measurement) -> bool {
+        figures(measurement).next().is_none()
+    }
+}
+
+/// A figure of a measure.
+#[derive(Serialize)]
+struct Figure {
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upper_value: Option<f64>,
+}
+
+fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let benchmarks: BTreeMap<String, BTreeMap<String, Figure>> = of
+        .run
+        .measurements
+        .iter()
+        .map(|measurement| (benchmark(of.run, measurement), figures(measurement).collect::<BTreeMap<_, _>>()))
+        .filter(|(_, figures)| !figures.is_empty())
+        .collect();
+    writeln!(out, "{}", serde_json::to_string_pretty(&benchmarks)?)
+}
+
+/// The case; with its machine and its repeat where a run has several.
+fn benchmark(run: &Run, measurement: &Measurement) -> String {
+    let mut name = measurement.case.id().as_str().to_owned();
+    if run.nodes.len() > 1 {
+        name += &format!(" node={}", measurement.node);
+    }
+    if run.plan.repeat > 1 {
+        name += &format!(" repeat={}", measurement.repeat);
+    }
+    crate::text::shown_within(&name, MOST)
+}
+
+/// The longest name that Bencher takes, in characters.
+const MOST: usize = 1024;
+
+/// What can be believed of a measurement, by measure.
+fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> {
+    let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
+    believed
+        .filter(|metric| metric.summary.median.is_finite())
+        .map(|metric| (measure(metric), figure(metric)))
+}
+
+fn figure(metric: &MetricResult) -> Figure {
+    let bounds = metric.summary.ci95.filter(|ci| ci.iter().all(|bound| bound.is_finite()));
+    Figure {
+        value: metric.summary.median,
+        lower_value: bounds.map(|[low, _]| low),
+        upper_value: bounds.map(|[_, high]| high),
+    }
+}
+
+/// The measure's slug: metric and unit, in small letters, digits and dashes.
+fn measure(metric: &MetricResult) -> String {
+    let words = format!("{} {}", metric.name, unit_name(metric.unit)).to_ascii_lowercase();
+    let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::report::Style;
+
+    fn written(run: &Run) -> String {
+        let (mut out, style) = (Vec::new(), Style::plain(100));
+        super::run(&OneRun { run, held: &[], style: &style }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_document_of_a_run() {
+        insta::assert_snapshot!(written(&fixture::run()));
+    }
+
+    #[test]
+    fn what_is_not_believed_is_left_out_and_repeats_have_names_of_their_own() {
+        let mut run = fixture::run();
+        let believed = run.measurements.iter().filter(|m| m.status == Status::Ok).count();
+        let out = run.measurements.iter().filter(|m| Bmf.leaves_out(m)).count();
+        assert_eq!(believed + out, run.measurements.len());
+        run.plan.repeat = 2;
+        let mut again = run.measurements.clone();
+        again.iter_mut().for_each(|m| m.repeat = 1);
+        run.measurements.extend(again);
+        let document: serde_json::Value = serde_json::from_str(&written(&run)).unwrap();
+        assert_eq!(document.as_object().unwrap().len(), 2 * believed);
+        run.measurements[0].metrics[0].summary.median = f64::NAN;
+        assert!(!written(&run).contains("null"), "JSON has no such number");
+    }
+}

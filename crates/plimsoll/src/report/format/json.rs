@@ -1,0 +1,106 @@
+//! JSON: the whole run document, and the whole comparison.
+
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{ComparisonWriter, Format, RunWriter, TwoSides};
+use crate::compare::{Comparison, Holds};
+use crate::document::Run;
+use crate::leftover::{Registry, Unfinished};
+
+/// The format.
+pub(super) struct Json;
+
+impl Format for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn about(&self) -> &'static str {
+        "the whole document, as its schema says"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| write(of.run, out))
+    }
+
+    fn comparison(&self) -> Option<ComparisonWriter> {
+        Some(comparison)
+    }
+}
+
+fn name(path: &Path) -> String {
+    crate::text::shown_bytes(path.as_os_str().as_bytes())
+}
+
+/// Writes the document to `out`, indented, with a newline at its end.
+///
+/// # Errors
+/// What `out` says.
+pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    serde_json::to_writer_pretty(&mut out, run)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Writes a comparison as a document of its own.
+fn comparison(of: &TwoSides<'_>, out: &mut dyn Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        #[serde(flatten)]
+        comparison: &'a Comparison,
+        requirements: &'a [Holds],
+    }
+    let document =
+        Document { schema: "plimsoll.comparison/1", comparison: of.comparison, requirements: of.held };
+    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
+}
+
+/// Writes the document into a new file of this directory, for its owner alone; its name, for people.
+///
+/// # Errors
+/// The directory cannot be written, or has no room.
+pub fn spool(run: &Run, directory: &Path, registry: Option<&Registry>) -> io::Result<String> {
+    let id = crate::text::shown_within(&run.id, 40).replace('/', "");
+    let file = directory.join(format!("plimsoll-{id}.json"));
+    // Mode 0600; whole or not there.
+    let made = Unfinished::new_in(directory, registry)?;
+    write(run, &made.file)?;
+    // Where even this cannot be synced, a copy that a power cut may take is better than none.
+    let _ = made.file.sync_all();
+    made.finish(|path| crate::store::publish(path, &file))?;
+    Ok(name(&file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// The document, but for the machine, whose parts have tests of their own.
+    #[test]
+    fn the_document_reads_like_this() {
+        let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
+        let latency = crate::quantity::Unit::Second;
+        made.metrics.push(fixture::metric_of("latency", latency, vec![1e-6, 2e-6]));
+        let made = made.distributed(1e-6);
+        let mut text = Vec::new();
+        write(&fixture::run_of(vec![made]), &mut text).unwrap();
+        let mut document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        document["machine"] = "…".into();
+        for list in ["samples", "series"] {
+            // Two of the ten tell the form.
+            document["measurements"][0]["metrics"][0][list].as_array_mut().unwrap().truncate(2);
+        }
+        insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+}

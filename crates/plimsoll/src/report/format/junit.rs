@@ -1,0 +1,146 @@
+//! JUnit's XML, as build servers read it: a test case a measurement, and one for each requirement that was held against
+//! it.
+
+use std::fmt::Write as _;
+
+use super::{Format, RunWriter};
+use crate::compare::Holds;
+use crate::document::Run;
+use crate::measurement::{Measurement, Status};
+use crate::quantity::{Quantity, percent};
+
+/// The format.
+pub(super) struct Junit;
+
+impl Format for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn about(&self) -> &'static str {
+        "JUnit's XML for build servers: a test case for each measurement and requirement"
+    }
+
+    fn extension(&self) -> &'static str {
+        "xml"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| out.write_all(text(of.run, of.held).as_bytes()))
+    }
+}
+
+/// The document.
+fn text(run: &Run, held: &[Holds]) -> String {
+    let bad =
+        run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid)).count();
+    let unmet = held.iter().filter(|h| !h.met).count();
+    let skipped = run.measurements.iter().filter(|m| m.status == Status::Skipped).count();
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(
+        text,
+        "<testsuite name=\"plimsoll {}\" tests=\"{}\" failures=\"{}\" skipped=\"{skipped}\" errors=\"0\" time=\"{:.3}\" timestamp=\"{}\">",
+        escaped(&run.plan.name),
+        run.measurements.len() + held.len(),
+        bad + unmet,
+        run.elapsed_s.max(0.0),
+        escaped(&run.started)
+    );
+    run.measurements.iter().for_each(|m| text += &case(m));
+    for one in held {
+        let name = format!("{} {}", one.requirement, one.case.as_deref().unwrap_or_default());
+        let inside = match one.met {
+            true => format!("<system-out>{}</system-out>", escaped(&one.found)),
+            false => format!("<failure message=\"{}\"/>", escaped(&one.found)),
+        };
+        let _ = writeln!(
+            text,
+            "  <testcase classname=\"requirement\" name=\"{}\">{inside}</testcase>",
+            escaped(name.trim())
+        );
+    }
+    text + "</testsuite>\n"
+}
+
+fn case(measurement: &Measurement) -> String {
+    let reason = escaped(measurement.reason.as_deref().unwrap_or("no reason given"));
+    let verdict = match measurement.status {
+        Status::Ok => String::new(),
+        Status::Invalid | Status::Failed => format!("<failure message=\"{reason}\"/>"),
+        Status::Skipped => format!("<skipped message=\"{reason}\"/>"),
+    };
+    let said = (measurement.status == Status::Ok).then(|| figure(measurement));
+    let warned = measurement.warnings.iter().map(|w| format!("warning {}: {}", w.code, w.text));
+    let lines: Vec<String> = said.into_iter().chain(warned).map(|line| escaped(&line)).collect();
+    let out = match lines.is_empty() {
+        true => String::new(),
+        false => format!("<system-out>{}</system-out>", lines.join("\n")),
+    };
+    let inside = verdict + &out;
+    let time: f64 = measurement
+        .metrics
+        .first()
+        .and_then(|m| Some(m.series.last()?.t - m.series.first()?.t))
+        .unwrap_or(0.0);
+    format!(
+        "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\">{inside}</testcase>\n",
+        escaped(measurement.case.benchmark()),
+        escaped(measurement.case.id().as_str()),
+        time.max(0.0)
+    )
+}
+
+fn figure(measurement: &Measurement) -> String {
+    let Some(metric) = measurement.metrics.first() else { return String::new() };
+    let share = metric.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
+    format!("{} {}{share}", metric.name, Quantity::new(metric.summary.median, metric.unit))
+}
+
+/// Safe in an attribute and between tags.
+fn escaped(text: &str) -> String {
+    let safe = crate::text::shown_within(text, 1000);
+    let mut out = String::with_capacity(safe.len());
+    for c in safe.chars() {
+        match c {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '"' => out += "&quot;",
+            '\'' => out += "&apos;",
+            // Not characters of XML 1.0.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::measurement::Note;
+
+    #[test]
+    fn measurements_and_requirements_are_cases() {
+        let held = [Holds {
+            requirement: "cpu rate >= \"80%\" <of> limit".to_owned(),
+            case: None,
+            met: false,
+            found: "no case of the run has such a name".to_owned(),
+        }];
+        insta::assert_snapshot!(text(&fixture::run(), &held));
+    }
+
+    #[test]
+    fn nothing_outside_becomes_markup() {
+        let mut run = fixture::run();
+        run.plan.name = "\"/><x>&\u{1b}\u{ffff}".to_owned();
+        run.measurements[9].reason = Some("]]></failure><evil/>".to_owned());
+        run.measurements[0].warnings =
+            vec![Note { code: "other".to_owned(), text: "</system-out><evil/>".to_owned() }];
+        let text = text(&run, &[]);
+        assert!(!text.contains("<x>") && !text.contains("<evil") && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(text.matches("<testcase").count(), text.matches("</testcase>").count());
+    }
+}

@@ -1,0 +1,127 @@
+//! Markdown, as GitHub reads it.
+
+use super::{ComparisonWriter, Format, RunWriter, TablesWriter};
+use crate::document::Run;
+use crate::measurement::{Measurement, Status};
+use crate::report::escape::markdown as escaped;
+use crate::report::peers::{HEAD, RATIO, compared};
+use crate::report::row::Row;
+use crate::report::{compare, published};
+
+/// The format.
+pub(super) struct Markdown;
+
+impl Format for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn about(&self) -> &'static str {
+        "for an issue, a pull request or a page"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn run(&self) -> Option<RunWriter> {
+        Some(|of, out| out.write_all(text(of.run).as_bytes()))
+    }
+
+    fn comparison(&self) -> Option<ComparisonWriter> {
+        Some(|of, out| {
+            let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
+            out.write_all(text.as_bytes())
+        })
+    }
+
+    fn tables(&self) -> Option<TablesWriter> {
+        Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes()))
+    }
+}
+
+/// The text of a run.
+fn text(run: &Run) -> String {
+    let host = run.machine.host.as_deref().unwrap_or("this machine");
+    let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(host));
+    let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
+    text += &format!(
+        "{}, {} CPUs · plimsoll {} · {}\n\n",
+        escaped(model),
+        run.machine.cpu.threads,
+        escaped(&run.version),
+        escaped(&run.started)
+    );
+    for finding in &run.findings {
+        text += &format!("- {}\n", escaped(&finding.text));
+    }
+    text += if run.findings.is_empty() { "" } else { "\n" };
+    text += "| case | median | 95 % interval | limit | of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
+    run.measurements.iter().for_each(|m| text += &row(m));
+    text + &warnings(run) + &tools(run)
+}
+
+fn row(measurement: &Measurement) -> String {
+    let row = Row::of(measurement);
+    let name = escaped(&row.label);
+    let reason = escaped(row.reason.as_deref().unwrap_or_default());
+    let Some(figures) = row.figures else {
+        let word = if row.status == Status::Failed { "failed" } else { "skipped" };
+        return format!("| {name} | {word}: {reason} | | | |\n");
+    };
+    let share = match row.status {
+        Status::Invalid => format!("invalid: {reason}"),
+        _ => figures.share(),
+    };
+    format!("| {name} | {} | {} | {} | {share} |\n", figures.value, figures.interval, figures.limit)
+}
+
+/// What is to be known of the figures, a line a case; empty where there is nothing.
+fn warnings(run: &Run) -> String {
+    let line = |m: &Measurement| {
+        let texts: Vec<&str> = m.warnings.iter().map(|w| w.text.as_str()).collect();
+        format!("- {}: {}\n", escaped(&Row::of(m).label), escaped(&texts.join(" · ")))
+    };
+    let lines: String = run.measurements.iter().filter(|m| !m.warnings.is_empty()).map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n### Warnings\n\n{lines}") }
+}
+
+/// The reference tools beside the cases; empty where none was asked for.
+fn tools(run: &Run) -> String {
+    let line = |cells: Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rows: String = compared(run).map(|compared| line(compared.cells())).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let rule = "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |";
+    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n", HEAD.join(" | "), escaped(RATIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_text_of_a_run() {
+        insta::assert_snapshot!(text(&fixture::run()));
+    }
+
+    #[test]
+    fn markdown_has_a_row_for_every_tool_beside_a_case() {
+        let text = tools(&fixture::with_tools());
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert!(rows.iter().all(|row| row.matches(" | ").count() == HEAD.len() - 1), "{text}");
+        assert_eq!(rows.len(), 2 + 3, "{text}");
+        assert!(
+            rows[2].contains("| 1.00 GB/s | 980 MB/s | – | – | – | 1.02 \\[")
+                && rows[2].ends_with("| equivalent |"),
+            "{text}"
+        );
+        assert!(rows[3].ends_with("| not available: not installed; apt-get install iozone3 |"), "{text}");
+        assert_eq!(tools(&fixture::run()), "");
+    }
+}

@@ -1,0 +1,231 @@
+//! The formats that results leave plimsoll in: one file each, and their list, [`FORMATS`].
+//!
+//! A format says what it can write: a run, the reference tools of a run as rows, a comparison, the tables of a published
+//! report. The values of `--format`, its help, completions and errors and the table in docs/recipes.md follow from the list.
+
+mod bmf;
+mod csv;
+mod html;
+pub mod json;
+mod junit;
+mod markdown;
+mod ndjson;
+mod openmetrics;
+mod text;
+
+use std::fmt;
+use std::io::{self, Write};
+
+use super::Style;
+use super::compare::Shown;
+use super::published::Report;
+use crate::compare::{Comparison, Holds, Missing};
+use crate::document::Run;
+use crate::measurement::Measurement;
+
+/// Every format, in the order of help.
+pub static FORMATS: &[&dyn Format] = &[
+    &text::Text,
+    &html::Html,
+    &json::Json,
+    &csv::Csv,
+    &ndjson::Ndjson,
+    &markdown::Markdown,
+    &openmetrics::OpenMetrics,
+    &junit::Junit,
+    &bmf::Bmf,
+];
+
+/// A format of results. What it cannot write is `None`, and no command offers it for that.
+pub trait Format: Sync {
+    /// Its name: the value of `--format`.
+    fn name(&self) -> &'static str;
+
+    /// Another name that `--format` takes.
+    fn alias(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What it is and for whom, in a few words.
+    fn about(&self) -> &'static str;
+
+    /// What the name of such a file usually ends with.
+    fn extension(&self) -> &'static str;
+
+    /// How it writes a run.
+    fn run(&self) -> Option<RunWriter> {
+        None
+    }
+
+    /// Whether what it writes of a run has nothing of this measurement; how many those are is said beside it.
+    fn leaves_out(&self, _: &Measurement) -> bool {
+        false
+    }
+
+    /// How it writes the reference tools of a run, a row each.
+    fn tools(&self) -> Option<RunWriter> {
+        None
+    }
+
+    /// How it writes a comparison.
+    fn comparison(&self) -> Option<ComparisonWriter> {
+        None
+    }
+
+    /// How it writes the tables of published reports.
+    fn tables(&self) -> Option<TablesWriter> {
+        None
+    }
+}
+
+/// Writes a run; the error is the writer's, or says what the format cannot hold.
+pub type RunWriter = fn(&OneRun<'_>, &mut dyn Write) -> io::Result<()>;
+/// Writes a comparison; the error as of a [`RunWriter`].
+pub type ComparisonWriter = fn(&TwoSides<'_>, &mut dyn Write) -> io::Result<()>;
+/// Writes tables of published reports; the error as of a [`RunWriter`].
+pub type TablesWriter = fn(&Replayed<'_>, &mut dyn Write) -> io::Result<()>;
+
+/// A stored run, and what is said with it.
+pub struct OneRun<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// Requirements that were held against it.
+    pub held: &'a [Holds],
+    /// Of the terminal, or of a file.
+    pub style: &'a Style,
+}
+
+/// A comparison, and what is said with it.
+pub struct TwoSides<'a> {
+    /// What was compared.
+    pub comparison: &'a Comparison,
+    /// Requirements that were held against the second side.
+    pub held: &'a [Holds],
+    /// Which metrics are shown, where a format is for people.
+    pub shown: Shown,
+    /// Whether what was lost counts as a failure.
+    pub missing: Missing,
+    /// Of the terminal, or of a file.
+    pub style: &'a Style,
+}
+
+/// Published reports with the runs that fill their tables.
+pub struct Replayed<'a> {
+    /// The reports.
+    pub reports: &'a [Report<'a>],
+    /// Of the terminal, or of a file.
+    pub style: &'a Style,
+}
+
+/// What a format can be asked to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A run.
+    Run,
+    /// The reference tools of a run, a row each.
+    Tools,
+    /// A comparison.
+    Comparison,
+    /// The tables of published reports.
+    Tables,
+}
+
+impl Subject {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
+
+    /// The command that writes it.
+    #[must_use]
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Run => "export",
+            Self::Tools => "export --table tools",
+            Self::Comparison => "compare",
+            Self::Tables => "report --tables",
+        }
+    }
+
+    /// Whether this format can write it.
+    #[must_use]
+    pub fn is_in(self, format: &dyn Format) -> bool {
+        match self {
+            Self::Run => format.run().is_some(),
+            Self::Tools => format.tools().is_some(),
+            Self::Comparison => format.comparison().is_some(),
+            Self::Tables => format.tables().is_some(),
+        }
+    }
+
+    /// The formats that can write it.
+    pub fn formats(self) -> impl Iterator<Item = &'static dyn Format> {
+        FORMATS.iter().copied().filter(move |format| self.is_in(*format))
+    }
+}
+
+/// No format of that name can write what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct NoFormat {
+    name: String,
+    subject: Subject,
+}
+
+impl NoFormat {
+    /// That a format of that name cannot write this.
+    #[must_use]
+    pub fn new(name: &str, subject: Subject) -> Self {
+        Self { name: name.to_owned(), subject }
+    }
+}
+
+impl fmt::Display for NoFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let choices: Vec<&str> = self.subject.formats().map(|format| format.name()).collect();
+        let (command, choices) = (self.subject.command(), choices.join(", "));
+        match find(&self.name) {
+            Some(known) => {
+                let of = Subject::ALL.into_iter().filter(|subject| subject.is_in(known));
+                let of: Vec<&str> = of.map(Subject::command).collect();
+                let (name, of) = (known.name(), of.join(", "));
+                write!(f, "--format {name} is not for {command}: choose {choices} ({name} is for {of})")
+            }
+            None => {
+                let name = crate::text::shown_within(&self.name, 40);
+                write!(f, "--format {name} is unknown: choose {choices}")
+            }
+        }
+    }
+}
+
+/// The format of that name, whatever it can write.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.name() == name || format.alias() == Some(name))
+}
+
+/// What is to be said beside a run in a format that leaves some of it out.
+#[must_use]
+pub fn left_out(format: &dyn Format, run: &Run) -> Option<String> {
+    let all = run.measurements.len();
+    let without = run.measurements.iter().filter(|m| format.leaves_out(m)).count();
+    let name = format.name();
+    (without > 0).then(|| {
+        format!(
+            "{without} of {all} cases have no valid figure and are left out of {name}; --format json has all"
+        )
+    })
+}
+
+/// How the format of that name writes a subject, which `writer` asks it for.
+///
+/// # Errors
+/// There is no such format, or it cannot write that; which can.
+pub fn writer<W>(
+    name: &str,
+    subject: Subject,
+    writer: impl FnOnce(&dyn Format) -> Option<W>,
+) -> Result<W, NoFormat> {
+    find(name).and_then(writer).ok_or_else(|| NoFormat::new(name, subject))
+}
+
+#[cfg(test)]
+mod tests;

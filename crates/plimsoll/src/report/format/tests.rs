@@ -1,0 +1,116 @@
+//! The list of formats, and what follows from it.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::*;
+use crate::compare::{Side, compare};
+use crate::fixture;
+
+fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+    let mut out = Vec::new();
+    write(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn names_are_unique_and_every_format_writes_something() {
+    let all = || FORMATS.iter().copied();
+    let names: HashSet<&str> = all().map(|f| f.name()).chain(all().filter_map(|f| f.alias())).collect();
+    assert_eq!(names.len(), all().count() + all().filter_map(|f| f.alias()).count());
+    for format in all() {
+        assert!(Subject::ALL.into_iter().any(|subject| subject.is_in(format)), "{}", format.name());
+        assert_eq!(find(format.name()).unwrap().name(), format.name());
+        let words = [format.name(), format.about(), format.extension()];
+        assert!(words.iter().all(|word| !word.is_empty()), "{words:?}");
+    }
+}
+
+#[test]
+fn each_writes_what_it_says_it_can() {
+    let (run, style) = (fixture::with_tools(), Style::plain(100));
+    let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
+    let comparison = compare(&side("before"), &side("after"), &[], None);
+    for format in FORMATS.iter().copied() {
+        let of = OneRun { run: &run, held: &[], style: &style };
+        let sides = TwoSides {
+            comparison: &comparison,
+            held: &[],
+            shown: Shown::Telling,
+            missing: Missing::Fail,
+            style: &style,
+        };
+        let texts = [
+            format.run().map(|write| written(|out| write(&of, out))),
+            format.tools().map(|write| written(|out| write(&of, out))),
+            format.comparison().map(|write| written(|out| write(&sides, out))),
+        ];
+        for text in texts.iter().flatten() {
+            assert!(text.len() > 100, "{}", format.name());
+        }
+    }
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let run = fixture::run();
+    let said = |name: &str| left_out(find(name).unwrap(), &run);
+    assert_eq!(said("json"), None);
+    let without = run.measurements.iter().filter(|m| m.metrics.is_empty()).count();
+    assert!(without > 0);
+    let all = run.measurements.len();
+    let wanted = format!(
+        "{without} of {all} cases have no valid figure and are left out of csv; --format json has all"
+    );
+    assert_eq!(said("csv"), Some(wanted));
+}
+
+#[test]
+fn what_a_format_cannot_write_is_refused_with_those_that_can() {
+    let refused = |name: &str, subject: Subject| NoFormat::new(name, subject).to_string();
+    assert_eq!(
+        refused("ndjson", Subject::Comparison),
+        "--format ndjson is not for compare: choose text, html, json, markdown (ndjson is for export, export --table tools)"
+    );
+    assert_eq!(
+        refused("junit", Subject::Tools),
+        "--format junit is not for export --table tools: choose csv, ndjson (junit is for export)"
+    );
+    let unknown = refused("\u{1b}[31mpdf", Subject::Tables);
+    assert!(unknown.ends_with("is unknown: choose text, html, csv, markdown"), "{unknown}");
+    assert!(!unknown.contains('\u{1b}'), "{unknown}");
+    assert!(writer("table", Subject::Comparison, |format| format.comparison()).is_ok(), "its other name");
+    assert!(writer("csv", Subject::Comparison, |format| format.comparison()).is_err());
+}
+
+/// The table in docs/recipes.md, between its heading and the next.
+fn table() -> String {
+    let mut text = String::from("| `--format` | what it is | file |");
+    for subject in Subject::ALL {
+        text += &format!(" `{}` |", subject.command());
+    }
+    text += &format!("\n| --- | --- | --- |{}\n", " :---: |".repeat(Subject::ALL.len()));
+    for format in FORMATS.iter().copied() {
+        text += &format!("| {} | {} | .{} |", format.name(), format.about(), format.extension());
+        for subject in Subject::ALL {
+            text += if subject.is_in(format) { " ✓ |" } else { " |" };
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn the_table_of_formats_in_the_docs_is_the_list() {
+    const BEGIN: &str = "<!-- formats: made by PLIMSOLL_WRITE_DOCS=1 cargo test -p plimsoll format:: -->\n";
+    const END: &str = "<!-- formats end -->\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (kept, after) = rest.split_once(END).unwrap();
+    if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
+        std::fs::write(&file, format!("{before}{BEGIN}{}{END}{after}", table())).unwrap();
+    } else {
+        assert_eq!(kept, table(), "docs/recipes.md is stale; PLIMSOLL_WRITE_DOCS=1 writes it");
+    }
+}

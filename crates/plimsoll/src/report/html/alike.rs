@@ -1,0 +1,224 @@
+//! What neighbouring rows have in common, said once above them: the amounts and settings that their plan states alike.
+
+use super::stated::Stated;
+use crate::case::{Case, Value};
+use crate::label::{added, label, named};
+use crate::measurement::Measurement;
+
+/// Parameters by which neighbouring rows are told apart: how much at once, and how large.
+const LOADS: &[&str] = &["streams", "depth", "chains", "chases", "n"];
+
+/// Rows below each other.
+pub(super) struct Block<'a> {
+    /// What all of them have in common; empty where nothing.
+    pub(super) heading: String,
+    /// The warnings that all of them have, where there is a heading.
+    pub(super) warned: Vec<&'a str>,
+    /// Each with its name, which leaves out what the heading says.
+    pub(super) rows: Vec<(&'a Measurement, String)>,
+}
+
+/// The rows in their order, in blocks of what the plan states alike. What `--scale` made of an amount is in the heading too.
+pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &Stated) -> Vec<Block<'a>> {
+    let key = |m: &Measurement| {
+        let settings = named(&stated.case(&m.case)).into_iter().filter(|(name, _)| !LOADS.contains(name));
+        (m.case.benchmark().to_owned(), settings.collect::<Vec<_>>())
+    };
+    let alike = |a: &&'a Measurement, b: &&'a Measurement| key(a) == key(b);
+    let mut found: Vec<Block<'a>> = Vec::new();
+    for one in all.chunk_by(alike).map(|rows| block(rows, stated)) {
+        match found.last_mut() {
+            Some(last) if last.heading.is_empty() && one.heading.is_empty() => last.rows.extend(one.rows),
+            _ => found.push(one),
+        }
+    }
+    found
+}
+
+/// Names of cases that tell them apart within their benchmark: of the parameters that its words leave out, only as many as
+/// that takes.
+pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
+    let of = |case: &Case| -> Vec<&Case> {
+        cases.iter().copied().filter(|other| other.benchmark() == case.benchmark()).collect()
+    };
+    cases.iter().map(|case| short_name(case, &of(case))).collect()
+}
+
+/// The name of a case among others of its benchmark.
+fn short_name(case: &Case, all: &[&Case]) -> String {
+    let mut left_out = added(case);
+    while !left_out.is_empty() {
+        let name = without(case, &left_out);
+        let twins: Vec<&&Case> = all.iter().filter(|other| without(other, &left_out) == name).collect();
+        let apart = |name: &&str| twins.iter().any(|twin| twin.get(name) != case.get(name));
+        match left_out.iter().position(apart) {
+            Some(place) => _ = left_out.remove(place),
+            None => return name,
+        }
+    }
+    label(case)
+}
+
+/// The label of a case without these parameters.
+fn without(case: &Case, names: &[&str]) -> String {
+    let kept = case.params().iter().filter(|(name, _)| !names.contains(name));
+    label(&kept.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone())))
+}
+
+fn block<'a>(rows: &[&'a Measurement], stated: &Stated) -> Block<'a> {
+    let common = common(rows, stated);
+    let heading: Vec<String> = common.iter().map(|(name, value)| said(rows, name, value)).collect();
+    let left_out: Vec<&str> = common.iter().map(|(name, _)| *name).collect();
+    let warned = match rows {
+        [first, others @ ..] if !common.is_empty() => {
+            let by_all = |code: &&str| others.iter().all(|other| other.warning_codes().contains(code));
+            first.warning_codes().into_iter().filter(by_all).collect()
+        }
+        _ => Vec::new(),
+    };
+    Block {
+        heading: heading.join(" · "),
+        warned,
+        rows: rows.iter().map(|m| (*m, without(&m.case, &left_out))).collect(),
+    }
+}
+
+/// What several rows have in common as the plan states it; nothing where that is only what their words say anyway.
+fn common(rows: &[&Measurement], stated: &Stated) -> Vec<(&'static str, String)> {
+    let [first, others @ ..] = rows else { return Vec::new() };
+    let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();
+    let mut found = named(&stated.case(&first.case));
+    found.retain(|one| all.iter().all(|other| other.contains(one)));
+    let added = added(&first.case);
+    let is_worth_it = !others.is_empty() && found.iter().any(|(name, _)| added.contains(name));
+    if is_worth_it { found } else { Vec::new() }
+}
+
+/// A parameter with its value in these rows, or its least and most; and of what, where the plan states another.
+fn said(rows: &[&Measurement], name: &str, stated: &str) -> String {
+    let number = |case: &Case| match case.get(name) {
+        Some(Value::Size(n) | Value::Count(n)) => *n,
+        _ => 0,
+    };
+    let text =
+        |case: &Case| named(case).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+    let mut cases: Vec<&Case> = rows.iter().map(|m| &m.case).collect();
+    cases.sort_by_key(|case| number(case));
+    let [least, most] = [cases.first(), cases.last()].map(|case| case.and_then(|case| text(case)));
+    let measured = match (least, most) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (least, _) => least.unwrap_or_else(|| stated.to_owned()),
+    };
+    if measured == stated { format!("{name} {stated}") } else { format!("{name} {measured} of {stated}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Run;
+    use crate::fixture;
+    use crate::quantity::Unit;
+
+    fn moved(rest: &str) -> Measurement {
+        let id = format!("disk.io/op=read/pattern=random/{rest}/scaling=strong");
+        fixture::measured(&id, "rate", Unit::IoPerSecond, 1e4)
+    }
+
+    fn said_of(run: &Run) -> Vec<(String, Vec<String>)> {
+        let all: Vec<&Measurement> = run.measurements.iter().collect();
+        let blocks = blocks(&all, &Stated::of(run));
+        blocks.into_iter().map(|b| (b.heading, b.rows.into_iter().map(|(_, name)| name).collect())).collect()
+    }
+
+    #[test]
+    fn what_is_the_same_in_all_rows_is_said_once() {
+        let run = fixture::run_of(vec![
+            moved("block=1K/depth=1/threads=1/count=1000"),
+            moved("block=1K/depth=1/threads=2/count=1000"),
+            moved("block=1M/depth=1/threads=1/count=100"),
+        ]);
+        let found = said_of(&run);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].0, "depth 1 · count 1000 · scaling strong");
+        assert_eq!(found[0].1, ["random read 1 KiB", "random read 1 KiB ×2"]);
+        assert_eq!(found[1].0, "", "one row has nothing in common with another");
+        assert_eq!(found[1].1, ["random read 1 MiB depth 1 count 100 scaling strong"]);
+    }
+
+    #[test]
+    fn rows_of_several_loads_share_a_heading() {
+        let sent = |streams: u32| {
+            let id = format!("network.tcp/message=1K/streams={streams}/count=1000/scaling=strong");
+            fixture::measured(&id, "goodput", Unit::BitPerSecond, 1e9)
+        };
+        let found = said_of(&fixture::run_of(vec![sent(1), sent(2)]));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, "count 1000 · scaling strong");
+        assert_eq!(found[0].1, ["TCP 1 KiB writes", "TCP 1 KiB writes streams 2"]);
+        let read = |pattern: &str| {
+            let id = format!("disk.io/op=read/pattern={pattern}/block=4K/depth=8");
+            fixture::measured(&id, "rate", Unit::IoPerSecond, 1e4)
+        };
+        assert_eq!(said_of(&fixture::run_of(vec![read("random"), read("sequential")]))[0].0, "");
+    }
+
+    #[test]
+    fn names_have_as_much_as_tells_them_apart() {
+        let cases: Vec<Case> = [
+            "disk.io/op=read/pattern=random/block=1K/depth=1/engine=psync/count=50/scaling=strong",
+            "disk.io/op=read/pattern=random/block=1K/depth=8/engine=psync/count=50/scaling=strong",
+            "disk.io/op=read/pattern=random/block=1M/depth=1/engine=psync/count=100/scaling=strong",
+            "network.tcp/message=1K/streams=1/volume=1G/scaling=strong",
+        ]
+        .iter()
+        .map(|id| id.parse().unwrap())
+        .collect();
+        let names = short_names(&cases.iter().collect::<Vec<_>>());
+        assert_eq!(names[..2], ["random read 1 KiB depth 1", "random read 1 KiB depth 8"]);
+        assert_eq!(names[2..], ["random read 1 MiB depth 1", "TCP 1 KiB writes"]);
+    }
+
+    #[test]
+    fn warnings_of_all_rows_are_in_the_heading() {
+        let mut all = vec![moved("block=1K/depth=1/threads=1"), moved("block=1K/depth=1/threads=2")];
+        let note = |code: &str| crate::measurement::Note { code: code.to_owned(), text: String::new() };
+        all[0].warnings = vec![note("few-samples"), note("preempted")];
+        all[1].warnings = vec![note("few-samples")];
+        let run = fixture::run_of(all);
+        let all: Vec<&Measurement> = run.measurements.iter().collect();
+        assert_eq!(blocks(&all, &Stated::of(&run))[0].warned, ["few-samples"]);
+        assert!(blocks(&all[..1], &Stated::of(&run))[0].warned.is_empty(), "a single row has no heading");
+    }
+
+    #[test]
+    fn rows_that_the_plan_states_alike_are_alike_at_any_scale() {
+        let mut run = fixture::run_of(vec![
+            moved("block=1K/depth=1/threads=1/count=50"),
+            moved("block=1K/depth=1/threads=2/count=100"),
+        ]);
+        run.plan.scale = 0.001;
+        run.plan.text = r#"
+            [[group]]
+            benchmark = "disk.io"
+            op = "read"
+            pattern = "random"
+            block = "1K"
+            depth = 1
+            threads = [1, 2]
+            count = 1000
+            scaling = "strong"
+        "#
+        .to_owned();
+        let found = said_of(&run);
+        assert_eq!(found[0].0, "depth 1 · count 50 to 100 of 1000 · scaling strong");
+        assert_eq!(found[0].1, ["random read 1 KiB", "random read 1 KiB ×2"]);
+    }
+
+    #[test]
+    fn ordinary_rows_have_no_heading_and_their_whole_names() {
+        let run = fixture::run();
+        for (heading, names) in said_of(&run) {
+            assert!(heading.is_empty() || names.len() > 1, "{heading}: {names:?}");
+        }
+    }
+}

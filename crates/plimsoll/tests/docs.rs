@@ -1,0 +1,119 @@
+//! The tables of parameters and metrics in docs, and the parameters of the plan's schema, follow from `KEYS` and from what
+//! each benchmark says of itself. These tests fail where a file is stale; with `PLIMSOLL_WRITE_DOCS=1` they write it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll::bench::{BENCHMARKS, Benchmark, Metric, Role};
+use plimsoll::case::{KEYS, Key, Kind};
+use plimsoll::plan::file::SERVER;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+}
+
+/// Compares what was made with the file; writes it where that is asked for.
+#[track_caller]
+fn is_current(name: &str, made: &str) {
+    if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
+        fs::write(file(name), made).unwrap();
+    }
+    let written = fs::read_to_string(file(name)).unwrap_or_default();
+    let line = made.lines().zip(written.lines()).find(|(made, written)| made != written);
+    assert!(
+        made == written,
+        "{name} is stale, PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs:: writes it; first: {line:?}"
+    );
+}
+
+const HEAD: &str = "# Benchmarks, their parameters and their metrics
+
+<!-- Made from the program's own tables by a test (PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs::), which fails where this is stale. -->
+
+How each figure is measured, and with which limit, is in [method.md](method.md). Names and units are those of the run document
+([schema](../schema/run.v1.json)).
+
+## Parameters
+
+A parameter is a flag (`--op fma`), a key of a plan's group (`op = \"fma\"`) and a part of a case's id (`cpu.peak/op=fma/...`). Lists multiply.
+
+";
+
+fn value(key: &Key) -> &'static str {
+    match key.kind {
+        Kind::Size => "bytes: `4K`",
+        Kind::Sizes => "bytes: `4K`, or a mix",
+        Kind::Count => "number",
+        Kind::Time => "time: `200ms`",
+        Kind::Rate => "per second: `100M`",
+        Kind::Word => "word",
+        Kind::Switch => "`on`, `off`",
+    }
+}
+
+fn parameter(key: &Key) -> String {
+    let taking =
+        BENCHMARKS.iter().filter(|b| b.keys().contains(&key.name)).map(|b| format!("`{}`", b.name()));
+    let taking: Vec<String> = taking.collect();
+    format!("| `{}` | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
+}
+
+fn metric((place, metric): (usize, &Metric)) -> String {
+    let judged = match metric.role {
+        Role::Judged => metric.better.word(),
+        Role::Told => "told, never judged",
+    };
+    let name = if place == 0 { format!("**`{}`**", metric.name) } else { format!("`{}`", metric.name) };
+    format!("| {name} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
+}
+
+fn benchmark(one: &&dyn Benchmark) -> String {
+    let named = if one.by_default() { "" } else { " Only where it is named." };
+    let keys: Vec<String> = one.keys().iter().map(|key| format!("`{key}`")).collect();
+    let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
+    let metrics: String = one.all_metrics().iter().enumerate().map(metric).collect();
+    format!(
+        "\n### {}\n{}.{named} Parameters: {keys}.\n\n| metric | unit | better | what it is |\n| --- | --- | --- | --- |\n{metrics}",
+        one.name(),
+        one.about()
+    )
+}
+
+#[test]
+fn the_tables_of_parameters_and_metrics_are_what_the_benchmarks_say() {
+    let parameters: String = KEYS.iter().map(parameter).collect();
+    let benchmarks: String = BENCHMARKS.iter().map(benchmark).collect();
+    let made = format!(
+        "{HEAD}| parameter | value | meaning | benchmarks |\n| --- | --- | --- | --- |\n{parameters}\n## Metrics\n\nThe usual headline \
+         is bold; which it is can depend on the case (`disk.io`).\n{benchmarks}"
+    );
+    is_current("docs/benchmarks.md", &made);
+}
+
+#[test]
+fn every_metric_says_what_it_is() {
+    for benchmark in BENCHMARKS {
+        for metric in benchmark.all_metrics() {
+            assert!(!metric.about.is_empty(), "{} {}", benchmark.name(), metric.name);
+        }
+    }
+}
+
+/// The schema with each parameter's description as its row says it.
+fn described(mut schema: String) -> String {
+    for key in KEYS.iter().filter(|key| key.name != SERVER) {
+        let lead = format!("        \"{}\": {{\n          \"description\": \"", key.name);
+        let group = schema.find("    \"group\": {\n      \"type\": \"object\"").expect("group");
+        let start =
+            group + schema[group..].find(&lead).unwrap_or_else(|| panic!("{}", key.name)) + lead.len();
+        let end = start + schema[start..].find("\",\n").unwrap();
+        schema.replace_range(start..end, key.help);
+    }
+    schema
+}
+
+#[test]
+fn the_schema_of_plans_describes_each_parameter_as_its_row_does() {
+    let name = "schema/plan.v1.json";
+    is_current(name, &described(fs::read_to_string(file(name)).unwrap()));
+}
