@@ -362,7 +362,7 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
             notes: plans::notes(plan, &prepared.planned).into_iter().chain(peers::idle(prepared)).collect(),
         },
         machine: machine.clone(),
-        nodes: vec![Node { name: name.to_owned(), machine: machine.clone() }],
+        nodes: vec![Node { name: name.to_owned(), machine: None }],
         findings: Vec::new(),
         measurements: Vec::new(),
     }

@@ -4,6 +4,7 @@ mod double;
 mod read;
 mod redact;
 mod sound;
+mod upgrade;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,10 @@ use crate::measurement::Measurement;
 use crate::view;
 use crate::wall::Step;
 
+pub(crate) use upgrade::{Kept, is_known};
+
 /// The schema's name; it changes when a name, unit or code does.
-pub const SCHEMA: &str = "plimsoll.run/1";
+pub const SCHEMA: &str = "plimsoll.run/2";
 
 /// Whether all of the plan was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +88,9 @@ fn whole() -> f64 {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What was discovered there.
-    pub machine: Machine,
+    /// What was discovered there; `None` for the run's own machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
 }
 
 /// A sentence that plimsoll computed, with its evidence.
@@ -139,6 +143,20 @@ pub struct Run {
 }
 
 impl Run {
+    /// The machine of a node.
+    pub fn machine_of<'a>(&'a self, node: &'a Node) -> &'a Machine {
+        node.machine.as_ref().unwrap_or(&self.machine)
+    }
+
+    /// Its nodes, as they stand in a run whose own machine is this one.
+    pub(crate) fn nodes_beside(&self, own: &Machine) -> Vec<Node> {
+        let beside = |node: &Node| {
+            let machine = self.machine_of(node);
+            Node { name: node.name.clone(), machine: (machine != own).then(|| machine.clone()) }
+        };
+        self.nodes.iter().map(beside).collect()
+    }
+
     /// All but the measurements, which may be those of thousands of machines.
     pub fn header(&self) -> Self {
         Self {

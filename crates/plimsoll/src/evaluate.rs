@@ -62,7 +62,7 @@ impl Maker<'_> {
                 if let Excluded::Mostly(share) = excluded {
                     made.warnings.push(Warning::MostlyExcluded { share }.into());
                 }
-                let refuted = made.metrics.iter().flat_map(|metric| &metric.limits);
+                let refuted = made.metrics.iter().flat_map(|metric| &metric.other_limits);
                 let refuted: Vec<Note> = refuted
                     .filter_map(|limit| limit.refuted.clone())
                     .map(|why| Doubt::Refuted { why }.into())
@@ -93,7 +93,6 @@ impl Maker<'_> {
             headline.matrix = Matrix::of(&outcome.samples);
             headline.curve = curve::of(&outcome.samples);
         }
-        let params = outcome.case.params().iter();
         Measurement {
             case: outcome.case.clone(),
             node: self.node.to_owned(),
@@ -101,9 +100,6 @@ impl Maker<'_> {
             status: Status::Ok,
             reason: None,
             metrics,
-            requested: params
-                .filter_map(|(name, v)| Some(((*name).to_owned(), serde_json::to_value(v).ok()?)))
-                .collect(),
             achieved: outcome.facts.achieved.clone(),
             conditions: over_all(&outcome.samples),
             warnings: outcome.facts.warnings.clone(),
@@ -135,6 +131,7 @@ impl Maker<'_> {
             rating::refute(&mut limits, metric.name, &values, least_that_refutes(&outcome.samples));
         }
         let chosen = rating::chosen(&limits, &values);
+        limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
         let peers =
@@ -145,7 +142,7 @@ impl Maker<'_> {
             percentiles,
             histogram,
             limit: chosen,
-            limits,
+            other_limits: limits,
             peers,
             ..MetricResult::of(metric.name, metric.unit, metric.better, &proved, seed)
         })

@@ -90,7 +90,7 @@ pub(crate) fn run_of(measurements: Vec<Measurement>) -> Run {
             text: String::new(),
             notes: Vec::new(),
         },
-        nodes: vec![Node { name: "bench-1".to_owned(), machine: machine.clone() }],
+        nodes: vec![Node { name: "bench-1".to_owned(), machine: None }],
         machine,
         findings: vec![Finding {
             code: "scaling".to_owned(),
@@ -137,14 +137,12 @@ fn varied() -> Run {
 /// A measurement with one metric whose samples lie around `value`.
 pub(crate) fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     let case: Case = id.parse().unwrap();
-    let requested = case.params().iter().map(|(n, v)| ((*n).to_owned(), serde_json::to_value(v).unwrap()));
     Measurement {
         node: "bench-1".to_owned(),
         repeat: 0,
         status: Status::Ok,
         reason: None,
         metrics: vec![metric(name, unit, value, 0.004)],
-        requested: requested.collect(),
         achieved: Default::default(),
         conditions: Conditions { steal: Some(0.0), ..Conditions::default() },
         warnings: Vec::new(),
@@ -180,7 +178,6 @@ impl Measurement {
     pub(crate) fn limited(mut self, limit: Limit) -> Self {
         let headline = &mut self.metrics[0];
         headline.of_limit = limit.value.map(|value| limit.share(headline.summary.median, value));
-        headline.limits = vec![limit.clone()];
         headline.limit = Some(limit);
         self
     }

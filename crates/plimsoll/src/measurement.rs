@@ -1,10 +1,11 @@
 //! A measurement: a case with its metrics, samples, summaries, limits, conditions and warnings.
 //!
-//! These types are the stored run document (`schema/run.v1.json`): names and units are a contract. `evaluate` makes them
+//! These types are the stored run document (`schema/run.v2.json`): names and units are a contract. `evaluate` makes them
 //! of what was sampled.
 
 mod matrix;
 mod peers;
+mod stored;
 
 pub use matrix::{Alike, Flow, Matrix, Measured};
 pub use peers::{Availability, Parity, PeerResult};
@@ -63,8 +64,6 @@ pub struct Measurement {
     pub reason: Option<String>,
     /// Metrics, the headline first.
     pub metrics: Vec<MetricResult>,
-    /// Parameters as asked for.
-    pub requested: BTreeMap<String, serde_json::Value>,
     /// Parameters as they were.
     pub achieved: Achieved,
     /// Conditions over all samples.
@@ -78,6 +77,7 @@ pub struct Measurement {
 
 /// One metric of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "stored::Stored")]
 pub struct MetricResult {
     /// Name.
     pub name: String,
@@ -105,8 +105,8 @@ pub struct MetricResult {
     pub curve: Option<Vec<sample::Point>>,
     /// The tightest known limit, or the unknown one with its reason; null where none has a meaning.
     pub limit: Option<Limit>,
-    /// All limits, tightest first.
-    pub limits: Vec<Limit>,
+    /// The limits that it is not held to: looser, unknown or refuted; tightest first.
+    pub other_limits: Vec<Limit>,
     /// Median of the samples' own shares of their limit; 1 is best.
     pub of_limit: Option<f64>,
     /// Reference tools beside it.
@@ -128,7 +128,7 @@ impl MetricResult {
             matrix: None,
             curve: None,
             limit: None,
-            limits: Vec::new(),
+            other_limits: Vec::new(),
             of_limit: None,
             peers: Vec::new(),
         }
@@ -140,7 +140,8 @@ impl MetricResult {
 pub struct Point {
     /// Seconds since the run began.
     pub t: f64,
-    /// Value in the metric's unit.
+    /// Value in the metric's unit: that of the sample in the same place, which alone is stored.
+    #[serde(skip)]
     pub value: f64,
     /// Core clock held, Hz.
     pub clock_hz: Option<f64>,

@@ -62,6 +62,7 @@ fn the_hover_text_tells_the_figures() {
     // A figure that nothing else on the page has.
     let metric = &mut run["measurements"][0]["metrics"][0];
     metric["samples"] = serde_json::json!([123.4e9]);
+    metric["series"] = serde_json::json!([]);
     metric["summary"]["n"] = 1.into();
     for key in ["median", "mean", "min", "max"] {
         metric["summary"][key] = 123.4e9.into();

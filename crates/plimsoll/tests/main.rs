@@ -10,6 +10,7 @@ mod datagrams;
 mod differential;
 mod disk;
 mod docs;
+mod earlier;
 mod faults;
 mod history;
 mod html;

@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch};
 
-fn schema() -> jsonschema::Validator {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/run.v1.json");
+fn schema(document: &Value) -> jsonschema::Validator {
+    let version = document["schema"].as_str().and_then(|name| name.strip_prefix("plimsoll.run/")).unwrap();
+    let file = format!("../../schema/run.v{version}.json");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     jsonschema::validator_for(&schema).unwrap()
 }
@@ -17,7 +19,7 @@ fn schema() -> jsonschema::Validator {
 pub(crate) fn validated(text: &str) -> Value {
     let document: Value = serde_json::from_str(text).unwrap();
     let wrong: Vec<String> =
-        schema().iter_errors(&document).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+        schema(&document).iter_errors(&document).map(|e| format!("{} at {}", e, e.instance_path())).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     document
 }

@@ -329,7 +329,7 @@ fn finished(run: &Run, interrupted: bool) -> Finished {
 fn merged(header: Run, ended: &mut Ended, machines: Option<usize>, elapsed: Duration) -> Run {
     let mut run = Run { nodes: Vec::new(), ..header };
     for finished in ended.finished.values_mut() {
-        run.nodes.append(&mut finished.run.nodes);
+        run.nodes.extend(finished.run.nodes_beside(&run.machine));
         run.measurements.append(&mut finished.run.measurements);
         run.clock_steps.append(&mut finished.run.clock_steps);
     }

@@ -49,7 +49,7 @@ impl<'a> Figures<'a> {
         for run in &side.runs {
             let cpus = |machine: &Machine| machine.cpu.allowed.len();
             let nodes: HashMap<&str, usize> =
-                run.nodes.iter().map(|node| (node.name.as_str(), cpus(&node.machine))).collect();
+                run.nodes.iter().map(|node| (node.name.as_str(), cpus(run.machine_of(node)))).collect();
             for measurement in &run.measurements {
                 let id = measurement.case.id().as_str().to_owned();
                 let node = many.then_some(measurement.node.as_str());

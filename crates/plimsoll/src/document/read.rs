@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::sound::{LONGEST_RUN, check, ids, is_span};
+use super::upgrade::{FIRST, Kept, is_known};
 use super::{Run, SCHEMA};
 
 /// Largest file that is read: a run on two thousand machines is half of it.
@@ -35,14 +36,14 @@ impl Run {
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let head: Head = serde_json::from_str(text).map_err(|e| format!("no run document: {}", shown(e)))?;
         match head.schema.as_deref() {
-            Some(SCHEMA) => {}
+            Some(schema) if is_known(schema) => {}
             Some(other) => {
                 let other = crate::text::shown_within(other, 60);
-                return Err(format!("has schema '{other}', and this plimsoll reads {SCHEMA}"));
+                return Err(format!("has schema '{other}', and this plimsoll reads {FIRST} and {SCHEMA}"));
             }
             None => return Err("no run document: it has no schema".to_owned()),
         }
-        let run: Self = serde_json::from_str(text).map_err(|e| format!("no run document: {}", shown(e)))?;
+        let run = Self::from_text(text).map_err(|e| format!("no run document: {}", shown(e)))?;
         run.sound()?;
         ids(text)?;
         Ok(run)
@@ -144,7 +145,7 @@ mod tests {
         told("/0/metrics/0/of_limit", 0.5.into(), "of_limit is 0.5");
         told("/0/metrics/0/of_limit", serde_json::Value::Null, "of_limit is null");
         told("/0/metrics/0/of_limit", 1e300.into(), "of_limit is 1e300");
-        told("/0/metrics/0/limit/value", 1.0.into(), "is none of its limits");
+        told("/0/metrics/0/limit/value", 1.0.into(), "of_limit is ");
         told("/0/metrics/0/limit", serde_json::Value::Null, "no limit is known");
         told("/0/metrics/0/summary/max", 1.0.into(), "summary");
         told("/0/metrics/0/summary/ci95", serde_json::json!([2.0, 1.0]), "summary");
@@ -184,7 +185,7 @@ mod tests {
         let mut run = fixture::run();
         let first = run.measurements[0].clone();
         let other = "bench-2".to_owned();
-        run.nodes.push(crate::document::Node { name: other.clone(), machine: run.machine.clone() });
+        run.nodes.push(crate::document::Node { name: other.clone(), machine: None });
         run.measurements.push(Measurement { repeat: 1, ..first.clone() });
         run.measurements.push(Measurement { node: other, ..first });
         Run::parse(&serde_json::to_string(&run).unwrap()).unwrap();

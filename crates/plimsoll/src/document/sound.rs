@@ -129,21 +129,20 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
 
 /// That no sample was taken outside the run.
 fn series(metric: &MetricResult) -> Result<(), String> {
+    let count = metric.series.len();
+    if count > 0 && count != metric.samples.len() {
+        return Err(format!("its series has {count} points of {} samples", metric.samples.len()));
+    }
     match metric.series.iter().all(|point| is_span(point.t)) {
         true => Ok(()),
         false => Err("a sample was taken before the run or long after it: see t in its series".to_owned()),
     }
 }
 
-/// That the limit is one of the limits, and the share of it follows from it and the samples.
+/// That the share of the limit follows from it and the samples.
 fn limit(metric: &MetricResult) -> Result<(), String> {
     let limit = metric.limit.as_ref();
     let value = limit.and_then(|limit| limit.value);
-    if let Some(value) = value
-        && !metric.limits.iter().any(|one| one.value.is_some_and(|one| is_near(one, value)))
-    {
-        return Err(format!("its limit, {value:?}, is none of its limits"));
-    }
     let (Some(limit), Some(value)) = (limit, value) else {
         return match metric.of_limit {
             Some(share) => Err(format!("of_limit is {share:?}, and no limit is known")),

@@ -239,6 +239,14 @@ pub struct Evidence<'a> {
     pub outcomes: &'a [Outcome],
 }
 
+impl Limit {
+    /// Whether both are the same limit, whatever is said besides.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let shown = |limit: &Self| (limit.value, limit.kind, limit.source);
+        shown(self) == shown(other) && self.formula == other.formula && self.per_sample == other.per_sample
+    }
+}
+
 /// All that a limit may depend on.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {

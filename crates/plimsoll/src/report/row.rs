@@ -98,7 +98,8 @@ impl Figures {
 
 /// What `best` turned out to be, and what answered.
 fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
-    let best = measurement.requested.iter().filter(|(_, asked)| asked.as_str() == Some("best"));
+    let case = &measurement.case;
+    let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
     let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
     let answered = benchmark.and_then(|benchmark| benchmark.answered(measurement));
     chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use crate::document::{Run, RunStatus};
+use crate::document::{Kept, Run, RunStatus};
 use crate::measurement::{Measurement, Status};
 
 pub use error::StoreError;
@@ -255,12 +255,12 @@ impl Store {
                 Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
             })
             .map_err(|e| self.failed(&e))?;
-        let mut run: Run = self.parsed(&header)?;
+        let mut run: Run = self.kept(&header)?;
         if run.id != id {
             return Err(StoreError::damaged(&self.file, "a run is entered under another id than its own"));
         }
         for document in self.documents(number)? {
-            run.measurements.push(self.parsed(&document)?);
+            run.measurements.push(self.kept(&document)?);
         }
         if state == "running" {
             run.status = RunStatus::Partial;
@@ -360,6 +360,11 @@ impl Store {
 
     fn parsed<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
         serde_json::from_str(text).map_err(|e| StoreError::document(&self.file, &e))
+    }
+
+    /// As [`Self::parsed`], of what may be of an earlier schema.
+    fn kept<T: Kept>(&self, text: &str) -> Result<T, StoreError> {
+        T::from_text(text).map_err(|e| StoreError::document(&self.file, &e))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, params};
-use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 mod copy;
@@ -22,7 +21,7 @@ use super::layout::Layout;
 use super::place::{self, Location, beside};
 use super::{RunLine, Store, schema};
 use crate::compare::Floors;
-use crate::document::{Run, RunStatus, SCHEMA};
+use crate::document::{Kept, Run, RunStatus, is_known};
 use crate::leftover::{self, Held, Registry};
 use crate::measurement::Measurement;
 
@@ -281,7 +280,7 @@ fn says_newer_alone(copy: &Path) -> bool {
 }
 
 /// How many documents there are; `None` where one is damaged, or is not what it is entered as.
-fn all_parsed<T: DeserializeOwned>(
+fn all_parsed<T: Kept>(
     from: &Connection,
     file: &Path,
     select: &str,
@@ -313,12 +312,12 @@ fn unless_refused<T>(error: rusqlite::Error) -> rusqlite::Result<Option<T>> {
 }
 
 /// The document; `None` where it is damaged. One that a later plimsoll wrote, by the header of its run, is not given up.
-fn parsed<T: DeserializeOwned>(
+fn parsed<T: Kept>(
     text: &str,
     header: impl FnOnce() -> Result<Option<String>, StoreError>,
     file: &Path,
 ) -> Result<Option<T>, StoreError> {
-    match serde_json::from_str(text) {
+    match T::from_text(text) {
         Ok(document) => Ok(Some(document)),
         Err(e) if e.is_data() && header()?.is_some_and(|header| is_later(&header)) => {
             Err(StoreError::document(file, &e))
@@ -335,7 +334,7 @@ fn is_later(header: &str) -> bool {
         version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
     };
     says("version").is_some_and(|version| parts(version) > parts(env!("CARGO_PKG_VERSION")))
-        || says("schema").is_some_and(|schema| schema != SCHEMA)
+        || says("schema").is_some_and(|schema| !is_known(schema))
 }
 
 /// A row of the table of runs.

@@ -14,6 +14,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::error::{StoreError, name};
 use super::layout::Layout;
 use super::place::{beside, is_local};
+use crate::document::{Kept, Run};
+use crate::measurement::Measurement;
 
 /// "PLim" in ASCII, in the file's header: `file(1)` and we tell a history from other SQLite files by it.
 pub(super) const APPLICATION: i64 = 0x504c_696d;
@@ -124,8 +126,14 @@ const THIRD: &str = "
     CREATE INDEX run_line ON run (started, id, elapsed_s, plan, host, machine, state, note);
 ";
 
+/// The tables stay as they are; the documents in them become those of schema 2 ([`DOCUMENTS`]).
+const FOURTH: &str = "";
+
 /// Step n leads from version n to n + 1.
-pub(super) const STEPS: &[&str] = &[FIRST, SECOND, THIRD];
+pub(super) const STEPS: &[&str] = &[FIRST, SECOND, THIRD, FOURTH];
+
+/// The step that brings the documents to schema 2.
+const DOCUMENTS: usize = 3;
 
 /// Makes a new history that appears whole or not at all. When another process makes it first, that one is used.
 pub(super) fn create(file: &Path) -> Result<(), StoreError> {
@@ -345,9 +353,29 @@ fn apply(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Asked again inside: another process may have been faster.
     let done = usize::try_from(version(&transaction)?).unwrap_or(0);
-    for step in steps.iter().skip(done) {
+    for (number, step) in steps.iter().enumerate().skip(done) {
         transaction.execute_batch(step)?;
+        if number == DOCUMENTS {
+            upgrade::<Run>(&transaction, "run", "header")?;
+            upgrade::<Measurement>(&transaction, "measurement", "document")?;
+        }
     }
     transaction.pragma_update(None, "user_version", steps.len().max(done) as i64)?;
     transaction.commit()
+}
+
+/// Brings the documents in a column to today's schema. One that is damaged stays as it is: reading it says so.
+fn upgrade<T: Kept>(connection: &Connection, table: &str, column: &str) -> rusqlite::Result<()> {
+    let mut rows = connection.prepare(&format!("SELECT rowid FROM {table}"))?;
+    let mut read = connection.prepare(&format!("SELECT {column} FROM {table} WHERE rowid = ?1"))?;
+    let mut write = connection.prepare(&format!("UPDATE {table} SET {column} = ?2 WHERE rowid = ?1"))?;
+    let rows: Vec<i64> = rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for row in rows {
+        let text: String = read.query_row([row], |row| row.get(0))?;
+        let Ok(mut document) = serde_json::from_str(&text) else { continue };
+        if T::upgrade(&mut document) == Ok(true) {
+            write.execute(rusqlite::params![row, document.to_string()])?;
+        }
+    }
+    Ok(())
 }

@@ -19,7 +19,6 @@ pub(crate) fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) ->
         status: Status::Ok,
         reason: None,
         metrics: vec![metric],
-        requested: Default::default(),
         achieved: Default::default(),
         conditions: Conditions::default(),
         warnings: Vec::new(),

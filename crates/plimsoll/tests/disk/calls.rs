@@ -36,7 +36,7 @@ fn without_io_uring_psync_does_the_work_aloud() {
             continue;
         }
         assert_eq!(
-            (&measurement["requested"]["engine"], &measurement["achieved"]["engine"]),
+            (&measurement["case"]["params"]["engine"], &measurement["achieved"]["engine"]),
             (&"io_uring".into(), &"psync".into())
         );
         let warnings = measurement["warnings"].as_array().unwrap();

@@ -28,7 +28,8 @@ pub(super) fn finding(lost: &Lost, machines: Option<usize>) -> Finding {
 pub(in crate::app) fn with_late(stored: Run, part: &Run) -> Result<Option<Run>, String> {
     let here: BTreeSet<&str> = stored.nodes.iter().map(|node| node.name.as_str()).collect();
     let late = |name: &str| !here.contains(name);
-    let nodes: Vec<_> = part.nodes.iter().filter(|node| late(&node.name)).cloned().collect();
+    let mut nodes = part.nodes_beside(&stored.machine);
+    nodes.retain(|node| late(&node.name));
     let measurements: Vec<_> = part.measurements.iter().filter(|m| late(&m.node)).cloned().collect();
     if stored.status == RunStatus::Complete || nodes.is_empty() || measurements.is_empty() {
         return Ok(None);

@@ -49,12 +49,12 @@ struct Renamed {
 impl Names {
     pub(super) fn of(run: &Run) -> Self {
         let mut names = Self::default();
-        let machines = || run.nodes.iter().map(|n| &n.machine).chain([&run.machine]);
+        let machines = || run.nodes.iter().filter_map(|n| n.machine.as_ref()).chain([&run.machine]);
         names.kept = machines().map(|m| m.id.clone()).chain([run.id.clone()]).collect();
         let peers = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
         names.tools = peers.map(|peer| peer.peer.clone()).collect();
         names.tools.dedup();
-        let nodes = run.nodes.iter().flat_map(|n| [Some(n.name.as_str()), n.machine.host.as_deref()]);
+        let nodes = run.nodes.iter().flat_map(|n| [Some(n.name.as_str()), run.machine_of(n).host.as_deref()]);
         let of_cases = run.measurements.iter().map(|m| Some(m.node.as_str()));
         for name in [run.machine.host.as_deref()].into_iter().chain(nodes).chain(of_cases).flatten() {
             names.enter(name);
@@ -416,6 +416,6 @@ const OWN_PLACES: &[(&str, &str)] = &[
     ("peers", "peer"),
     ("limit", "kind"),
     ("limit", "source"),
-    ("limits", "kind"),
-    ("limits", "source"),
+    ("other_limits", "kind"),
+    ("other_limits", "source"),
 ];

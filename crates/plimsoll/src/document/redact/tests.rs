@@ -25,7 +25,7 @@ const SECRETS: &[&str] = &[
 fn telling() -> Run {
     let mut run = fixture::run();
     run.machine.host = Some("db7.example.org".to_owned());
-    run.nodes = vec![Node { name: "db7.example.org".to_owned(), machine: run.machine.clone() }];
+    run.nodes = vec![Node { name: "db7.example.org".to_owned(), machine: None }];
     for measurement in &mut run.measurements {
         measurement.node = "db7.example.org".to_owned();
         measurement.warnings.push(Note {
@@ -90,8 +90,12 @@ fn what_was_measured_stays() {
     let redacted = run.redacted().unwrap();
     assert_eq!((&redacted.id, &redacted.machine.id), (&run.id, &run.machine.id));
     // Limits and tools may name the far end.
-    let figures =
-        |m: &MetricResult| MetricResult { limit: None, limits: Vec::new(), peers: Vec::new(), ..m.clone() };
+    let figures = |m: &MetricResult| MetricResult {
+        limit: None,
+        other_limits: Vec::new(),
+        peers: Vec::new(),
+        ..m.clone()
+    };
     for (a, b) in run.measurements.iter().zip(&redacted.measurements) {
         let [was, is] = [a, b].map(|m| m.metrics.iter().map(figures).collect::<Vec<_>>());
         assert_eq!((was, &a.conditions, a.status), (is, &b.conditions, b.status));
@@ -134,7 +138,7 @@ fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
         "derived",
         "ok",
         "higher",
-        "plimsoll.run/1",
+        "plimsoll.run/2",
         "x",
         "\u{1b}[31m<b>",
     ] {

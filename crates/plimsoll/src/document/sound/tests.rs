@@ -36,7 +36,7 @@ fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -
         Outcome { case, repeat: 0, samples, facts: Facts::default(), peers: Vec::new(), ended: None };
     let one = maker.measurement(&outcome, Evidence::default());
     let mut run = fixture::run_of(vec![one.clone(), Measurement { repeat: 1, ..one.clone() }]);
-    run.nodes.push(crate::document::Node { name: "bench-2".to_owned(), machine: machine.clone() });
+    run.nodes.push(crate::document::Node { name: "bench-2".to_owned(), machine: None });
     run.measurements.push(Measurement { node: "bench-2".to_owned(), ..one });
     let text = serde_json::to_string(&run).unwrap();
     let read = Run::parse(&text).unwrap_or_else(|why| panic!("{why}"));
@@ -149,7 +149,14 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
             each.map(|(at, value)| sample(at, metric, *value, 1e9 * (at + 1) as f64, &[])).collect();
         let one = read_again(&zen4(), id, samples, &limit(id, metric, unit, kind));
         let headline = one.metrics.iter().find(|one| one.name == metric).unwrap();
-        assert!(headline.limits.iter().any(|limit| limit.source == crate::limit::Source::User), "{id}");
+        assert!(
+            headline
+                .limit
+                .iter()
+                .chain(&headline.other_limits)
+                .any(|limit| limit.source == crate::limit::Source::User),
+            "{id}"
+        );
         assert_eq!(headline.of_limit.is_some(), has_share, "{id} {values:?}: {:?}", headline.of_limit);
     }
 }
@@ -163,7 +170,7 @@ fn limits_that_are_refuted_come_back() {
     for limits in ["", &user] {
         let samples = vec![sample(0, "rate", 1e12, 3e9, &[]), sample(1, "rate", 1.1e12, 2e9, &[])];
         let one = read_again(&zen4(), &format!("{PEAK}1"), samples, limits);
-        let refuted = one.metrics[0].limits.iter().any(|limit| limit.refuted.is_some());
+        let refuted = one.metrics[0].other_limits.iter().any(|limit| limit.refuted.is_some());
         assert_eq!(refuted, cfg!(target_arch = "x86_64"), "{one:?}");
         assert_eq!(one.metrics[0].of_limit.is_some(), !limits.is_empty());
     }
