@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Matrix, MetricResult, PeerResult, Point};
-use crate::bench::Better;
 use crate::limit::Limit;
+use crate::metric::Better;
 use crate::quantity::Unit;
 use crate::sample;
 use crate::stats::Summary;
