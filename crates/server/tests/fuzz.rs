@@ -1,5 +1,6 @@
 //! The fuzz targets as plain tests: the corpus, and a bounded number of seeded changes to it. `make fuzz` runs the same
 //! functions guided by coverage.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
