@@ -175,7 +175,8 @@ fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>>
 /// Share of the probes that a busy sibling may disturb: beside one the clock reads some per cent low.
 const MOST_SHARED: f64 = 0.05;
 
-/// Share of a limit that no disturbed probe explains: beside a busy sibling a clock reads a fifth low at most.
+/// Share of a limit that no disturbed probe explains: beside a busy sibling the clock was seen to read 3 % low, so this leaves
+/// room for far more, and a limit that counts one core for two is past it.
 const PAST_ALL_PROBES: f64 = 1.5;
 
 /// The share of its limit from which a figure refutes it: more where the clock was not precise.

@@ -12,7 +12,7 @@ use crate::report::format::{Format, NoFormat, Subject, find};
 pub fn command() -> Command {
     let rows: Vec<&str> = Subject::Tools.formats().map(Format::name).collect();
     let table = format!(
-        "Rows of {}: one for each sample, or one for each reference tool beside a case",
+        "Rows of {}: one for each sample, or one for each reference tool of a case",
         rows.join(" and ")
     );
     cli::command()

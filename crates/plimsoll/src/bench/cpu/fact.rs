@@ -17,4 +17,4 @@ pub(super) const PAIRS: Fact<usize> = Fact::new("pairs", "pairs of CPUs that are
 /// Columns of a panel.
 pub(super) const NB: Fact<usize> = Fact::new("nb", "columns of a panel");
 /// Bytes of a system.
-pub(super) const BYTES: Fact<usize> = Fact::new("bytes", "bytes of the system and what is beside it");
+pub(super) const BYTES: Fact<usize> = Fact::new("bytes", "bytes of the matrix and of the working memory");
