@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
-pub mod bench;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -17,24 +16,19 @@ pub mod event;
 pub mod finding;
 #[cfg(test)]
 mod fixture;
-pub mod label;
-pub mod limit;
-pub mod measurement;
-pub mod metric;
 pub mod output;
 pub mod peer;
-pub mod place;
 pub mod published;
 pub mod report;
 pub mod resolve;
 pub mod run;
 pub mod store;
-pub mod view;
-pub mod words;
 pub mod worker;
 
+pub use plimsoll_bench as bench;
+pub use plimsoll_bench::label;
 pub use plimsoll_machine as machine;
-pub use plimsoll_model::{case, plan, sample, warning};
+pub use plimsoll_model::{case, limit, measurement, metric, place, plan, sample, view, warning, words};
 pub use plimsoll_server::{serve, traffic, wire};
 pub use plimsoll_stats as stats;
 pub use plimsoll_system::{leftover, links, program, random, trust, wall};

@@ -88,8 +88,9 @@ fn plain_end(after: &str) -> usize {
     end.unwrap_or(after.len())
 }
 
-/// The modules of a file that are for tests alone.
+/// The modules of a file that are for tests alone, its own or those of other crates.
 fn test_modules(text: &str) -> Vec<String> {
+    let text = text.replace("#[cfg(any(test, feature = \"testing\"))]", "#[cfg(test)]");
     let marked = text.split("#[cfg(test)]\n").skip(1);
     let names = marked.filter_map(|after| after.lines().next()?.strip_suffix(';')?.split_once("mod "));
     names.map(|(_, name)| name.to_owned()).collect()
@@ -110,8 +111,13 @@ fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
 }
 
 /// Crates whose sources are looked at, and what their paths begin with here.
-const CRATES: &[(&str, &str)] =
-    &[("plimsoll", ""), ("model", "model/"), ("server", "server/"), ("system", "system/")];
+const CRATES: &[(&str, &str)] = &[
+    ("plimsoll", ""),
+    ("bench", "bench/"),
+    ("model", "model/"),
+    ("server", "server/"),
+    ("system", "system/"),
+];
 
 /// The sources of all these crates, by the path below `src`.
 fn all() -> BTreeMap<String, String> {
@@ -125,7 +131,7 @@ fn all() -> BTreeMap<String, String> {
     all
 }
 
-/// The sources without those that a `#[cfg(test)]` leaves out.
+/// The sources of the program: what is for tests alone is left out.
 fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let tests: Vec<String> = all
         .iter()

@@ -24,14 +24,12 @@ impl Run {
         {
             return Some(format!("{id} of '{}', repetition {repeat}", shown(node)));
         }
-        self.measurements.iter().find_map(Measurement::double)
+        self.measurements.iter().find_map(metric)
     }
 }
 
-impl Measurement {
-    /// The metric that is in it twice, in words.
-    fn double(&self) -> Option<String> {
-        let name = second(self.metrics.iter().map(|metric| metric.name.as_str()))?;
-        Some(format!("metric '{}' of {}", crate::text::shown_within(name, 40), self.case.id()))
-    }
+/// The metric that is in a measurement twice, in words.
+fn metric(of: &Measurement) -> Option<String> {
+    let name = second(of.metrics.iter().map(|metric| metric.name.as_str()))?;
+    Some(format!("metric '{}' of {}", crate::text::shown_within(name, 40), of.case.id()))
 }

@@ -13,8 +13,8 @@ pub mod tables;
 use crate::case::{Case, Value};
 use crate::document::Run;
 use crate::measurement::{Measurement, MetricResult, Status};
+use crate::plan::scale::scaled_order;
 use crate::quantity::Unit;
-use crate::resolve::scaled_order;
 use crate::sample::Conditions;
 use crate::stats::{Samples, Seed};
 

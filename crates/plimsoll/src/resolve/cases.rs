@@ -2,12 +2,12 @@
 
 use rand::seq::SliceRandom;
 
-use super::{UsageError, in_group, none_of, other, scale, subsystem_of};
+use super::{UsageError, in_group, none_of, other, subsystem_of};
 use crate::bench::{self, Benchmark, Candidate, placed};
 use crate::case::{Pattern, SWEEP};
 use crate::machine::Machine;
 use crate::peer::Against;
-use crate::plan::{Group, Plan, Sampling, write};
+use crate::plan::{Group, Plan, Sampling, scale, write};
 use crate::sample::CannotMeasure;
 use crate::stats::Seed;
 

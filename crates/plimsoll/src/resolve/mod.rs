@@ -4,7 +4,6 @@
 
 mod cases;
 mod refusals;
-mod scale;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,16 +15,14 @@ use crate::plan::built_in;
 use crate::plan::file::{self, FileError, PlanFile};
 use crate::plan::{Group, Places, Plan, Sampling};
 
+use crate::plan::scale::AMOUNTS;
 pub use cases::{Planned, hash, in_turn, planned};
 use refusals::{nobody_takes, refused_by_the_only_one};
-pub use scale::{LEAST_OPERATIONS, LEAST_SERIES, Unscaled, scaled_order};
 
 /// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
 /// Half-width at which sampling stops where nothing says otherwise.
 const PRECISION: f64 = 0.01;
-/// Keys that fix how much a sample does.
-pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
 
 /// Something typed, or in a plan, that cannot be: exit code 2.
 #[derive(Debug, thiserror::Error)]

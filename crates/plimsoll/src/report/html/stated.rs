@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::case::{Case, Value};
 use crate::document::Run;
+use crate::plan::scale::{AMOUNTS, Unscaled};
 use crate::plan::{Group, file};
-use crate::resolve::{AMOUNTS, Unscaled};
 
 /// What a run's plan says of its cases before it is scaled.
 pub(super) struct Stated {

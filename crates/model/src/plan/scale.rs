@@ -9,6 +9,9 @@
 use crate::case::{Case, SWEEP, Value};
 use crate::plan::Group;
 
+/// Keys that fix how much a sample does.
+pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
+
 /// Parameters that are multiplied.
 const SCALED: &[&str] = &["volume", "count", "size", "work", "n"];
 
@@ -24,7 +27,7 @@ const LEAST_ORDER: u64 = 64;
 const LEAST_WORK: u64 = 1_000_000;
 
 /// Samples of a series.
-pub(super) fn series(samples: u32, scale: f64) -> u32 {
+pub fn series(samples: u32, scale: f64) -> u32 {
     if scale >= 1.0 {
         return samples;
     }
@@ -33,12 +36,12 @@ pub(super) fn series(samples: u32, scale: f64) -> u32 {
 }
 
 /// Seconds of each sample of a series: no shorter than those of other cases.
-pub(super) fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
+pub fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
     if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
 /// The group in parts, each with lists that fit together.
-pub(super) fn scaled(group: &Group, scale: f64) -> Vec<Group> {
+pub fn scaled(group: &Group, scale: f64) -> Vec<Group> {
     if scale == 1.0 || !SCALED.iter().any(|key| group.asked(key)) {
         return vec![group.clone()];
     }

@@ -12,7 +12,7 @@ const INCREMENT: u64 = 1;
 /// What HPL starts with (testing/ptest/HPL_pdtest.c).
 const SEED: u64 = 100;
 /// A solution whose scaled residual is not below this is wrong (HPL.dat).
-pub(in crate::bench::cpu) const THRESHOLD: f64 = 16.0;
+pub(in crate::cpu) const THRESHOLD: f64 = 16.0;
 /// The relative machine precision that HPL prints: that of rounding.
 const PRECISION: f64 = f64::EPSILON / 2.0;
 /// Rows of the residual that are computed together.
@@ -38,13 +38,13 @@ impl Step {
 
 /// HPL's numbers between −1/2 and 1/2, from any place on.
 #[derive(Clone, Debug)]
-pub(in crate::bench::cpu) struct Sequence {
+pub(in crate::cpu) struct Sequence {
     /// 1, 2, 4 … steps.
     powers: [Step; 64],
 }
 
 impl Sequence {
-    pub(in crate::bench::cpu) fn new() -> Self {
+    pub(in crate::cpu) fn new() -> Self {
         let mut step = Step { a: MULTIPLIER, c: INCREMENT };
         let powers = std::array::from_fn(|_| {
             let this = step;
@@ -55,7 +55,7 @@ impl Sequence {
     }
 
     /// Fills `numbers` with those of the sequence from `place` on.
-    pub(in crate::bench::cpu) fn fill(&self, place: u64, numbers: &mut [f64]) {
+    pub(in crate::cpu) fn fill(&self, place: u64, numbers: &mut [f64]) {
         // The first number is one step from the seed.
         let mut x = self.powers[0].of(SEED);
         for (bit, power) in self.powers.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Sequence {
 
     /// As [`Sequence::fill`], for column `column` of a system of `rows` equations from `row` down. The column after the
     /// last of the matrix is the right-hand side.
-    pub(in crate::bench::cpu) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
+    pub(in crate::cpu) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
         self.fill(row as u64 + column as u64 * rows as u64, numbers);
     }
 }
@@ -88,7 +88,7 @@ struct Norms {
 }
 
 /// The greater; not a number, if one of them is that.
-pub(in crate::bench::cpu) fn greater(a: f64, b: f64) -> f64 {
+pub(in crate::cpu) fn greater(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
@@ -127,11 +127,7 @@ impl Norms {
 ///
 /// # Errors
 /// A team that fails.
-pub(in crate::bench::cpu) fn residual(
-    team: &mut Team,
-    sequence: &Sequence,
-    x: &[f64],
-) -> Result<f64, TeamError> {
+pub(in crate::cpu) fn residual(team: &mut Team, sequence: &Sequence, x: &[f64]) -> Result<f64, TeamError> {
     let rows = x.len();
     let parts = team.run(|member| {
         let firsts = (0..rows).step_by(TOGETHER).skip(member.index).step_by(member.count);

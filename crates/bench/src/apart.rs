@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_micros(500);
 const MOST_PAIRS: usize = 8;
 
 /// Neighbours among the CPUs of a case.
-pub(in crate::bench) struct Apart {
+pub(crate) struct Apart {
     case: Case,
     pairs: Vec<Pair>,
     /// The least and the most that was seen, in seconds.
@@ -30,7 +30,7 @@ pub(in crate::bench) struct Apart {
 
 impl Apart {
     /// Threads for the pairs; none on bare metal, where CPUs stay in their places.
-    pub(in crate::bench) fn of(machine: &Machine, case: &Case, cpus: &[usize]) -> Self {
+    pub(crate) fn of(machine: &Machine, case: &Case, cpus: &[usize]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
         cpus.dedup();
@@ -42,7 +42,7 @@ impl Apart {
 
     /// The mean time from one CPU to its neighbour now, in seconds. A pair that was kept waiting is
     /// left out from then on: the CPUs are busy, and it would wait again.
-    pub(in crate::bench) fn look(&mut self) -> Option<f64> {
+    pub(crate) fn look(&mut self) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
@@ -58,7 +58,7 @@ impl Apart {
     }
 
     /// Told where the CPUs were moved while the case was measured.
-    pub(in crate::bench) fn warning(&self) -> Option<CpusMoved> {
+    pub(crate) fn warning(&self) -> Option<CpusMoved> {
         let [least, most] = self.seen.filter(|[least, most]| has_moved(&self.case, *least, *most))?;
         Some(CpusMoved { least, most })
     }
@@ -66,7 +66,7 @@ impl Apart {
 
 /// That the CPUs were moved while the case was measured: the least and the most time from one to the next, in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::bench) struct CpusMoved {
+pub(crate) struct CpusMoved {
     least: f64,
     most: f64,
 }

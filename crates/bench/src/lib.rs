@@ -3,6 +3,8 @@
 //! A benchmark states its cases without touching the machine; a prepared case does the work, one sample a call.
 //! Prepared cases live in a worker process: what they allocate, break or crash is theirs alone.
 
+#![forbid(unsafe_code)]
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,23 +14,33 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::limit::{self, Limit, Question};
+use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
 use crate::plan::Group;
 use crate::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable, WrongAnswer};
 use crate::view::{Finding, RunView};
 use crate::wire::Key;
-use crate::words;
 
 mod apart;
 pub mod cpu;
 pub mod disk;
 pub mod fixed;
+pub mod label;
 pub mod memory;
 pub mod mpi;
 pub mod network;
 pub mod null;
+
+use crate as bench;
+use plimsoll_machine as machine;
+#[cfg(test)]
+use plimsoll_model::fixture;
+use plimsoll_model::{case, limit, measurement, metric, place, plan, sample, view, warning, words};
+use plimsoll_server::{serve, traffic, wire};
+use plimsoll_stats as stats;
+use plimsoll_system::{leftover, links, program, random, trust};
+use plimsoll_units::{quantity, text};
 
 pub use crate::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use crate::place::{Placement, place, placed, places};
@@ -244,7 +256,7 @@ pub trait Benchmark: Sync {
         None
     }
 
-    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in [`crate::finding`].
+    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
     fn findings(&self, _: &RunView<'_>) -> Vec<Finding> {
         Vec::new()
     }
@@ -367,7 +379,6 @@ pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
     use crate::quantity::Unit;
 
     #[test]

@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::limit::{Limit, Question};
 
 /// Limits of both.
-pub(in crate::bench::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
+pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let case = question.case;
     let word = |key, unnamed| case.word(key).unwrap_or(unnamed);
     let peak = Case::of(Peak.name())

@@ -220,7 +220,7 @@ impl Measurement {
 }
 
 /// Why there is no figure, if next to nothing of its time is left.
-pub(crate) fn all_but_excluded(excluded: Excluded) -> Option<String> {
+pub fn all_but_excluded(excluded: Excluded) -> Option<String> {
     let Excluded::AllBut(share) = excluded else { return None };
     let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);
     Some(format!(

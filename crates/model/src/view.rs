@@ -168,5 +168,5 @@ pub fn lost(measurement: &Measurement) -> Lost {
 /// Losses below this share of the time explain nothing.
 pub const NOTABLE: f64 = 0.05;
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -170,7 +170,7 @@ impl Limit {
     }
 
     /// Of so many pairs of machines, each of which has this one.
-    pub(crate) fn of_pairs(mut self, pairs: f64) -> Self {
+    pub fn of_pairs(mut self, pairs: f64) -> Self {
         if let Some(value) = &mut self.value {
             *value *= pairs;
             self.per_sample.iter_mut().for_each(|value| *value *= pairs);
@@ -241,7 +241,7 @@ pub struct Evidence<'a> {
 
 impl Limit {
     /// Whether both are the same limit, whatever is said besides.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub fn is(&self, other: &Self) -> bool {
         let shown = |limit: &Self| (limit.value, limit.kind, limit.source);
         shown(self) == shown(other) && self.formula == other.formula && self.per_sample == other.per_sample
     }
@@ -264,7 +264,7 @@ pub struct Question<'a> {
 
 impl Question<'_> {
     /// A condition's median over the samples.
-    pub(crate) fn condition(&self, row: &Condition) -> Option<f64> {
+    pub fn condition(&self, row: &Condition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }
 }

@@ -21,7 +21,7 @@ use crate::quantity::{Quantity, Unit};
 use crate::sample::Sample;
 
 /// Limits of `cpu.peak`.
-pub(in crate::bench::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
+pub(in crate::cpu) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();
     }
@@ -191,7 +191,7 @@ fn at_the_clock(
 
 /// What cores of this kind were measured to do with the case's kernel before the run, where no row says it: a bound for other
 /// cases, and never a reason to disbelieve one.
-pub(in crate::bench::cpu) fn capability(question: &Question<'_>) -> Option<Limit> {
+pub(in crate::cpu) fn capability(question: &Question<'_>) -> Option<Limit> {
     let kernel = kernel(question.case).ok()?;
     let cpu = &question.machine.cpu;
     let rate = kernel.rate()?;
