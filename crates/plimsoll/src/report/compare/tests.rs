@@ -3,6 +3,9 @@
 use super::*;
 use crate::compare::{Floor, Floors, Noise, Side, compare};
 use crate::fixture;
+use crate::metric::Better;
+use crate::quantity::Unit;
+use crate::stats::{Samples, Seed, Summary};
 
 fn comparison() -> Comparison {
     let floor = |benchmark: &str, metric: &str| Floor {
@@ -112,4 +115,14 @@ fn what_failed_is_named_with_its_loss() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("rate is worse by 12"), "{lines:?}");
     assert!(failed(&comparison(), 0.5).is_empty());
+    let of = |value: f64| {
+        let mut made = fixture::measured("network.udp/message=1K", "loss", Unit::One, 1.0);
+        let samples = Samples::new(vec![value; 5]).unwrap();
+        made.metrics[0].better = Better::Lower;
+        made.metrics[0].samples = vec![value; 5];
+        made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
+        Side { name: "side".to_owned(), runs: vec![fixture::run_of(vec![made])] }
+    };
+    let from_none = failed(&compare(&of(0.0), &of(0.06), &[], Some(0.05)), 0.05);
+    assert!(from_none[0].ends_with("loss is worse and was 0: 6.00 %"), "{from_none:?}");
 }
