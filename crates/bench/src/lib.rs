@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
+use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
 use crate::measurement::Measurement;
@@ -97,6 +97,13 @@ pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
 /// Whether a metric of a case is told and never judged.
 pub fn is_told(case: &Case, name: &str) -> bool {
     metric(case, name).is_some_and(|metric| metric.role == Role::Told)
+}
+
+/// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
+/// solved together.
+pub fn is_of_all(case: &Case) -> bool {
+    let between = matches!(case.word("server"), Some(EACH | AT_ONCE | AT_ONCE_BACK));
+    between || find(case.benchmark()).is_some_and(|benchmark| benchmark.of_all_machines())
 }
 
 /// The limits of one metric of a case, as its benchmark says: of a figure that is the sum over pairs of machines, that of all

@@ -25,22 +25,8 @@ const ORDER: &[(&str, &[&str])] = &[
         ],
     ),
     ("result", &["evaluate", "document", "finding", "event", "fixture"]),
-    (
-        "plimsoll",
-        &[
-            "cli",
-            "resolve",
-            "published",
-            "run",
-            "worker",
-            "clock",
-            "cluster",
-            "report",
-            "output",
-            "app",
-            "main",
-        ],
-    ),
+    ("command", &["cli", "resolve"]),
+    ("plimsoll", &["output", "app", "main"]),
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

@@ -19,8 +19,8 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("result/document.rs", "complete"),
     ("model/plan/file.rs", "program"),
     ("doctor/proof.rs", "time"),
-    ("report/html/single.rs", "time"),
-    ("report/html/single.rs", "latency"),
+    ("output/report/html/single.rs", "time"),
+    ("output/report/html/single.rs", "latency"),
     ("published/tables.rs", "program"),
 ];
 
@@ -117,9 +117,14 @@ const CRATES: &[(&str, &str)] = &[
     ("compare", "compare/"),
     ("history", "history/"),
     ("doctor", "doctor/"),
+    ("cluster", "cluster/"),
+    ("command", "command/"),
     ("model", "model/"),
+    ("output", "output/"),
+    ("published", "published/"),
     ("reference", "reference/"),
     ("result", "result/"),
+    ("run", "run/"),
     ("server", "server/"),
     ("system", "system/"),
 ];

@@ -13,7 +13,8 @@ use crate::plan::file::{PlanFile, SERVER};
 use crate::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
 use crate::plan::{Plan, write};
 use crate::quantity::{Quantity, Unit};
-use crate::resolve::{self, Planned, UsageError};
+use crate::resolve::{self, UsageError};
+use crate::run::Planned;
 use crate::run::expected_seconds;
 
 /// Does what was asked with plans.
