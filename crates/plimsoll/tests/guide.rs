@@ -38,20 +38,26 @@ fn words(line: &str) -> Vec<String> {
 
 /// What is added, so that a command takes seconds and not minutes.
 fn shortened(words: &[String]) -> Vec<&'static str> {
+    let is = |what: &str| words.get(1).is_some_and(|w| w == what);
     let has = |word: &str| words.iter().any(|w| w == word);
     let measures =
         words.get(1).is_none_or(|w| ["run", "cpu", "memory", "disk", "network"].contains(&w.as_str()));
-    if words.get(1).is_some_and(|w| w == "doctor") {
+    if is("doctor") {
         return vec!["--only", "null"];
     }
     if !measures || has("--dry-run") || has("--list") {
         return Vec::new();
     }
-    // What takes minutes by its nature is planned here; other tests measure it.
-    if ["--against", "--steady", "--resume"].iter().any(|long| has(long)) {
+    // What takes minutes, or depends on what the machine loses, is planned here; other tests measure it.
+    if ["--against", "--steady", "lossless"].iter().any(|long| has(long)) {
         return vec!["--dry-run"];
     }
-    vec!["--samples", "3", "--sample-time", "1ms", "--budget", "4s", "--quiet"]
+    let mut short = vec!["--samples", "3", "--sample-time", "1ms", "--budget", "3s"];
+    // A file that is filled in a moment.
+    if is("disk") && !has("disk.fsync") {
+        short = vec!["--samples", "3", "--sample-time", "1ms", "--size", "16M"];
+    }
+    short
 }
 
 /// The places and names that a reader fills in.
