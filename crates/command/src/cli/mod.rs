@@ -341,7 +341,6 @@ pub fn command() -> Command {
         ))
         .arg(path("from").help("Show a saved machine in place of this one"));
     let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
-        .version(env!("PLIMSOLL_VERSION"))
         .about("Measures what a machine can really do, and how far each figure is from its physical limit")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
