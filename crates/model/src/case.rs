@@ -441,7 +441,7 @@ impl FromStr for Case {
             let (name, text) = part.split_once('=').ok_or_else(|| bad("a part has no '='"))?;
             let key = Key::find(name)?;
             if case.get(name).is_some() {
-                return Err(bad("a parameter stands twice"));
+                return Err(bad("a parameter occurs twice"));
             }
             let text = percent_decoded(text).ok_or_else(|| bad("a '%' is not followed by a byte in hex"))?;
             case.params.push((key.name, key.parse(&text)?));

@@ -58,7 +58,7 @@ impl Benchmark for Peak {
     }
 
     fn about(&self) -> &'static str {
-        "arithmetic rate from registers, beside what the core's units can do at the clock it held"
+        "arithmetic rate from registers, against the units' maximum at the clock held"
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {

@@ -87,7 +87,7 @@ impl Benchmark for Latency {
                     .with_floor(),
                 LOSS,
                 Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second of the TCP stream beside the round trips")
+                    .about("bits per second of the TCP stream during the round trips")
                     .told()
                     .said("beside", "of load"),
             ]
@@ -131,7 +131,7 @@ impl Benchmark for Latency {
             cases.iter().find(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some())
         {
             return Err(format!(
-                "load: no far end takes part in ICMP echoes, so none can load the path; leave it out of {case}"
+                "load: not supported with --protocol icmp, because no plimsoll server takes part; leave it out of {case}"
             ));
         }
         if let Some(case) = cases.iter().find(|c| c.get("count").is_some() && c.get("load").is_some()) {
@@ -168,7 +168,7 @@ impl Benchmark for Latency {
 fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
     let words = group.words(key, &[default]);
     match words.iter().find(|word| !known.contains(&word.as_str())) {
-        Some(word) => Err(format!("{key}: '{}' is none; write {}", shown(word), known.join(", "))),
+        Some(word) => Err(format!("{key}: '{}' is not one of {}", shown(word), known.join(", "))),
         None => Ok(words),
     }
 }
