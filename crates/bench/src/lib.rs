@@ -127,6 +127,8 @@ pub struct Subsystem {
     pub title: &'static str,
     /// What of a machine they measure, the most telling first; the measurement is the first below the heading.
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
+    /// Options that its short help shows, the most wanted first.
+    pub asked_first: &'static [&'static str],
     /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
     pub of_each_thread: &'static [&'static str],
     /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.

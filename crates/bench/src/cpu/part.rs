@@ -9,6 +9,7 @@ pub static PART: Subsystem = Subsystem {
     name: "cpu",
     title: "CPU",
     context: |machine, _| context(machine),
+    asked_first: &["op", "type", "threads", "isa", "n", "place"],
     of_each_thread: &[],
     cpus: placed,
 };

@@ -8,6 +8,7 @@ pub static PART: Subsystem = Subsystem {
     name: "disk",
     title: "Disk",
     context: |machine, _| machine.storage.as_ref().map(context).unwrap_or_default(),
+    asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
     of_each_thread: &[],
     cpus: |_, _| Vec::new(),
 };

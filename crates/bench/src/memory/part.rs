@@ -9,6 +9,7 @@ pub static PART: Subsystem = Subsystem {
     name: "memory",
     title: "Memory",
     context: |machine, _| context(machine),
+    asked_first: &["op", "size", "threads", "pattern", "pages", "place"],
     of_each_thread: &["size"],
     cpus: placed,
 };

@@ -22,6 +22,7 @@ pub static PART: Subsystem = Subsystem {
     name: SUBSYSTEM,
     title: "MPI between machines",
     context: |_, _| Vec::new(),
+    asked_first: &[],
     of_each_thread: &[],
     cpus: super::placed,
 };

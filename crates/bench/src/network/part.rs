@@ -9,6 +9,7 @@ pub static PART: Subsystem = Subsystem {
     name: "network",
     title: "Network",
     context: |_, first| context(first),
+    asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
     of_each_thread: &[],
     cpus: |machine, _| place(machine, 2),
 };

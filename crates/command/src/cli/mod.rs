@@ -2,6 +2,8 @@
 //!
 //! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
 
+mod habits;
+mod help;
 mod history;
 mod look;
 mod plans;
@@ -339,11 +341,10 @@ pub fn command() -> Command {
         ))
         .arg(path("from").help("Show a saved machine in place of this one"));
     let root = Common::augment_args(Command::new("plimsoll").allow_negative_numbers(true))
-        .version(env!("CARGO_PKG_VERSION"))
         .about("Measures what a machine can really do, and how far each figure is from its physical limit")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .after_help("Without a command: plimsoll run quick. Exit codes: 0 done, 1 verdict failed, 2 usage, 3 refused for safety, 4 environment failed (space, memory, I/O, a worker) or nothing was measured, 5 the server, the network protocol or another machine of the run failed, 130 interrupted.");
+        .after_help(help::CODES);
     root.subcommand(run())
         .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
@@ -357,12 +358,12 @@ fn far_end() -> Command {
 
 fn compare() -> Command {
     Compare::augment_args(Command::new("compare"))
-        .about("Say what differs between two runs, and whether it is real")
+        .about("Say what differs between two runs, beyond the noise")
 }
 
 fn history() -> Command {
     History::augment_args(Command::new("history"))
-        .about("List stored runs, show one or figures over time; tags, notes, imports, repair")
+        .about("List runs, show one or figures over time; tags, notes, imports, repair")
 }
 
 fn report() -> Command {
@@ -371,13 +372,13 @@ fn report() -> Command {
 }
 
 fn export() -> Command {
-    Export::augment_args(Command::new("export")).about("Write a stored run for other programs")
+    Export::augment_args(Command::new("export"))
+        .about("Write a stored run for other programs: CSV, Prometheus, JUnit …")
 }
 
 fn doctor() -> Command {
-    Doctor::augment_args(Command::new("doctor")).about(
-        "Look whether this machine is quiet enough: noise between runs, clocks, rights and what each costs",
-    )
+    Doctor::augment_args(Command::new("doctor"))
+        .about("Say whether this machine is quiet: noise between runs, clocks, missing rights")
 }
 
 fn key() -> Command {
@@ -436,7 +437,10 @@ fn launched(matches: &ArgMatches) -> Typed {
 /// # Errors
 /// What `clap` found wrong, or help and version to be printed.
 pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
-    let matches = command.try_get_matches_from(arguments)?;
+    let (all, words) = help::asked(arguments);
+    let matches = help::arranged(command, all)
+        .try_get_matches_from(&words)
+        .map_err(|error| habits::explained(error, &words))?;
     match matches.subcommand() {
         None => measure(What::Plan("quick".to_owned()), &matches),
         Some(("run", m)) => {
