@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Said, Store, StoreError, insert};
-use crate::bench::Better;
+use crate::metric::Better;
 use crate::case::Pattern;
 use crate::compare::Floors;
 use crate::document::Run;
