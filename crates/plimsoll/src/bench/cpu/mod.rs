@@ -10,11 +10,13 @@ mod hidden;
 mod how;
 pub mod hpl;
 pub mod identity;
+mod limit;
 mod linpack;
 mod matrix;
 mod pairs;
 mod part;
 pub mod peak;
+mod sliced;
 mod warning;
 
 pub use chains::kernel_of;
