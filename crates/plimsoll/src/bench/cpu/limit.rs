@@ -1,8 +1,8 @@
 //! What limits of CPU cases share: the clock of each sample, and how many cores' worth of time the threads have.
 
-use crate::limit::microarchitecture::Unknown;
+use crate::limit::microarchitecture::{Core, Unknown};
 use crate::limit::{Input, Limit, Question, Source, median};
-use crate::machine::{Cpu, CpuSet};
+use crate::machine::{Cpu, CpuSet, Machine};
 use crate::place::placed;
 
 /// The core clock of the samples.
@@ -32,6 +32,24 @@ impl Clocks {
         let from = "measured between the slices of each sample, in work of the same kind; median";
         Input::new("clock", median, "Hz", from)
     }
+}
+
+/// The core that all these CPUs are.
+///
+/// # Errors
+/// What is not known of one, that they are of several kinds, or that there is none.
+pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, Unknown> {
+    let mut cores = cpus.iter().map(|number| Core::of(machine, number));
+    let core =
+        cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
+    for other in cores {
+        if other?.name != core.name {
+            return Err(Unknown(
+                "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
+            ));
+        }
+    }
+    Ok(core)
 }
 
 /// The limit of CPUs that were measured to share a core, if each had one: the host of a guest may run them elsewhere by now.

@@ -8,7 +8,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
 
 use super::PER_CYCLE;
-use crate::bench::cpu::limit::{Clocks, Share, each_a_core, most_of_a_core};
+use crate::bench::cpu::limit::{Clocks, Share, core_of, each_a_core, most_of_a_core};
 use crate::bench::cpu::{KIND_CLOCK, RATE, kernel_of, word_of};
 use crate::case::Case;
 use crate::limit::credits::credits;
@@ -277,16 +277,7 @@ fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
 
 /// The units of the cores that the threads are on, which must be alike; `threads` of them share a core at most.
 fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> Result<Units, Unknown> {
-    let mut cores = cpus.iter().map(|number| Core::of(machine, number));
-    let core =
-        cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
-    for other in cores {
-        if other?.name != core.name {
-            return Err(Unknown(
-                "the threads ran on cores of several kinds; measure each kind alone".to_owned(),
-            ));
-        }
-    }
+    let core = core_of(machine, cpus)?;
     let rate = rate_of(kernel)?;
     if kernel.isa == Isa::Sve && !rate.is_alike_in_sve {
         return Err(Unknown(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
