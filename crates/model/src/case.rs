@@ -153,6 +153,11 @@ pub const KEYS: &[Key] = &[
     key("mode", Kind::Word, "how both ends wait for a message: block, poll (keeps their CPUs busy)")
         .usually("block"),
     key("timeout", Kind::Time, "a message that is not back by then is lost; 1s where none is named"),
+    key(
+        "interval",
+        Kind::Time,
+        "time from one message to the next, as of ping -i; without it each follows the one before",
+    ),
     key("load", Kind::Word, "TCP stream beside the round trips: up, down, both"),
     key("threads", Kind::Count, "threads at once").usually("1"),
     key("place", Kind::Word, "which CPUs threads take: spread, compact, or a list such as 0-3"),
