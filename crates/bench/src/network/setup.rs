@@ -172,7 +172,7 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
         ("load", Value::Word(word)) if !["up", "down", "both"].contains(&word.as_str()) => {
             Err(format!("'{}' is not one of up (the client sends), down, both", crate::text::shown(word)))
         }
-        ("timeout", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
+        ("timeout" | "interval", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
             Err("out of range; write 1ns to 60s".to_owned())
         }
         ("rate", Value::Rate(rate)) if !(1.0..=1e15).contains(rate) => {

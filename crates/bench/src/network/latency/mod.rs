@@ -67,8 +67,8 @@ impl Benchmark for Latency {
 
     fn keys(&self) -> &'static [&'static str] {
         &[
-            "protocol", "message", "streams", "mode", "server", "timeout", "load", "bind", "place", "count",
-            "scaling",
+            "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
+            "place", "count", "scaling",
         ]
     }
 
@@ -98,7 +98,10 @@ impl Benchmark for Latency {
         let loaded = case.get("load").is_some();
         let streams = case.number("streams").unwrap_or(1) as f64;
         let rows = self.all_metrics().iter().filter(|metric| loaded || metric.name != LOAD);
+        let apart = case.get("interval").is_some();
         let row = |row: &Metric| match row.name {
+            // With pauses between them, a rate is no time.
+            RTT | RATE if apart => Metric { transfers: None, ..*row },
             RTT => row.of_transfers(OfTransfers::Time(streams)),
             _ => *row,
         };

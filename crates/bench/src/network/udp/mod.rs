@@ -364,7 +364,8 @@ impl Datagrams {
             place: 0,
         });
         self.far_end.begin(&request)?;
-        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, until: Until::Trips(CHECKED) };
+        let until = Until::Trips(CHECKED);
+        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
         let trips = match self.sockets.first() {
             Some(socket) => {
