@@ -1,7 +1,7 @@
 //! The memory benchmarks as a part of a report.
 
 use super::human;
-use crate::bench::{Subsystem, placed};
+use crate::bench::Subsystem;
 use crate::machine::Machine;
 
 /// The memory benchmarks.
@@ -10,7 +10,8 @@ pub static PART: Subsystem = Subsystem {
     title: "Memory",
     context: |machine, _| context(machine),
     of_each_thread: &["size"],
-    cpus: placed,
+    sweeps_sizes: true,
+    ..Subsystem::USUAL
 };
 
 fn context(machine: &Machine) -> Vec<String> {

@@ -9,8 +9,9 @@ pub static PART: Subsystem = Subsystem {
     name: "network",
     title: "Network",
     context: |_, first| context(first),
-    of_each_thread: &[],
     cpus: |machine, _| place(machine, 2),
+    instead_of_threads: Some("a stream has a thread of its own; use --streams"),
+    ..Subsystem::USUAL
 };
 
 fn context(first: &Measurement) -> Vec<String> {
