@@ -151,7 +151,11 @@ pub const KEYS: &[Key] = &[
     key("mode", Kind::Word, "how client and server wait for a message: block, poll (busy-polls)")
         .usually("block"),
     key("timeout", Kind::Time, "a message without an answer after this time is lost [default: 1s]"),
-    key("interval", Kind::Time, "time from one message to the next, as ping -i [default: each follows the answer before it]"),
+    key(
+        "interval",
+        Kind::Time,
+        "time from one message to the next, as ping -i [default: each follows the answer before it]",
+    ),
     key("load", Kind::Word, "TCP stream during the round trips: up, down, both"),
     key("threads", Kind::Count, "number of threads").usually("1"),
     key("place", Kind::Word, "CPU affinity of the threads: spread, compact, or a list such as 0-3"),

@@ -18,8 +18,8 @@ use super::{
     Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Scratch,
     Search, Through, patience,
 };
-use crate::bench::Prepared;
 use crate::bench::network::Address;
+use crate::bench::{Prepared, subsystem_of};
 use crate::case::Case;
 use crate::leftover::Registry;
 use crate::machine::Machine;
@@ -187,7 +187,7 @@ impl Companions {
         let making =
             Making { case: case.clone(), machine: machine.clone(), offer: offer.clone(), server, seconds };
         let invocation = making.invocation(found.peer)?;
-        let parent = if case.subsystem() == "disk" { &self.disk } else { &self.parent };
+        let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
         let scratch =
             Scratch::new(parent, self.registry.as_ref()).map_err(|e| format!("no private directory: {e}"))?;

@@ -1,7 +1,7 @@
 //! The memory benchmarks as a part of a report.
 
 use super::human;
-use crate::bench::{Subsystem, placed};
+use crate::bench::Subsystem;
 use crate::limit::Source;
 use crate::machine::Machine;
 use crate::measurement::Measurement;
@@ -17,7 +17,8 @@ pub static PART: Subsystem = Subsystem {
     },
     asked_first: &["op", "size", "threads", "pattern", "pages", "place"],
     of_each_thread: &["size"],
-    cpus: placed,
+    sweeps_sizes: true,
+    ..Subsystem::USUAL
 };
 
 fn context(machine: &Machine) -> Vec<String> {

@@ -23,11 +23,11 @@ pub use plans::PlanWork;
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed};
 
-use crate::bench::BENCHMARKS;
 use crate::bench::disk::raw::{Consent, RawTarget};
+use crate::bench::{self, BENCHMARKS};
 use crate::case::{KEYS, Key, Kind};
 use crate::plan::built_in;
-use crate::plan::file::MOST_REPEATS;
+use crate::plan::file::{MOST_REPEATS, SERVER};
 
 /// What to do.
 #[derive(Debug)]
@@ -255,16 +255,16 @@ impl Device {
     }
 }
 
-/// The subsystems, in the order of help and runs.
-pub const SUBSYSTEMS: &[&str] = &["cpu", "memory", "disk", "network"];
-
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| {
-        let takes = |b: &&&dyn crate::bench::Benchmark| {
-            b.name().starts_with(subsystem) && b.keys().contains(&key.name)
-        };
+        let takes =
+            |b: &&&dyn bench::Benchmark| b.name().starts_with(subsystem) && b.keys().contains(&key.name);
         key.name != "threads" && BENCHMARKS.iter().any(|b| takes(&b))
     })
+}
+
+fn on_files(subsystem: &str) -> bool {
+    bench::subsystem(subsystem).is_some_and(|part| part.on_files)
 }
 
 fn subsystem(name: &'static str) -> Command {
@@ -292,10 +292,10 @@ fn subsystem(name: &'static str) -> Command {
             }
         }
     });
-    let secret = (name == "network").then(secret);
+    let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command = if name == "disk" { Device::augment_args(command) } else { command };
+    let command = if on_files(name) { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
     command.about(format!("Measure {name}")).after_help(format!("Benchmarks:\n{}", list.join("\n")))
 }
@@ -345,7 +345,7 @@ pub fn command() -> Command {
         .disable_help_subcommand(true)
         .after_help(help::CODES);
     root.subcommand(run())
-        .subcommands(SUBSYSTEMS.iter().map(|s| subsystem(s)))
+        .subcommands(bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
         .subcommands([report(), export(), compare(), doctor(), launch()])
         .subcommands([Command::new("worker").hide(true), Command::new("far-end").hide(true), generate()])
@@ -487,7 +487,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
             });
             let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
             let mut common = Common::from_arg_matches(m)?;
-            if name == "disk" {
+            if on_files(name) {
                 common.target = Device::from_arg_matches(m)?.target()?;
             }
             let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();

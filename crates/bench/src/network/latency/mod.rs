@@ -15,7 +15,9 @@ pub use trips::RoundTrips;
 use super::setup::{Setup, streams, with_options};
 use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes};
 use crate::bench::fixed::{self, Pace};
-use crate::bench::{Benchmark, Better, Candidate, Context, Metric, OfTransfers, Prepared, Say, places};
+use crate::bench::{
+    Benchmark, Better, Candidate, Context, Metric, OfTransfers, Parsed, Prepared, Say, places,
+};
 use crate::case::{Case, Value};
 use crate::limit::{Limit, Question};
 use crate::machine::Machine;
@@ -148,14 +150,18 @@ impl Benchmark for Latency {
             }
             false => Ok(()),
         };
-        Ok(cases.into_iter().map(|case| Candidate { feasible: feasible(&case), case }).collect())
+        let candidate = |case: Case| {
+            let feasible = feasible(&case);
+            Candidate::new(case, feasible)
+        };
+        Ok(cases.into_iter().map(candidate).collect())
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         limit::limits(question)
     }
 
-    fn prepare(&self, case: &Case, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(&self, case: &Case, _: &Parsed, cx: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let setup = Setup::of(case, cx)?;
         let setup = match case.word("protocol") {
             // The kernel answers.

@@ -14,7 +14,7 @@ use crate::bench::mpi::{
     INTERFACE, LIBRARY, MACHINES, PATH_KERNEL, PATH_SEVERAL, SUBSYSTEM, UNDER_WAY, WINDOW, What, what,
 };
 use crate::bench::network::condition::{PATH_MTU, PATH_SPEED};
-use crate::bench::{self, Metric};
+use crate::bench::{self, Candidate, Metric};
 use crate::case::Case;
 use crate::cli::Common;
 use crate::clock::SystemClock;
@@ -178,7 +178,12 @@ impl Ranks {
 }
 
 impl Station for Ranks {
-    fn prepare(&mut self, case: &Case, _: Option<f64>) -> Result<Box<dyn bench::Prepared>, CannotMeasure> {
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        _: Option<f64>,
+    ) -> Result<Box<dyn bench::Prepared>, CannotMeasure> {
+        let case = &candidate.case;
         if self.with.len() < 2 {
             return Err(no_partner());
         }
