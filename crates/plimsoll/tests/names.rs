@@ -35,21 +35,21 @@ const OUTSIDE: &[(&str, usize, usize)] =
 /// File → names of subsystems in it: where figures of published reports are told apart, tools are named for what they measure, and
 /// where the word means something else (a line of /proc/stat, an argument of a tool, a part of the machine, a plan).
 const SUBSYSTEMS: &[(&str, usize)] = &[
-    ("document/redact/path.rs", 3),
+    ("result/document/redact/path.rs", 3),
     ("model/plan/built_in.rs", 1),
-    ("peer/tools/ioping.rs", 1),
-    ("peer/tools/iozone.rs", 1),
-    ("peer/tools/java.rs", 3),
-    ("peer/tools/netperf.rs", 1),
-    ("peer/tools/sysbench.rs", 1),
+    ("reference/tools/ioping.rs", 1),
+    ("reference/tools/iozone.rs", 1),
+    ("reference/tools/java.rs", 3),
+    ("reference/tools/netperf.rs", 1),
+    ("reference/tools/sysbench.rs", 1),
     ("published/flags.rs", 15),
-    ("published/mod.rs", 1),
+    ("published/lib.rs", 1),
     ("published/tables/specs.rs", 31),
-    ("report/html/charts.rs", 1),
-    ("report/machine.rs", 2),
-    ("report/machine/cost.rs", 2),
-    ("report/machine/storage.rs", 3),
-    ("report/published/cells.rs", 4),
+    ("output/report/html/charts.rs", 1),
+    ("output/report/machine.rs", 2),
+    ("output/report/machine/cost.rs", 2),
+    ("output/report/machine/storage.rs", 3),
+    ("output/report/published/cells.rs", 4),
     ("server/traffic/account.rs", 1),
 ];
 
