@@ -19,18 +19,18 @@ use plimsoll::case::KEYS;
 /// command, the wall clock, axes of any metric, a kind of figure in a report.
 const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("app/cluster/hpl.rs", "program"),
-    ("document.rs", "complete"),
+    ("result/document.rs", "complete"),
     ("model/plan/file.rs", "program"),
     ("doctor/proof.rs", "time"),
-    ("report/html/single.rs", "time"),
-    ("report/html/single.rs", "latency"),
+    ("output/report/html/single.rs", "time"),
+    ("output/report/html/single.rs", "latency"),
     ("published/tables.rs", "program"),
 ];
 
 /// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.
 /// The words of published reports count too.
 const OUTSIDE: &[(&str, usize, usize)] =
-    &[("peer/fact.rs", 0, 1), ("peer/tools/mod.rs", 1, 0), ("published/mod.rs", 0, 3)];
+    &[("reference/fact.rs", 0, 1), ("reference/tools/mod.rs", 1, 0), ("published/mod.rs", 0, 3)];
 
 /// The string literals of code, without comments and without a file's own tests.
 fn literals(text: &str) -> Vec<String> {
@@ -69,8 +69,9 @@ fn plain_end(after: &str) -> usize {
     end.unwrap_or(after.len())
 }
 
-/// The modules of a file that are for tests alone.
+/// The modules of a file that are for tests alone, its own or those of other crates.
 fn test_modules(text: &str) -> Vec<String> {
+    let text = text.replace("#[cfg(any(test, feature = \"testing\"))]", "#[cfg(test)]");
     let marked = text.split("#[cfg(test)]\n").skip(1);
     let names = marked.filter_map(|after| after.lines().next()?.strip_suffix(';')?.split_once("mod "));
     names.map(|(_, name)| name.to_owned()).collect()
@@ -91,8 +92,23 @@ fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
 }
 
 /// Crates whose sources are looked at, and what their paths begin with here.
-const CRATES: &[(&str, &str)] =
-    &[("plimsoll", ""), ("model", "model/"), ("server", "server/"), ("system", "system/")];
+const CRATES: &[(&str, &str)] = &[
+    ("plimsoll", ""),
+    ("bench", "bench/"),
+    ("compare", "compare/"),
+    ("history", "history/"),
+    ("doctor", "doctor/"),
+    ("cluster", "cluster/"),
+    ("command", "command/"),
+    ("model", "model/"),
+    ("output", "output/"),
+    ("published", "published/"),
+    ("reference", "reference/"),
+    ("result", "result/"),
+    ("run", "run/"),
+    ("server", "server/"),
+    ("system", "system/"),
+];
 
 /// The sources of all these crates, by the path below `src`.
 fn all() -> BTreeMap<String, String> {
@@ -106,7 +122,7 @@ fn all() -> BTreeMap<String, String> {
     all
 }
 
-/// The sources without those that a `#[cfg(test)]` leaves out.
+/// The sources of the program: what is for tests alone is left out.
 fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let tests: Vec<String> = all
         .iter()
@@ -126,7 +142,7 @@ fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 /// Files that say which cases a reference tool is compared with.
-const PAIRINGS: &str = "peer/tools/";
+const PAIRINGS: &str = "reference/tools/";
 
 /// Whether a file is that of a tool, and not what tools share.
 fn pairs(file: &str) -> bool {

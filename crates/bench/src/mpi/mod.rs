@@ -1,0 +1,346 @@
+//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: what MPI itself takes between the machines of a run.
+//!
+//! The ranks of a run under `mpirun` or `srun` measure them with each other; here is what their cases are. The definitions
+//! are those of the OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`.
+
+mod limit;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Benchmark, Better, Candidate, Context, Metric, Prepared, Say, Subsystem};
+use crate::case::Case;
+use crate::limit::{Limit, Question};
+use crate::machine::Machine;
+use crate::plan::Group;
+use crate::quantity::Unit;
+use crate::sample::{CannotMeasure, Condition, Fact};
+
+/// The part of the names before the dot.
+pub const SUBSYSTEM: &str = "mpi";
+/// What they have in common.
+pub static PART: Subsystem = Subsystem {
+    name: SUBSYSTEM,
+    title: "MPI between machines",
+    context: |_, _| Vec::new(),
+    asked_first: &[],
+    of_each_thread: &[],
+    cpus: super::placed,
+};
+
+/// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
+pub const WINDOW: usize = 64;
+/// Whether an interface of the kernel carried it.
+pub const PATH_KERNEL: Condition = Condition::new(
+    "path_kernel",
+    "1",
+    "whether the counter of one interface of the kernel grew by the bytes sent",
+);
+/// Whether several interfaces did.
+pub const PATH_SEVERAL: Condition =
+    Condition::new("path_several", "1", "yes where several interfaces carried a part each");
+
+/// The MPI library.
+pub const LIBRARY: Fact<String> = Fact::new("mpi", "the MPI library and its version");
+/// Messages under way.
+pub const UNDER_WAY: Fact<usize> = Fact::new("window", "messages under way at once");
+/// The interface.
+pub const INTERFACE: Fact<String> = Fact::new("interface", "the interface of the kernel that carried it");
+/// The machines.
+pub const MACHINES: Fact<usize> = Fact::new("machines", "machines that took part");
+
+/// Largest message where none is named: 4 MiB.
+const USUAL: u64 = 4 << 20;
+/// Largest message of all: a window of them is 1 GiB at the receiver.
+const MOST: u64 = 16 << 20;
+
+/// One of the benchmarks.
+#[derive(Debug)]
+pub struct Mpi {
+    name: &'static str,
+    about: &'static str,
+    keys: &'static [&'static str],
+    metrics: &'static [Metric],
+    words: &'static [Say],
+}
+
+/// Ranks are on machines of the run anyway.
+const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
+
+const TIME: &[Metric] =
+    &[Metric::new("time", Unit::Second, Better::Lower)
+        .about("time of one call, until all ranks have returned")];
+
+/// Half a round trip of a message between two ranks.
+pub static LATENCY: Mpi = Mpi {
+    name: "mpi.latency",
+    about: "half a round trip of MPI_Send and MPI_Recv between machines, under mpirun",
+    keys: &["message"],
+    metrics: &[
+        Metric::new("latency", Unit::Second, Better::Lower).about("half a round trip between two ranks")
+    ],
+    words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
+};
+
+/// Bytes a second of windows of messages from one rank to another.
+pub static BANDWIDTH: Mpi = Mpi {
+    name: "mpi.bandwidth",
+    about: "64 MPI_Isend at once and one answer between machines, under mpirun",
+    keys: &["message"],
+    metrics: &[Metric::new("throughput", Unit::BytePerSecond, Better::Higher)
+        .about("bytes per second from one rank to another")],
+    words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
+};
+
+/// A sum over all ranks that all of them get.
+pub static ALLREDUCE: Mpi = Mpi {
+    name: "mpi.allreduce",
+    about: "MPI_Allreduce, a sum over all machines, under mpirun",
+    keys: &["type", "message"],
+    metrics: TIME,
+    words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
+};
+
+/// All ranks wait for all.
+pub static BARRIER: Mpi = Mpi {
+    name: "mpi.barrier",
+    about: "MPI_Barrier over all machines, under mpirun",
+    keys: &[],
+    metrics: TIME,
+    words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
+};
+
+impl Mpi {
+    /// The message sizes asked for, or all powers of two up to 4 MiB that hold whole numbers of `each` bytes.
+    fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
+        if !self.keys.contains(&"message") {
+            return Ok(Vec::new());
+        }
+        let Some(asked) = group.asked_numbers("message") else {
+            return Ok((0..=USUAL.ilog2()).map(|power| 1 << power).filter(|bytes| *bytes >= each).collect());
+        };
+        match asked.iter().find(|bytes| !(each..=MOST).contains(*bytes) || !bytes.is_multiple_of(each)) {
+            Some(bytes) if each > 1 => Err(format!(
+                "message: {bytes} bytes are no whole numbers of {each} bytes, or more than 16M; write a multiple of {each}"
+            )),
+            Some(bytes) => Err(format!("message: {bytes} bytes are out of range; write 1 to 16M")),
+            None => Ok(asked),
+        }
+    }
+
+    /// The cases by type of number, if they have one.
+    fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
+        let empty = Case::of(self.name);
+        if !self.keys.contains(&"type") {
+            return Ok(vec![Typed { case: empty, bytes: 1 }]);
+        }
+        let typed = |word: &String| match word.as_str() {
+            "f64" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 8 }),
+            "f32" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 4 }),
+            other => Err(format!("type: no '{}'; there is f64, f32", crate::text::shown(other))),
+        };
+        group.words("type", &["f64"]).iter().map(typed).collect()
+    }
+}
+
+/// A case without its size, and the bytes of one of its numbers.
+struct Typed {
+    case: Case,
+    bytes: u64,
+}
+
+/// What the ranks do for a case; none where it is no case of MPI.
+pub fn what(case: &Case) -> Option<What> {
+    let bytes = || usize::try_from(case.number("message")?).ok();
+    match case.benchmark() {
+        "mpi.latency" => Some(What::Trips { bytes: bytes()? }),
+        "mpi.bandwidth" => Some(What::Windows { bytes: bytes()? }),
+        "mpi.allreduce" => {
+            let number = if case.word("type") == Some("f32") { Number::F32 } else { Number::F64 };
+            Some(What::Sums { number, count: bytes()? / number.bytes() })
+        }
+        "mpi.barrier" => Some(What::Barriers),
+        _ => None,
+    }
+}
+
+/// What the ranks do with MPI for a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// A message there and one back, between two ranks.
+    Trips {
+        /// Bytes of each.
+        bytes: usize,
+    },
+    /// Many messages at once to the other rank, and one back when it has them all.
+    Windows {
+        /// Bytes of each.
+        bytes: usize,
+    },
+    /// A sum over all ranks that each of them gets.
+    Sums {
+        /// Type of number.
+        number: Number,
+        /// How many numbers.
+        count: usize,
+    },
+    /// Each waits for all.
+    Barriers,
+}
+
+impl What {
+    /// Bytes of one of its messages.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Trips { bytes } | Self::Windows { bytes } => bytes,
+            Self::Sums { number, count } => count * number.bytes(),
+            Self::Barriers => 0,
+        }
+    }
+
+    /// The least that is done with messages of so many bytes: a window is trips.
+    pub fn least(self, bytes: usize) -> Self {
+        match self {
+            Self::Trips { .. } | Self::Windows { .. } => Self::Trips { bytes },
+            Self::Sums { number, .. } => Self::Sums { number, count: bytes / number.bytes() },
+            Self::Barriers => self,
+        }
+    }
+}
+
+/// Type of number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Number {
+    /// Double precision.
+    F64,
+    /// Single precision.
+    F32,
+}
+
+impl Number {
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            Self::F32 => 4,
+        }
+    }
+}
+
+impl Benchmark for Mpi {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn words(&self) -> &'static [Say] {
+        self.words
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        self.keys
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        self.metrics
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let mut made = Vec::new();
+        for Typed { case, bytes } in self.types(group)? {
+            let sizes = self.sizes(group, bytes)?;
+            made.extend(sizes.iter().map(|size| case.clone().with_size("message", *size)));
+            if sizes.is_empty() {
+                made.push(case);
+            }
+        }
+        Ok(made.into_iter().map(|case| Candidate { case, feasible: Err(alone()) }).collect())
+    }
+
+    fn of_all_machines(&self) -> bool {
+        true
+    }
+
+    fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
+        limit::limits(question)
+    }
+
+    fn prepare(&self, _: &Case, _: &Context<'_>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        Err(alone())
+    }
+}
+
+/// Why it is not measured on one machine.
+fn alone() -> CannotMeasure {
+    CannotMeasure::not_here("needs MPI: start it by mpirun (a build by make cluster)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Value;
+    use crate::machine::Root;
+    use proptest::prelude::*;
+
+    fn ids(benchmark: &Mpi, group: &Group) -> Result<Vec<String>, String> {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let cases = benchmark.cases(&machine, group)?;
+        assert!(cases.iter().all(|c| c.feasible.is_err()));
+        Ok(cases.iter().map(|c| c.case.to_string()).collect())
+    }
+
+    #[test]
+    fn sizes_run_from_one_byte_to_four_mebibytes() {
+        let all = ids(&LATENCY, &Group::default()).unwrap();
+        assert_eq!(
+            (all.len(), all[0].as_str(), all[22].as_str()),
+            (23, "mpi.latency/message=1", "mpi.latency/message=4M")
+        );
+        let sums = ids(&ALLREDUCE, &Group::default()).unwrap();
+        assert_eq!((sums.len(), sums[0].as_str()), (20, "mpi.allreduce/type=f64/message=8"));
+        assert_eq!(ids(&BARRIER, &Group::default()).unwrap(), ["mpi.barrier"]);
+        let single = Group::default().with("type", vec![Value::Word("f32".to_owned())]);
+        assert_eq!(ids(&ALLREDUCE, &single).unwrap()[0], "mpi.allreduce/type=f32/message=4");
+    }
+
+    #[test]
+    fn other_types_are_refused() {
+        let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
+        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type: no 'f16'; there is f64, f32");
+    }
+
+    #[test]
+    fn a_case_is_an_exercise_of_its_size() {
+        let of = |case: &str| what(&case.parse().unwrap());
+        assert_eq!(of("mpi.latency/message=4M"), Some(What::Trips { bytes: 4 << 20 }));
+        assert_eq!(of("mpi.bandwidth/message=1"), Some(What::Windows { bytes: 1 }));
+        assert_eq!(
+            of("mpi.allreduce/type=f64/message=1K"),
+            Some(What::Sums { number: Number::F64, count: 128 })
+        );
+        assert_eq!(
+            of("mpi.allreduce/type=f32/message=1K"),
+            Some(What::Sums { number: Number::F32, count: 256 })
+        );
+        assert_eq!(of("mpi.barrier"), Some(What::Barriers));
+        assert_eq!(of("network.tcp/message=1"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_taken_if_it_is_in_range_and_holds_whole_numbers(bytes in 0..40_000_000_u64) {
+            let group = Group::default().with("message", vec![Value::Size(bytes)]);
+            let in_range = (1..=MOST).contains(&bytes);
+            prop_assert_eq!(ids(&BANDWIDTH, &group).is_ok(), in_range);
+            prop_assert_eq!(ids(&ALLREDUCE, &group).is_ok(), in_range && bytes % 8 == 0);
+        }
+    }
+}

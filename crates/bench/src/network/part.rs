@@ -1,0 +1,23 @@
+//! The network benchmarks as a part of a report.
+
+use super::fact::LINK;
+use crate::bench::{Subsystem, place};
+use crate::measurement::Measurement;
+
+/// The network benchmarks.
+pub static PART: Subsystem = Subsystem {
+    name: "network",
+    title: "Network",
+    context: |_, first| context(first),
+    asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
+    of_each_thread: &[],
+    cpus: |machine, _| place(machine, 2),
+};
+
+fn context(first: &Measurement) -> Vec<String> {
+    match first.achieved.get(&LINK).as_deref() {
+        Some("loopback") => vec!["loopback: memory, not a link".to_owned()],
+        Some(link) => vec![link.to_owned()],
+        None => Vec::new(),
+    }
+}
