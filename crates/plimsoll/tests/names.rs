@@ -30,7 +30,7 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
 /// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.
 /// The words of published reports count too.
 const OUTSIDE: &[(&str, usize, usize)] =
-    &[("reference/fact.rs", 0, 1), ("reference/tools/mod.rs", 1, 0), ("published/mod.rs", 0, 3)];
+    &[("reference/fact.rs", 0, 1), ("reference/tools/mod.rs", 1, 0), ("published/lib.rs", 0, 3)];
 
 /// The string literals of code, without comments and without a file's own tests.
 fn literals(text: &str) -> Vec<String> {
